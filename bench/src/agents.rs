@@ -1,4 +1,4 @@
-//! What agents cost beside their persons, who make the same calls of the main API (`bench/agents`).
+//! The cost of agents beside their persons, who send the same calls of the main API (`bench/agents`).
 
 use crate::expected::ask;
 use crate::failure::Failure;
@@ -16,22 +16,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 use store::Sql;
 
-/// How many persons have an agent.
+/// The number of persons with an agent.
 const AGENTS: usize = 500;
-/// How many of them call all the time, and how many grants each of these has: a grant may call 600 times a minute.
+/// The number of agents that call continuously, and the number of grants of each. A grant may call 600 times a minute.
 const BUSY: usize = 16;
 const GRANTS: usize = 128;
 const RECORDS: usize = 2_000;
-/// Records that nobody but the super admins may view, behind the others.
+/// The number of records that only super admins may view, after the others.
 const HIDDEN: usize = 2_000;
-/// Tasks of the first of each of these.
+/// The number of tasks of the first of these.
 const TASKS: usize = 200;
-/// How many different filters there are.
+/// The number of different filters.
 const FILTERS: usize = 50;
 const DAY_US: i64 = 86_400_000_000;
 
-/// Makes a class with records that all users of a group, and their agents, may view, and with others that they may not; and a class
-/// that they may not view.
+/// Creates a class with records that all users of a group, and their agents, may view, and with others that they may not view.
+/// Creates a class that they may not view.
 pub fn set_up(address: &str, directory: &Path) -> Result<(), Failure> {
     let mut stream = connect(address)?;
     let token = fs::read_to_string(directory.join("token"))?;
@@ -135,8 +135,9 @@ pub fn tokens(directory: &str, url: Option<&str>) -> Result<(), Failure> {
     })
 }
 
-/// Makes so many calls over so many connections, each of another person, whose calls take turns among their grants, and prints a line: requests a second, their median and
-/// p99 in milliseconds, processor microseconds a request, MiB above those before.
+/// Sends a number of calls over a number of connections, each of another person, whose calls alternate between their grants. Prints
+/// a line: requests per second, their median and p99 in milliseconds, processor microseconds per request, MiB above the memory
+/// before.
 pub fn calls(
     address: &str,
     directory: &Path,
@@ -198,7 +199,7 @@ pub fn calls(
         failed.map_or(Ok((times, most)), |error| Err(error.into()))
     })?;
     let elapsed = started.elapsed();
-    // Notes of what was read are written soon after.
+    // Log entries of reads are written soon after.
     thread::sleep(Duration::from_secs(2));
     let used = Usage::of(&[pid]).since(&used);
     println!(
@@ -213,9 +214,9 @@ pub fn calls(
 }
 
 fn request(operation: &str, path: &str, own: &str, agent: &str, at: usize) -> Result<String, String> {
-    // The same ones in another order for each caller.
+    // Each caller uses the same ones in another order.
     let (record, filter) = (at * 7919 % RECORDS + 1, at * 7919 % FILTERS);
-    // With another limit, what was asked for before is asked for anew.
+    // A new limit makes the server read a former request again.
     let anew = 10 + at / RECORDS % 90;
     let search = |by: &str, what: Json, limit: usize| {
         let arguments = json!({"object_class": 1, by: what, "ordering": "-id", "limit": limit});

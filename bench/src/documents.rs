@@ -1,4 +1,4 @@
-//! Documents: one merge of a template by itself, and a thousand documents queued at a server (`bench/documents`).
+//! Documents: one merge of a template alone, and a thousand documents in the queue of a server (`bench/documents`).
 
 use crate::expected::ask;
 use crate::failure::Failure;
@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many records have a document of each template.
+/// The number of records with a document of each template.
 const RECORDS: i64 = 100;
-/// How many requests for documents are on their way at a time.
+/// The number of concurrent requests for documents.
 const ASKING: i64 = 4;
-/// How many rows are sent in a batch.
+/// The number of rows in a batch.
 const BATCH: usize = 1_000;
 
 /// The values of a contract: fields, and rows with fields of their own.
@@ -42,8 +42,8 @@ impl ValueSource for Values {
     }
 }
 
-/// Merges a template again and again, each time from the file to a file. Prints the median and the processor's milliseconds
-/// of a merge, and the most memory of the process in MiB.
+/// Merges a template repeatedly, each time from the file to a file. Prints the median and the processor's milliseconds of a merge,
+/// and the peak memory of the process in MiB.
 pub fn merge_alone(template: &str, values: &str, out: &str, count: &str) -> Result<(), Failure> {
     let values = Values(serde_json::from_str(&fs::read_to_string(values)?)?);
     let once = || -> Result<(), Failure> {
@@ -66,7 +66,7 @@ pub fn merge_alone(template: &str, values: &str, out: &str, count: &str) -> Resu
     Ok(())
 }
 
-/// The time below which a share of the times lies, in milliseconds.
+/// Returns the time below which a share of the times is, in milliseconds.
 fn milliseconds(times: &mut [Duration], share: f64) -> f64 {
     times.sort_unstable();
     times.get((times.len() as f64 * share) as usize).map_or(0.0, |time| time.as_secs_f64() * 1e3)
@@ -101,8 +101,8 @@ impl Api {
     }
 }
 
-/// Makes two classes, the contracts (the ids 1 to [`RECORDS`]) with the rows of each, and so many templates that there can be
-/// as many documents as asked for.
+/// Creates two classes, the contracts (the ids 1 to [`RECORDS`]) with the rows of each, and enough templates for the number of
+/// documents.
 pub fn set_up(address: &str, directory: &Path, template: &str, values: &str, documents: &str) -> Result<(), Failure> {
     let mut api = Api::new(address, directory)?;
     let values: Json = serde_json::from_str(&fs::read_to_string(values)?)?;
@@ -150,8 +150,8 @@ pub fn set_up(address: &str, directory: &Path, template: &str, values: &str, doc
     Ok(())
 }
 
-/// Reads single records at random until told to stop, over so many connections; each waits for so long between two. Gives the
-/// times that reads took.
+/// Reads single records at random until it is stopped, over a number of connections. Each pauses between two reads. Returns the
+/// times of the reads.
 fn read_records(
     address: &str,
     directory: &Path,
@@ -186,22 +186,22 @@ fn read_records(
     })
 }
 
-/// How single records are read beside it.
+/// The rate of the reads of single records beside the documents.
 pub struct Reading {
     connections: u64,
     pause: Duration,
 }
 
 impl Reading {
-    /// Over so many connections, each with so many milliseconds between two reads.
+    /// Creates a rate from the number of connections and the milliseconds between two reads of each.
     pub fn new(connections: &str, pause: &str) -> Result<Reading, Failure> {
         Ok(Reading { connections: connections.parse()?, pause: Duration::from_millis(pause.parse()?) })
     }
 }
 
-/// Has so many documents made while records are read, and reads as long without them. Prints a line: documents a second, the
-/// processor's time as a share of one core, the reads a second and the p99 of reads beside the documents and without them,
-/// in milliseconds, and the most memory of the server in MiB.
+/// Requests a number of documents while records are read, and reads for the same time without documents. Prints a line: documents
+/// per second; the processor's time as a share of one core; reads per second; the p99 of reads beside the documents and without
+/// them, in milliseconds; the peak memory of the server in MiB.
 pub fn queue(address: &str, directory: &Path, documents: &str, pid: &str, reading: &Reading) -> Result<(), Failure> {
     let templates = documents.parse::<i64>()? / RECORDS;
     let pids = [pid.parse()?];

@@ -1,5 +1,4 @@
-//! The answers that the floor gave, which are those that every server must give: a line each, with marks where answers
-//! may differ.
+//! The answers of the floor, which every server must repeat: a line each, with marks at the places where answers can differ.
 
 use crate::failure::Failure;
 use crate::request::{Operation, Requests, parse};
@@ -8,14 +7,14 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-/// Marks; no JSON text holds such bytes.
+/// The marks. A JSON text never contains these bytes.
 const NUMBER: char = '\u{1}';
 const MOMENT: char = '\u{2}';
 const SENT: char = '\u{3}';
 
 const MOMENT_BYTES: usize = "2026-01-31T09:30:00.123456Z".len();
 
-/// An answer, cut at its marks.
+/// An answer, split at its marks.
 pub struct Answer {
     start: String,
     rest: Vec<(char, String)>,
@@ -34,7 +33,7 @@ impl Answer {
         answer
     }
 
-    /// Whether a body is this answer, byte for byte but for the marks.
+    /// Returns whether a body is this answer, byte for byte except for the marks.
     pub fn is(&self, body: &[u8], sent: &str) -> bool {
         let Some(mut body) = body.strip_prefix(self.start.as_bytes()) else { return false };
         for (mark, text) in &self.rest {
@@ -53,7 +52,7 @@ impl Answer {
     }
 }
 
-/// Reads the answers of an operation; none for logins, which differ wholly.
+/// Reads the answers of an operation. Logins have none, because their answers differ completely.
 pub fn read(expected: &Path, operation: &str) -> Result<Vec<Answer>, Failure> {
     if operation == "login" {
         return Ok(Vec::new());
@@ -61,12 +60,12 @@ pub fn read(expected: &Path, operation: &str) -> Result<Vec<Answer>, Failure> {
     Ok(fs::read_to_string(expected.join(operation))?.lines().map(Answer::parse).collect())
 }
 
-/// How many users there are: as many as answers to `get`.
+/// Returns the number of users, which is the number of answers to `get`.
 pub fn users(expected: &Path) -> Result<usize, Failure> {
     Ok(fs::read_to_string(expected.join("users"))?.trim().parse()?)
 }
 
-/// Asks the floor for every answer.
+/// Requests every answer from the floor.
 pub fn record(address: &str, directory: &Path, expected: &Path) -> Result<(), Failure> {
     fs::create_dir_all(expected)?;
     let mut stream = TcpStream::connect(address)?;
@@ -109,7 +108,7 @@ fn mark(text: &str, before: &str, length: usize, mark: char) -> String {
     format!("{}{mark}{rest}", &text[..at])
 }
 
-/// Sends a request and gives the body of its answer, which must be one of success.
+/// Sends a request and returns the body of its answer, which must be successful.
 pub fn ask(stream: &mut TcpStream, request: &[u8]) -> Result<String, Failure> {
     stream.write_all(request)?;
     let mut answer = Vec::new();

@@ -1,2 +1,2 @@
-/// Why a command failed, for people.
+/// The reason for which a command failed, for people.
 pub type Failure = Box<dyn std::error::Error>;

@@ -1,4 +1,4 @@
-//! What stands beside the speed: many builds on one server, and lists sorted by every field.
+//! Measurements beside the speed: many builds on one server, and lists sorted by every field.
 
 use crate::expected::ask;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ const FIELDS: [&str; 8] =
     ["id", "username", "last_login", "activated_at", "password_set_at", "link_sent_at", "created_at", "modified_at"];
 const TIMES: usize = 50;
 
-/// Makes so many builds; writes their domains with a token of each to `tokens`.
+/// Creates a number of builds. Writes their domains with a token of each to `tokens`.
 pub fn builds(directory: &str, count: &str, url: Option<&str>) -> Result<(), Failure> {
     let count: usize = count.parse()?;
     fs::create_dir_all(directory)?;

@@ -108,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// Reads what has come; `false` if that was nothing.
+    /// Reads the received bytes. Returns `false` if there were none.
     fn read(&mut self) -> Result<bool, Failure> {
         let mut part = [0; 64 * 1024];
         loop {
@@ -118,7 +118,7 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(!self.answer.is_empty()),
                 Err(error) => return Err(error.into()),
             }
-            // Less than there is room for: that is all for now, and whoever asks again is told of more.
+            // The buffer was not filled, so no more bytes are available now. The next poll reports later ones.
             if parse(&self.answer).is_some() {
                 return Ok(true);
             }
@@ -126,7 +126,7 @@ impl Connection {
     }
 }
 
-/// Waits for the first 200 of a server that has just been started, and prints how long that took.
+/// Waits for the first 200 of a server that has just been started, and prints the time.
 pub fn first(address: &str, directory: &Path, path: &str) -> Result<(), Failure> {
     let started = Instant::now();
     let token = std::fs::read_to_string(directory.join("token")).unwrap_or_default();
@@ -147,7 +147,7 @@ pub fn first(address: &str, directory: &Path, path: &str) -> Result<(), Failure>
     Err(format!("no 200 from {address}{path} in 30 s").into())
 }
 
-/// A number that no run before had.
+/// Returns a number that no former run had.
 #[expect(clippy::disallowed_methods, reason = "nobody fixes the time of a benchmark")]
 fn stamp() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |since| since.as_millis() as u64 / 100)

@@ -1,28 +1,28 @@
-//! The tools of the benchmark; `bench/run` puts them together.
+//! The tools of the benchmark; `bench/run` combines them.
 //!
 //! | command | |
 //! |---|---|
-//! | `bench seed DIRECTORY USERS [URL]` | makes a build of so many users, or of those in a CSV file, in the directory or in the PostgreSQL database; writes `token` and `key` |
-//! | `bench records DIRECTORY DATA [URL]` | makes a build with the records of a folder of CSV files; writes `token-1` to `token-4` |
-//! | `bench record ADDRESS DIRECTORY EXPECTED` | asks the floor for every answer and writes them down |
+//! | `bench seed DIRECTORY USERS [URL]` | creates a build with this number of users, or with those in a CSV file, in the directory or in the PostgreSQL database; writes `token` and `key` |
+//! | `bench records DIRECTORY DATA [URL]` | creates a build with the records of a folder of CSV files; writes `token-1` to `token-4` |
+//! | `bench record ADDRESS DIRECTORY EXPECTED` | requests every answer from the floor and stores it |
 //! | `bench load ADDRESS DIRECTORY EXPECTED OPERATION SECONDS PID…` | measures one operation, checking every answer |
 //! | `bench first ADDRESS DIRECTORY PATH` | waits for the first 200 and prints the milliseconds |
-//! | `bench builds DIRECTORY COUNT [URL]` | makes many builds, each with a super admin alone; writes `tokens` |
+//! | `bench builds DIRECTORY COUNT [URL]` | creates many builds, each with a super admin only; writes `tokens` |
 //! | `bench visit ADDRESS DIRECTORY` | reads and writes in each of them |
-//! | `bench sorted ADDRESS DIRECTORY` | prints how long the first page of users takes in every order |
+//! | `bench sorted ADDRESS DIRECTORY` | prints the time of the first page of users in every order |
 //! | `bench merge TEMPLATE VALUES OUT COUNT` | measures merges of a document template without a server |
-//! | `bench contracts ADDRESS DIRECTORY TEMPLATE VALUES COUNT` | makes records and templates for so many documents |
-//! | `bench queue ADDRESS DIRECTORY COUNT PID CONNECTIONS PAUSE` | has them made while single records are read |
-//! | `bench tasks DIRECTORY [URL]` | makes a build with 200,000 open tasks; writes `token-1` to `token-10` |
-//! | `bench task-lists ADDRESS DIRECTORY` | prints how long lists of them take |
-//! | `bench tasks-due DIRECTORY SECONDS [URL]` | adds 10,000 reminders and 10,000 expiries that are due in so many seconds |
-//! | `bench tasks-beside ADDRESS DIRECTORY [URL]` | reads and writes tasks while that happens |
-//! | `bench webhooks ADDRESS DIRECTORY PORT` | makes 20 classes with a webhook each in each of the builds |
-//! | `bench deliver ADDRESS DIRECTORY PORT RECORDS RATE PID` | creates records and receives what the webhooks deliver |
-//! | `bench agents ADDRESS DIRECTORY` | makes a class with 2,000 records, and a connector for agents |
-//! | `bench agent-tokens DIRECTORY [URL]` | lets 500 users, and an agent of each, view them; writes `agents` |
+//! | `bench contracts ADDRESS DIRECTORY TEMPLATE VALUES COUNT` | creates records and templates for this number of documents |
+//! | `bench queue ADDRESS DIRECTORY COUNT PID CONNECTIONS PAUSE` | requests these documents while single records are read |
+//! | `bench tasks DIRECTORY [URL]` | creates a build with 200,000 open tasks; writes `token-1` to `token-10` |
+//! | `bench task-lists ADDRESS DIRECTORY` | prints the time of lists of them |
+//! | `bench tasks-due DIRECTORY SECONDS [URL]` | adds 10,000 reminders and 10,000 expiries that are due in this number of seconds |
+//! | `bench tasks-beside ADDRESS DIRECTORY [URL]` | reads and writes tasks at the same time |
+//! | `bench webhooks ADDRESS DIRECTORY PORT` | creates 20 classes with a webhook each in each of the builds |
+//! | `bench deliver ADDRESS DIRECTORY PORT RECORDS RATE PID` | creates records and receives the deliveries of the webhooks |
+//! | `bench agents ADDRESS DIRECTORY` | creates a class with 2,000 records, and a connector for agents |
+//! | `bench agent-tokens DIRECTORY [URL]` | permits 500 users, and an agent of each, to view them; writes `agents` |
 //! | `bench agent-calls ADDRESS DIRECTORY CALL CONNECTIONS COUNT PID` | measures a call of the main API, or of a tool |
-//! | `bench table FILE` | prints the table of what was measured |
+//! | `bench table FILE` | prints the table of the measurements |
 
 mod agents;
 mod documents;

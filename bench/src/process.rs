@@ -1,23 +1,23 @@
-//! What processes use, as Linux tells it.
+//! The resource usage of processes, from Linux.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// Processor time of processes and all that they started.
+/// The processor time of processes and all of their children.
 pub struct Usage {
-    /// Spent so far.
+    /// The time until now.
     pub microseconds: f64,
 }
 
 impl Usage {
-    /// What they have spent so far.
+    /// Reads the time of the processes until now.
     pub fn of(pids: &[u32]) -> Usage {
         let stats = stats();
         let ticks: u64 = tree(&stats, pids).iter().map(|pid| stats[pid].ticks).sum();
-        // A hundred ticks a second, wherever Linux runs today.
+        // All present Linux systems have a hundred ticks per second.
         Usage { microseconds: ticks as f64 * 10_000.0 }
     }
-    /// What they have spent since.
+    /// Returns the time since then.
     pub fn since(&self, before: &Usage) -> Usage {
         Usage { microseconds: self.microseconds - before.microseconds }
     }
@@ -52,12 +52,12 @@ fn tree(stats: &HashMap<u32, Stat>, roots: &[u32]) -> Vec<u32> {
     found
 }
 
-/// The most memory that the first of them has held, in MiB.
+/// Returns the peak memory of the first process, in MiB.
 pub fn peak(pids: &[u32]) -> f64 {
     pids.first().map_or(0.0, |pid| memory(*pid, "VmHWM:"))
 }
 
-/// The memory that a process holds now, in MiB.
+/// Returns the present memory of a process, in MiB.
 pub fn resident(pid: u32) -> f64 {
     memory(pid, "VmRSS:")
 }

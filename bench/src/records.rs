@@ -1,5 +1,5 @@
-//! A build with records and rights, from the files of a data set that several servers load (`bench/records`): people,
-//! teams, suppliers, invoices and assignments. The rows are written as `crates/records` writes them, but without events.
+//! A build with records and rights, from the files of a data set that several servers load (`bench/records`): people, teams,
+//! suppliers, invoices and assignments. The rows have the form that `crates/records` writes, without events.
 
 use crate::failure::Failure;
 use crate::seed::{ADMIN, config, token_of};
@@ -12,15 +12,15 @@ use std::collections::HashMap;
 use std::path::Path;
 use store::{Argument, BorrowedArgument, Conn, Sql, StoreError, Words};
 
-/// The ids of the classes, in the order in which they are made.
+/// The ids of the classes, in the order of their creation.
 const SUPPLIER: i64 = 1;
 const INVOICE: i64 = 2;
-/// How many rows are written in a transaction.
+/// The number of rows in a transaction.
 const AT_ONCE: usize = 10_000;
-/// The super admin, who is user 1 of a new build, becomes this one.
+/// The id of the super admin in the data set, who is user 1 of a new build.
 const SUPER_ADMIN: i64 = 1_000;
 
-/// Alias and type of the fields of an invoice.
+/// The alias and type of the fields of an invoice.
 const INVOICE_FIELDS: [(&str, FieldType); 20] = [
     ("title", FieldType::String),
     ("number", FieldType::String),
@@ -56,7 +56,7 @@ const OPTIONS: [(&str, &[&str]); 3] = [
 
 type Line = HashMap<String, String>;
 
-/// Makes the build `localhost` with the data of a folder.
+/// Creates the build `localhost` with the data of a folder.
 pub fn run(directory: &str, data: &str, url: Option<&str>) -> Result<(), Failure> {
     let data = Path::new(data);
     std::fs::create_dir_all(directory)?;
@@ -74,7 +74,7 @@ pub fn run(directory: &str, data: &str, url: Option<&str>) -> Result<(), Failure
         db.write(|conn| declare(conn, SUPPLIER, "supplier", &SUPPLIER_FIELDS, rights::LIST | rights::VIEW)).await?;
         db.write(|conn| declare(conn, INVOICE, "invoice", &INVOICE_FIELDS, rights::CREATE)).await?;
         db.write(move |conn| sets.iter().try_for_each(|line| insert_set(conn, line))).await?;
-        // Invoices first: their ids are those of the file.
+        // Invoices come first, so that their ids are those of the file.
         let invoices = lines(data, "invoices")?;
         let first_supplier = invoices.len() as i64;
         for (class, records) in [(INVOICE, invoices), (SUPPLIER, lines(data, "suppliers")?)] {
@@ -165,7 +165,7 @@ fn insert_rights(conn: &mut Conn, teams: &[Line], members: &[Line]) -> Result<()
     conn.insert_rows("user_group_members", &["group_id", "user_id", "created_at"], &members, "").map(|_| ())
 }
 
-/// Makes a class with its fields, and gives everyone these actions on it.
+/// Creates a class with its fields, and grants everyone these actions on it.
 pub fn declare(
     conn: &mut Conn,
     class: i64,
@@ -308,7 +308,7 @@ fn insert_assignments(conn: &mut Conn, lines: &[Line]) -> Result<(), StoreError>
         .iter()
         .map(|line| {
             let principal = number(line, "person").unwrap_or_else(|| -id(line, "team"));
-            // The invoices were made first, so the number of each is its id.
+            // The invoices were created first, so the number of each is its id.
             let record = BorrowedArgument::Int(id(line, "invoice"));
             [
                 record,
@@ -323,7 +323,7 @@ fn insert_assignments(conn: &mut Conn, lines: &[Line]) -> Result<(), StoreError>
     conn.insert_rows("record_assignees", &columns, &rows, "").map(|_| ())
 }
 
-/// Counts what is counted: users, records, and what each principal sees.
+/// Sets the counters: users, records, and the visible records of each principal.
 fn count(conn: &mut Conn) -> Result<(), StoreError> {
     for text in [
         "DELETE FROM counters WHERE name LIKE 'users_%'",

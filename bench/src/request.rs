@@ -1,28 +1,28 @@
-//! The requests of each operation, and reading an answer off the wire.
+//! The requests of each operation, and the parser of answers.
 
 use crate::failure::Failure;
 use crate::seed::{ADMIN, Dice, PARTS};
 use std::path::Path;
 
-/// What is measured.
+/// A measured operation.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Operation {
-    /// The newest 25 users.
+    /// Lists the newest 25 users.
     List,
-    /// The same of those with a part of a name in theirs.
+    /// Lists the newest 25 users whose names contain a text.
     Search,
-    /// One user.
+    /// Reads one user.
     Get,
-    /// The job title of one user.
+    /// Changes the job title of one user.
     Patch,
-    /// A user who is sent no mail.
+    /// Creates a user without a mail.
     Create,
-    /// A right password.
+    /// Signs in with a correct password.
     Login,
 }
 
 impl Operation {
-    /// The operation of that name.
+    /// Returns the operation with this name.
     pub fn named(name: &str) -> Result<Operation, Failure> {
         Ok(match name {
             "list" => Operation::List,
@@ -36,17 +36,17 @@ impl Operation {
     }
 }
 
-/// A request and what is expected of its answer.
+/// A request and its expected answer.
 pub struct Request {
-    /// The operation's how-manieth answer is expected, of those written down.
+    /// The index of the expected answer among those of the operation.
     pub case: usize,
-    /// What was sent and must come back.
+    /// The sent text, which the answer must contain.
     pub sent: String,
     /// The bytes to send.
     pub bytes: Vec<u8>,
 }
 
-/// Makes requests.
+/// Creates requests.
 pub struct Requests {
     operation: Operation,
     users: usize,
@@ -57,13 +57,13 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests of an operation on a build of so many users; `stamp` makes names that no other run makes.
+    /// Creates requests of an operation on a build with this number of users. `stamp` makes names that no other run uses.
     pub fn new(operation: Operation, users: usize, directory: &Path, stamp: u64) -> Result<Requests, Failure> {
         let token = std::fs::read_to_string(directory.join("token"))?;
         Ok(Requests { operation, users, token, dice: Dice::new(stamp), count: 0, stamp })
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub fn next(&mut self) -> Request {
         let most = match self.operation {
             Operation::Search => PARTS.len(),
@@ -74,7 +74,7 @@ impl Requests {
         self.case(case)
     }
 
-    /// The request of a case.
+    /// Returns the request of a case.
     pub fn case(&mut self, case: usize) -> Request {
         self.count += 1;
         let unique = format!("{:06}{:08}", self.stamp % 1_000_000, self.count);
@@ -109,12 +109,12 @@ impl Requests {
     }
 }
 
-/// The head of a request without the empty line at its end.
+/// Returns the head of a request without the empty line at its end.
 pub fn head(line: &str, host: &str, token: &str) -> String {
     format!("{line} HTTP/1.1\r\nHost: {host}\r\nAuthorization: JWT {token}\r\n")
 }
 
-/// The status and body of an answer, when it has come whole; both servers say how long it is.
+/// Returns the status and body of an answer, when it is complete. Both servers send its length.
 pub fn parse(answer: &[u8]) -> Option<(u16, &[u8])> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&answer[..end]).ok()?;

@@ -1,4 +1,4 @@
-//! A build with many users, the same every time: names, references to the users who made them, a few roles.
+//! A build with many users, the same every time: names, references to the users who created them, a few roles.
 
 use crate::failure::Failure;
 use platform::ApiSettings;
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use store::{Argument, Conn, Sql, StoreEngine, StoreError};
 
-/// The key that the servers are started with.
+/// The key with which the servers are started.
 pub const SECRET: &str = "the benchmark's own key, which protects nothing";
 /// The super admin, who is user 1.
 pub const ADMIN: (&str, &str) = ("admin@example.com", "Correct-Horse-7");
@@ -78,7 +78,7 @@ const COMPANIES: [&str; 6] =
 pub const PARTS: [&str; 16] =
     ["ann", "ber", "cas", "eli", "fal", "gre", "har", "ing", "lar", "lud", "mar", "nil", "ori", "ste", "vik", "zem"];
 
-/// The same numbers each time (xorshift).
+/// A generator with the same numbers each time (xorshift).
 pub struct Dice(u64);
 
 impl Dice {
@@ -86,7 +86,7 @@ impl Dice {
     pub fn new(seed: u64) -> Dice {
         Dice(seed | 1)
     }
-    /// A number from 0 to below `sides`.
+    /// Returns a number from 0 to below `sides`.
     pub fn roll(&mut self, sides: i64) -> i64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -98,11 +98,11 @@ impl Dice {
     }
 }
 
-/// Makes the build `localhost` with so many users, or with those of a CSV file (the columns of [`Person::read`]).
+/// Creates the build `localhost` with this number of users, or with those of a CSV file (the columns of [`Person::read`]).
 pub fn run(directory: &str, users: &str, url: Option<&str>) -> Result<(), Failure> {
     let people: Vec<Person> = match users.parse() {
         Ok(users) => (2..=users).map(Person::made_up).collect(),
-        // The first one is the super admin, whom every build has.
+        // The first user is the super admin, who exists in every build.
         Err(_) => csv::Reader::from_path(users)?
             .deserialize()
             .skip(1)
@@ -125,7 +125,7 @@ pub fn run(directory: &str, users: &str, url: Option<&str>) -> Result<(), Failur
     })
 }
 
-/// The database of a directory, or the one of this address.
+/// Returns the database of a directory, or the one at this address.
 pub fn engine(directory: &str, url: Option<&str>) -> StoreEngine {
     match url {
         Some(url) => StoreEngine::Postgres { url: url.to_owned() },
@@ -133,7 +133,7 @@ pub fn engine(directory: &str, url: Option<&str>) -> StoreEngine {
     }
 }
 
-/// What the servers are started with, too.
+/// Returns the settings, which the servers use too.
 pub fn config(directory: &str, url: Option<&str>) -> ApiSettings {
     let mut settings: ApiSettings = settings::KitSettings::new(engine(directory, url), directory.into(), SECRET).into();
     settings.base_url = "http://localhost".to_owned();
@@ -142,7 +142,7 @@ pub fn config(directory: &str, url: Option<&str>) -> ApiSettings {
     settings
 }
 
-/// A user, as inserted; moments in microseconds.
+/// A user in the form of the insert. Moments are in microseconds.
 #[derive(Clone)]
 struct Person {
     username: String,
@@ -166,7 +166,7 @@ struct Person {
 }
 
 impl Person {
-    /// The same one for the same id, every time.
+    /// Returns the same person for the same id, every time.
     fn made_up(id: i64) -> Person {
         let mut dice = Dice::new(id.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let (first, last) = (dice.of(&FIRST_NAMES), dice.of(&LAST_NAMES));
@@ -203,11 +203,11 @@ impl Person {
         }
     }
 
-    /// A row of a file with a column for each field.
+    /// Reads a row of a file with a column for each field.
     fn read(row: &HashMap<String, String>) -> Result<Person, Failure> {
         let text = |name: &str| row.get(name).cloned().ok_or_else(|| format!("the file has no column {name}"));
         let id: i64 = text("id")?.parse()?;
-        // Nobody is made by somebody who comes later.
+        // A user must not be created by a later user.
         let someone =
             |name: &str| text(name).map(|text| text.parse().ok().map(|user: i64| if user < id { user } else { 1 }));
         let moment = |name: &str| text(name).map(|text| resource::time::parse(&text));
@@ -259,7 +259,7 @@ pub fn insert_person(conn: &mut Conn, id: i64, account_type: &str) -> Result<(),
     person.insert(conn)
 }
 
-/// What stands beside the users: the counters, limits that leave room, roles for the users of type `full`.
+/// Sets the data beside the users: the counters, limits above the numbers, roles for the users of type `full`.
 fn count(conn: &mut Conn) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM counters WHERE name LIKE 'users_%'"))?;
     conn.exec(&Sql::new(
@@ -276,12 +276,12 @@ fn count(conn: &mut Conn) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A token of the super admin.
+/// Returns a token of the super admin.
 pub async fn token(app: &App, build: &Build) -> Result<String, Failure> {
     token_of(app, build, 1).await
 }
 
-/// A token of a user's session, which lasts a day.
+/// Returns a token of a user's session, which is valid for a day.
 pub async fn token_of(app: &App, build: &Build, user: i64) -> Result<String, Failure> {
     let now = app.clock.now();
     let sql = "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent) \
@@ -291,7 +291,7 @@ pub async fn token_of(app: &App, build: &Build, user: i64) -> Result<String, Fai
     Ok(app.slot::<AccessTokens>().issue(&build.uid, user, session, now, 86_400))
 }
 
-/// The key of the tokens as hexadecimal digits, for the floor.
+/// Returns the key of the tokens as hexadecimal digits, for the floor.
 fn key() -> String {
     Keys::new(SECRET).tokens().iter().fold(String::new(), |mut digits, byte| {
         let _ = write!(digits, "{byte:02x}");

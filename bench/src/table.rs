@@ -1,4 +1,4 @@
-//! The table of what was measured: medians over the rounds, and the median of the ratios within each round.
+//! The table of the measurements: medians over the rounds, and the median of the ratios within each round.
 
 use crate::failure::Failure;
 use std::path::Path;
@@ -8,7 +8,7 @@ struct Cell {
     database: String,
     server: String,
     operation: String,
-    /// Requests a second, p50, p99, wrong answers, microseconds of processor time, peak memory.
+    /// Requests per second, p50, p99, wrong answers, microseconds of processor time, peak memory.
     figures: Vec<f64>,
 }
 

@@ -1,5 +1,5 @@
-//! Tasks: a build with 200,000 open ones and the lists of those who see few, many and all of them (`bench/tasks`); reminders
-//! and expiries that are due at once beside readers and writers.
+//! Tasks: a build with 200,000 open ones, and the lists of people who may view few, many or all of them (`bench/tasks`). Reminders
+//! and expiries are due at once beside readers and writers.
 
 use crate::expected::ask;
 use crate::failure::Failure;
@@ -16,11 +16,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use store::{Conn, Sql, Store, StoreError};
 
-/// The records of the one class, with two open tasks and a completed one each: numbers 1 to 300,000, the open ones first.
+/// The number of records of the only class, each with two open tasks and a completed one. The tasks have the numbers 1 to 300,000,
+/// the open ones first.
 const RECORDS: i64 = 100_000;
 const TASKS: i64 = 3 * RECORDS;
 
-/// Who asks for lists: account types by id, from 1 on, and what they are.
+/// The readers of lists: account types by id, from 1 on, and their descriptions.
 const PEOPLE: [(&str, &str); 10] = [
     ("super_admin", "super admin, none of his own"),
     ("super_admin", "super admin, 50 of his own"),
@@ -33,11 +34,11 @@ const PEOPLE: [(&str, &str); 10] = [
     ("internal", "half of the records, and 5,000"),
     ("internal", "sees nothing"),
 ];
-/// How often each list is asked for.
+/// The number of requests for each list.
 const TIMES: usize = 15;
 
-/// The data, each statement with the numbers that it counts to. Each task has a group of ten, a tenth of them a second one, and
-/// all have group 1.
+/// The data: each statement with the maximum of its number. Each task has a group of ten, a tenth of them has a second one, and all
+/// have group 1.
 const ROWS: [(&str, i64); 15] = [
     ("INSERT INTO records(id, class_id) SELECT i, 1 FROM counted", RECORDS),
     ("INSERT INTO r1(id, created_at, created_by, modified_at, modified_by) SELECT i, 0, 1, 0, 1 FROM counted", RECORDS),
@@ -108,7 +109,7 @@ const ROWS: [(&str, i64); 15] = [
 const COUNTS: &str = "INSERT INTO task_counts(audience, class_id, status, slot, n) SELECT audience, 1, status, 0, count(*) FROM tasks \
     GROUP BY audience, status UNION ALL SELECT '', 1, status, 0, count(*) FROM tasks GROUP BY status";
 
-/// Makes the build `localhost` with these tasks; writes `token-1` to `token-10`.
+/// Creates the build `localhost` with these tasks. Writes `token-1` to `token-10`.
 pub fn seed(directory: &str, url: Option<&str>) -> Result<(), Failure> {
     fs::create_dir_all(directory)?;
     tokio::runtime::Runtime::new()?.block_on(async {
@@ -134,7 +135,7 @@ fn insert_people(conn: &mut Conn) -> Result<(), StoreError> {
     people.into_iter().try_for_each(|((account_type, _), id)| insert_person(conn, id, account_type))
 }
 
-/// Numbers from 1 on, up to the first argument.
+/// Generates the numbers from 1 up to the first argument.
 const COUNTED: &str =
     "WITH RECURSIVE counted(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM counted WHERE i < $1";
 
@@ -149,8 +150,8 @@ fn insert(conn: &mut Conn, text: &'static str, count: i64) -> Result<(), StoreEr
     conn.exec(&sql).map(drop)
 }
 
-/// Asks for each list as each of the people, again and again with another address each time, so that nothing is answered from
-/// a cache. Prints a line for each of them: the median milliseconds of the lists.
+/// Requests each list as each of the people, repeatedly and with another address each time, so that no answer comes from a cache.
+/// Prints a line for each of them: the median milliseconds of the lists.
 pub fn lists(address: &str, directory: &Path) -> Result<(), Failure> {
     const LISTS: [&str; 3] = ["assignees=me&status=open&ordering=due_at", "ordering=due_at", "status=open"];
     let mut stream = connect(address)?;
@@ -161,7 +162,7 @@ pub fn lists(address: &str, directory: &Path) -> Result<(), Failure> {
             let mut times = Vec::with_capacity(TIMES);
             let mut counts = String::new();
             for at in 0..TIMES {
-                // An unknown parameter is ignored, and part of what an answer is kept under.
+                // An unknown parameter is ignored, but is part of the key in the cache.
                 let request = head(&format!("GET /api/tasks/?{list}&anew={user}-{at}"), "localhost", &token);
                 let started = Instant::now();
                 let answer = ask(&mut stream, format!("{request}\r\n").as_bytes())?;
@@ -176,15 +177,15 @@ pub fn lists(address: &str, directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many reminders, and how many expiries, are due at once.
+/// The number of reminders, and of expiries, that are due at once.
 const DUE: i64 = 10_000;
-/// Who reads and who writes meanwhile.
+/// The numbers of concurrent readers and writers.
 const READERS: u64 = 8;
 const WRITERS: u64 = 8;
-/// When what is due is looked at, after the start of the readers and writers.
+/// The time between the start of the readers and writers and the due moment.
 const BEFORE: Duration = Duration::from_secs(20);
 
-/// What `due` adds: tasks of one assignee that remind or expire at the moment `{at}`.
+/// The rows that `due` adds: tasks of one assignee that remind or expire at the moment `{at}`.
 const DUE_ROWS: [&str; 5] = [
     "INSERT INTO tasks(id, name, name_fold, description, template, form, record, class_id, record_n, status, \
      due_at, expires_at, audience, plan, created_at, created_by, modified_at, modified_by) \
@@ -197,7 +198,7 @@ const DUE_ROWS: [&str; 5] = [
     "INSERT INTO task_counts(audience, class_id, status, slot, n) SELECT '', 0, 'open', 0, 20000 FROM counted WHERE i = 1 AND CAST($2 AS BIGINT) + CAST($3 AS BIGINT) > 0",
 ];
 
-/// Adds 10,000 reminders and 10,000 expiries to the build, due in so many seconds; writes that moment to `due`.
+/// Adds 10,000 reminders and 10,000 expiries to the build, due in this number of seconds. Writes that moment to `due`.
 pub fn due(directory: &str, seconds: &str, url: Option<&str>) -> Result<(), Failure> {
     let seconds: i64 = seconds.parse()?;
     tokio::runtime::Runtime::new()?.block_on(async {
@@ -218,8 +219,8 @@ pub fn due(directory: &str, seconds: &str, url: Option<&str>) -> Result<(), Fail
     })
 }
 
-/// Reads and writes single tasks over 16 connections while that happens. Prints a line: the seconds until all of it was done,
-/// and the p99 of reads without and beside it, and of writes, in milliseconds.
+/// Reads and writes single tasks over 16 connections at the same time. Prints a line: the seconds until all of it was done, and the
+/// p99 of reads without and beside it, and of writes, in milliseconds.
 pub fn beside(address: &str, directory: &str, url: Option<&str>) -> Result<(), Failure> {
     let place = Path::new(directory);
     let at: i64 = fs::read_to_string(place.join("due"))?.parse()?;
@@ -279,7 +280,7 @@ pub fn beside(address: &str, directory: &str, url: Option<&str>) -> Result<(), F
     Ok(())
 }
 
-/// When each request of a connection began, and how long it took.
+/// The start and the duration of each request of a connection.
 type Calls = Vec<(Duration, Duration)>;
 
 fn call(address: &str, token: &str, n: u64, started: Instant, is_over: &AtomicBool) -> Result<Calls, Failure> {
@@ -313,7 +314,7 @@ fn connect(address: &str) -> Result<TcpStream, Failure> {
     Ok(stream)
 }
 
-/// The time below which a share of the times lies, in milliseconds.
+/// Returns the time below which a share of the times is, in milliseconds.
 pub fn milliseconds(times: &mut [Duration], share: f64) -> f64 {
     times.sort_unstable();
     times.get((times.len() as f64 * share) as usize).map_or(0.0, |time| time.as_secs_f64() * 1e3)

@@ -1,4 +1,4 @@
-//! Webhooks: 1,000 of them over 50 builds, a tenth of whose receivers are dead, while records are created (`bench/webhooks`).
+//! Webhooks: 1,000 of them over 50 builds, while records are created (`bench/webhooks`). A tenth of their receivers is dead.
 
 use crate::expected::ask;
 use crate::failure::Failure;
@@ -19,16 +19,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many classes a build has, each with a webhook.
+/// The number of classes of a build, each with a webhook.
 const CLASSES: usize = 20;
-/// One receiver in so many is dead: half of these refuse connections, the others never answer.
+/// One receiver in this number is dead: half of these refuse connections, the others never answer.
 const DEAD: usize = 10;
-/// How many connections create records.
+/// The number of connections that create records.
 const WRITERS: usize = 16;
-/// How long the last deliveries may take.
+/// The maximum time of the last deliveries.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What came of the webhooks, by their numbers: the record, and the microseconds since its event.
+/// The deliveries of each webhook, by its number: the record, and the microseconds since its event.
 type Arrivals = Arc<Mutex<BTreeMap<usize, Vec<(i64, i64)>>>>;
 
 /// A build, and a token of its super admin.
@@ -43,18 +43,18 @@ fn builds(directory: &Path) -> Result<Vec<Build>, Failure> {
     Ok(builds.map(|(domain, token)| Build { domain: domain.to_owned(), token: token.to_owned() }).collect())
 }
 
-/// The address of a webhook's receiver: one of the machine's own for each, all on one port.
+/// Returns the address of a webhook's receiver: an address of this machine for each, all with one port.
 fn receiver(webhook: usize, port: u16) -> String {
     let (high, low) = (webhook / 200, webhook % 200);
     match (webhook.is_multiple_of(DEAD), webhook.is_multiple_of(2 * DEAD)) {
-        // Nobody listens there.
+        // This address has no listener.
         (true, true) => format!("http://127.9.{high}.{}:1/{webhook}", low + 1),
         (true, false) => format!("http://127.9.{high}.{}:{port}/dead/{webhook}", low + 1),
         _ => format!("http://127.9.{high}.{}:{port}/{webhook}", low + 1),
     }
 }
 
-/// Makes the classes and webhooks of all builds.
+/// Creates the classes and webhooks of all builds.
 pub fn set_up(address: &str, directory: &Path, port: &str) -> Result<(), Failure> {
     let port = port.parse()?;
     let mut stream = connect(address)?;
@@ -72,9 +72,9 @@ pub fn set_up(address: &str, directory: &Path, port: &str) -> Result<(), Failure
     Ok(())
 }
 
-/// Creates so many records, so many a second, and receives what the webhooks deliver. Prints a line: records a second, their
-/// p99 in milliseconds; milliseconds from event to receiver (median, p99, longest); events that came not, twice, out of
-/// order; MiB above those before; processor seconds.
+/// Creates a number of records at a rate per second, and receives the deliveries of the webhooks. Prints a line: records per
+/// second, their p99 in milliseconds; milliseconds from event to receiver (median, p99, longest); events that did not arrive,
+/// arrived twice, arrived out of order; MiB above the memory before; processor seconds.
 pub fn deliver(
     address: &str,
     directory: &Path,
@@ -156,7 +156,7 @@ pub fn deliver(
     Ok(())
 }
 
-/// Creates records at their moments; how long each took.
+/// Creates records at their moments. Returns the time of each.
 fn write(
     address: &str,
     builds: &[Build],
@@ -178,7 +178,7 @@ fn write(
     Ok(times)
 }
 
-/// Notes what came; some receivers never answer.
+/// Stores a delivery. Some receivers never answer.
 async fn receive(State(arrivals): State<Arrivals>, uri: Uri, body: Bytes) -> StatusCode {
     let now = now();
     let Ok(webhook) = uri.path()[1..].parse() else {

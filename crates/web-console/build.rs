@@ -1,4 +1,4 @@
-//! Embeds the files of `dist/`: compressed, and under one version that names them all.
+//! Embeds the files of `dist/`, compressed, under one version for all of them.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// What tells of which source the others were made. It is not served.
+/// The file with the hash of the source of the others. It is not served.
 const SOURCE: &str = "source.sha256";
 
 fn main() -> io::Result<()> {
@@ -27,7 +27,7 @@ fn main() -> io::Result<()> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(&content)?;
         let compressed = encoder.finish()?;
-        // Pictures and fonts are compressed already.
+        // Pictures and fonts are already compressed.
         let is_compressed = compressed.len() < content.len();
         let path = out.join(n.to_string());
         fs::write(&path, if is_compressed { compressed } else { content })?;
@@ -41,7 +41,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("files.rs"), code)
 }
 
-/// Finds the files of a folder, and of those in it, by their paths below the first one.
+/// Finds the files of a folder and its subfolders, by their paths below the first folder.
 fn find(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -1,5 +1,5 @@
-//! Synchronous scripts on the store's threads beside asynchronous ones on the runtime, over the same statements on
-//! PostgreSQL: `scripts postgres://…` (docs/decisions/0001). Each in turn, several rounds, 16 at a time.
+//! Synchronous scripts on the store's threads beside asynchronous ones on the runtime, with the same statements on PostgreSQL:
+//! `scripts postgres://…` (docs/decisions/0001). They alternate, for several rounds, 16 at a time.
 
 use std::time::{Duration, Instant};
 use store::{Conn, Migration, Migrations, Options, Sql, Store, StoreEngine, StoreError};
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Ids that spread over the table, a sequence for each task.
+/// Returns ids that are distributed over the table, a sequence for each task.
 fn ids(task: usize) -> impl Iterator<Item = i64> {
     (0..).map(move |n: i64| 1 + (n * 7919 + task as i64 * 613) % 10_000)
 }

@@ -1,7 +1,7 @@
 //! `chancery backup`: a consistent copy of the embedded data directory (`docs/operations.md`).
 //!
-//! A copy that is not finished has the file [`UNFINISHED`], by which no server or command uses it, and the next backup
-//! begins it again. A finished one knows that it is a copy: its history service is another one than that of the original.
+//! An unfinished copy contains the file [`UNFINISHED`]. Servers and commands refuse it, and the next backup starts it again. A
+//! finished copy is marked as a copy: it may not use the history service of the original.
 
 use crate::data_directory::UNFINISHED;
 use crate::open::{CommandFailure, open_for_command};
@@ -21,7 +21,7 @@ use std::path::Path;
 use store::Store;
 use web::clock::Clock;
 
-/// Copies the list of builds first, so that every build in it is copied after it, then history, keys and mails.
+/// Copies the list of builds first, so that every build in it is copied after it. History, keys and mails follow.
 pub async fn backup(settings: &ProgramSettings, target: &Path, without_keys: bool) -> Result<(), CommandFailure> {
     if settings.database_url.is_some() {
         return Err("backup copies the embedded data directory; for PostgreSQL use its own tools".to_owned());
@@ -43,8 +43,8 @@ pub async fn backup(settings: &ProgramSettings, target: &Path, without_keys: boo
     }
 }
 
-/// Makes the directory of the copy, or empties one that an earlier backup did not finish. The file that says so is locked
-/// until it is dropped, so that two backups do not write to one directory.
+/// Creates the directory of the copy, or empties the directory of an unfinished backup. The file that marks it is locked until it
+/// is dropped, so that two backups cannot write to one directory.
 fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
     let unfinished = target.join(UNFINISHED);
     let above = target.ancestors().skip(1).find_map(|above| match above.as_os_str().is_empty() {
@@ -72,13 +72,13 @@ fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
                 fs::remove_file(entry.path())?;
             }
         }
-        // As private as the original.
+        // Only the owner may read the copy, like the original.
         DirBuilder::new().mode(0o700).create(target.join("builds"))
     })();
     begun.map(|()| mark).map_err(|error| words(target, &error))
 }
 
-/// Makes a directory as private as the original, or makes an empty one private.
+/// Creates a directory that only the owner may read, or makes an empty directory private.
 fn make_private(target: &Path) -> Result<(), CommandFailure> {
     let made = match DirBuilder::new().mode(0o700).create(target) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -92,9 +92,9 @@ fn make_private(target: &Path) -> Result<(), CommandFailure> {
     made.map_err(|error| words(target, &error))
 }
 
-/// Makes the copy one that can be served, once everything in it is on the disk.
+/// Makes the copy usable, after all its content is on the disk.
 fn finish(target: &Path) -> Result<(), CommandFailure> {
-    // One call for the whole file system instead of one for each file of the history.
+    // One call for the whole file system replaces a call for each file of the history.
     let finished = File::open(target)
         .and_then(|directory| Ok(rustix::fs::syncfs(directory)?))
         .and_then(|()| fs::remove_file(target.join(UNFINISHED)))
@@ -117,17 +117,18 @@ async fn copy(
         let name = database_name(build.id);
         let copy = target.join("builds").join(format!("{name}.db"));
         match store.backup(Some(&name), copy).await {
-            // Deleted meanwhile: then the copy is without it, too.
+            // The build was deleted in the meantime, so the copy omits it too.
             Ok(()) | Err(store::StoreError::Missing) => bar.inc(1),
             Err(error) => return Err(format!("{}: {error}", build.domain)),
         }
     }
     bar.finish();
-    // After the builds: what was delivered meanwhile is in both then, and the history service takes it once.
+    // The history is copied after the builds. Events that are delivered in between are in both copies, and the history service
+    // stores them once.
     let embedded_history = copy_history(&settings.data, target).await?;
     let engine = store::StoreEngine::Sqlite { directory: target.to_owned() };
     let copied = Store::open(engine, platform::MIGRATIONS, store::Options::default()).await.map_err(text)?;
-    // With these settings the history may be in another service, of which a former version noted nothing.
+    // With these settings, the history can be in another service. A former version did not store its id.
     let is_usual = settings.history_url.is_none() && settings.history_database_url.is_none();
     own_history::mark_copy(&copied, embedded_history.as_deref().filter(|_| is_usual)).await.map_err(text)?;
     copied.close().await;
@@ -135,7 +136,7 @@ async fn copy(
     copy_rest(&settings.data, target, left_out)
 }
 
-/// Copies the embedded history, if there is one; its id.
+/// Copies the embedded history, if it exists. Returns its id.
 async fn copy_history(data: &Path, target: &Path) -> Result<Option<String>, CommandFailure> {
     let (from, to) = (data.join("history"), target.join("history"));
     if !from.join("control.db").exists() {
@@ -160,10 +161,10 @@ fn words(path: &Path, error: &io::Error) -> CommandFailure {
     format!("{}: {error}", path.display())
 }
 
-/// Copies everything that is no database, but for these files of the directory itself.
+/// Copies everything that is not a database, except the `left_out` files of the directory.
 fn copy_rest(from: &Path, to: &Path, left_out: &[&str]) -> Result<(), CommandFailure> {
     let entries = match fs::read_dir(from) {
-        // A tenant of the history service was deleted meanwhile.
+        // A tenant of the history service was deleted in the meantime.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(|error| words(from, &error))?,
     };
@@ -172,14 +173,14 @@ fn copy_rest(from: &Path, to: &Path, left_out: &[&str]) -> Result<(), CommandFai
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with('.') || left_out.contains(&name.as_str()) {
-            // What is on its way in or out, or is not wanted.
+            // Temporary files, and files that the copy omits.
         } else if path.is_dir() {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&target);
             made.map_err(|error| words(&target, &error))?;
             copy_rest(&path, &target, &[])?;
         } else if ![".db", ".db-wal", ".db-shm"].iter().any(|ending| name.ends_with(ending)) && !target.exists() {
             match fs::copy(&path, &target) {
-                // A mail that was sent, or a temporary file, may be gone meanwhile.
+                // A sent mail or a temporary file can be deleted in the meantime.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(words(&path, &error)),
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! What `chancery build list` prints.
+//! The output of `chancery build list`.
 
 use platform::builds::BuildRow;
 use resource::time::show;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const HEADER: [&str; 5] = ["DOMAIN", "STATE", "CREATED", "HISTORY DATABASE", "CLIENT ID"];
 
-/// A table with a header, for people.
+/// Formats a table with a header, for people.
 pub fn table(builds: &[BuildRow]) -> String {
     let rows: Vec<[String; 5]> = [HEADER.map(str::to_owned)].into_iter().chain(builds.iter().map(columns)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -18,12 +18,12 @@ pub fn table(builds: &[BuildRow]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// A line for each build with tabs between, for scripts.
+/// Formats a line for each build with tabs between the columns, for scripts.
 pub fn lines(builds: &[BuildRow]) -> String {
     builds.iter().map(|build| format!("{}\n", columns(build).join("\t"))).collect()
 }
 
-/// A JSON array, for programs.
+/// Formats a JSON array, for programs.
 pub fn json(builds: &[BuildRow]) -> String {
     let object = |build: &BuildRow| {
         let history = build.history.as_ref();

@@ -188,7 +188,7 @@ pub struct PasswordSource {
     pub password_file: Option<PathBuf>,
 }
 
-/// The account types that an operator may give (`one_time_completion` accounts only the server makes).
+/// Parses the account types that an operator may assign. Only the server creates `one_time_completion` accounts.
 fn account_type() -> impl TypedValueParser<Value = AccountType> {
     let given = AccountType::all().filter(|account_type| *account_type != AccountType::OneTimeCompletion);
     PossibleValuesParser::new(given.map(AccountType::name))

@@ -1,5 +1,5 @@
-//! How a command reaches the history service of its database: the embedded one directly while no server runs, otherwise
-//! where `CHANCERY_HISTORY_URL` says, or where a server last reached it. Whichever answers must be the database's own.
+//! Connects commands to the history service of their database. While no server runs, a command opens the embedded one. Otherwise it
+//! uses `CHANCERY_HISTORY_URL`, or the address at which a server last reached the service. The service must be the database's own.
 
 use crate::data_directory;
 use crate::open::{CommandFailure, history_at, history_engine, history_service};
@@ -27,19 +27,19 @@ use tokio::task::JoinHandle;
 use web::clock::{Clock, random_token};
 use web::listener::{self, Limits};
 
-/// How long the service may take to tell its id.
+/// The maximum time in which the service must return its id.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a command found; [`events::client`] calls the service from now on, if its address is known.
+/// The result of a command's search. If the address is available, [`events::client`] calls the service from now on.
 #[derive(Default)]
 pub struct ReachedService {
-    /// Why the service does not answer as it should: a line that names address and setting.
+    /// The reason for which the service does not answer correctly: a line with address and setting.
     pub away: Option<String>,
     served: Option<CommandHistory>,
 }
 
 impl ReachedService {
-    /// Waits until running servers serve a new build, also those that have just learnt of no such build, and remarks where it
+    /// Waits until running servers serve a new build, including servers that have just cached its absence. Prints a remark if it
     /// has no tenant yet.
     pub async fn finish_new_build(&self, app: &App, build: &Build) -> Result<(), CommandFailure> {
         tokio::time::sleep(STALE_AFTER).await;
@@ -52,7 +52,7 @@ impl ReachedService {
         Ok(())
     }
 
-    /// Ends what was begun for the command.
+    /// Ends the service that was started for the command.
     pub async fn close(self) {
         if let Some(served) = self.served {
             served.task.abort();
@@ -61,15 +61,15 @@ impl ReachedService {
     }
 }
 
-/// Connects a command to the history service of its database. A service that is not its own is refused. Where neither the
-/// database nor the settings say which one it is, the command has none.
+/// Connects a command to the history service of its database. Refuses a service that is not its own. If neither the database nor
+/// the settings name a service, the command has none.
 pub async fn connect(app: &App, settings: &ProgramSettings) -> Result<ReachedService, CommandFailure> {
     let notes = own_history::notes(&app.store).await.map_err(|error| error.to_string())?;
     let mut asked = match &settings.history_url {
         Some(url) => Some(fetch_service_id(app, settings, url).await?),
         None => None,
     };
-    // The address may be the public one of a server that does not run.
+    // The address can be the public one of a server that does not run.
     let is_answered = asked.as_ref().is_some_and(|asked| asked.away.is_none());
     let embedded = if is_answered { None } else { own_embedded(settings, &notes).await? };
     let mut url = notes.url;
@@ -85,7 +85,7 @@ pub async fn connect(app: &App, settings: &ProgramSettings) -> Result<ReachedSer
     match (&asked, url) {
         (None, Some(url)) => asked = Some(fetch_service_id(app, settings, &url).await?),
         (Some(ServiceIdentity { away: Some(_), .. }), Some(url)) if settings.history_url.as_ref() != Some(&url) => {
-            // Whatever is wrong there, the address that is set is the one to name.
+            // Errors of the stored address are ignored, because messages must name the address of the settings.
             if let Ok(noted @ ServiceIdentity { away: None, .. }) = fetch_service_id(app, settings, &url).await {
                 asked = Some(noted);
             }
@@ -95,7 +95,7 @@ pub async fn connect(app: &App, settings: &ProgramSettings) -> Result<ReachedSer
     Ok(asked.map_or_else(ReachedService::default, |asked| asked.connect(app)))
 }
 
-/// A service that was asked for its id.
+/// A history service and the result of the request for its id.
 struct ServiceIdentity {
     client: Option<HistoryClient>,
     /// See [`ReachedService::away`].
@@ -111,8 +111,8 @@ impl ServiceIdentity {
     }
 }
 
-/// Makes the history service that the settings name the database's own: what `chancery history adopt` does. Returns a
-/// line that says which one that is.
+/// Makes the history service of the settings the database's own, for `chancery history adopt`. Returns a line that names the
+/// service.
 pub async fn adopt(app: &App, settings: &ProgramSettings, new_tenants: bool) -> Result<String, CommandFailure> {
     let (id, url, place) = match &settings.history_url {
         Some(url) => {
@@ -151,7 +151,7 @@ fn history_directory(settings: &ProgramSettings) -> PathBuf {
     settings.data.join("history")
 }
 
-/// A line about a service: the setting, the address, and what is wrong.
+/// Formats a line about a service: the setting, the address and the error.
 fn service_failure(url: &str, reason: &dyn Display) -> CommandFailure {
     format!("CHANCERY_HISTORY_URL: {url}: {reason}")
 }
@@ -180,8 +180,8 @@ async fn verify(app: &App, client: HistoryClient) -> Result<ServiceIdentity, Com
     Ok(ServiceIdentity { client: Some(client), away })
 }
 
-/// The embedded history of the data directory, if it is the database's own: the one that is noted, or, where none is, the
-/// one that a server with these settings would use.
+/// Opens the embedded history of the data directory, if it is the database's own. That is the stored service or, without one, the
+/// service that a server with these settings would use.
 async fn own_embedded(
     settings: &ProgramSettings,
     notes: &StoredService,
@@ -204,7 +204,7 @@ async fn own_embedded(
     Ok(None)
 }
 
-/// The embedded history, which this process serves to itself, on a port of its own, while no server does.
+/// The embedded history. This process serves it to itself on a port of its own, while no server does.
 pub struct CommandHistory {
     address: HistoryAddress,
     service: Arc<HistoryService>,
@@ -221,7 +221,7 @@ impl CommandHistory {
         let failed = |error: std::io::Error| format!("the embedded history cannot be served: {error}");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
-        // Nobody else needs this key.
+        // Only this process uses the key.
         let address = HistoryAddress { url: address_of(bound), api_key: random_token() };
         let service = history_service(settings, HistoryEngine::Sqlite(engine), bound, address.api_key.clone())?;
         let service = Arc::new(service);

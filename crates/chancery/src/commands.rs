@@ -1,4 +1,4 @@
-//! What each command does (`docs/operations.md`).
+//! Runs the commands (`docs/operations.md`).
 
 use crate::backup::backup;
 use crate::build_list;
@@ -53,7 +53,7 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
             let password = given.unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
             print_line(format_args!("The build {} was made.", build.domain))?;
-            // At once, since nobody else knows it.
+            // The password is printed immediately, because it is stored nowhere else.
             if is_random {
                 print_line(format_args!(
                     "Sign in as {} with the password {password} (it is shown this once).",
@@ -181,8 +181,8 @@ fn keys(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// Puts another secret key in the place of the present one, while nobody else has the databases open. The file of the key
-/// is replaced last: until then the databases say how far it is.
+/// Replaces the secret key while no other process has the databases open. The file of the key is replaced last. Until then, the
+/// databases store the progress.
 async fn rotate(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let new = settings.new_secret_key.as_deref();
     let new = new.ok_or_else(|| "CHANCERY_NEW_SECRET_KEY: must be set to the key that is to come".to_owned())?;

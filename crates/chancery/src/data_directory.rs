@@ -1,4 +1,4 @@
-//! What the data directory says of itself: whether it may be used, and who serves it.
+//! The state of the data directory: checks that it is usable, and locks it for servers and commands.
 
 use crate::open::CommandFailure;
 use crate::settings::ProgramSettings;
@@ -8,17 +8,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The file that `chancery backup` puts into a copy first and removes last.
+/// The file that `chancery backup` creates first in a copy and removes last.
 pub const UNFINISHED: &str = "unfinished-backup";
 /// The file that servers lock, in the data directory and in its `history`.
 const SERVED: &str = "served";
-/// The file in `history` that a command locks which works on the embedded history.
+/// The file in `history` that a command locks while it uses the embedded history.
 const COMMAND: &str = "command";
-/// How long a starting server waits for a command that works on the embedded history, or for the end of the server
-/// before it.
+/// The maximum time for which a starting server waits for a command that uses the embedded history, or for the end of the former
+/// server.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Refuses a data directory that is no whole one, which a command would take for a new one.
+/// Refuses an incomplete data directory. A command would treat it as a new one.
 pub fn check(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let data = &settings.data;
     if data.join(UNFINISHED).exists() {
@@ -36,7 +36,7 @@ pub fn check(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// Refuses an embedded data directory without a database, which a command would make anew.
+/// Refuses an embedded data directory without a database. A command would create one.
 pub fn must_exist(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     match settings.database_url.is_some() || settings.data.join("control.db").exists() {
         true => Ok(()),
@@ -44,7 +44,7 @@ pub fn must_exist(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     }
 }
 
-/// Makes this process the only server of the embedded databases in a directory; it is that until the file is dropped.
+/// Makes this process the only server of the embedded databases in a directory, until the file is dropped.
 pub async fn serve_alone(data: &Path) -> Result<File, CommandFailure> {
     lock(data, SERVED, File::try_lock).await?.ok_or_else(|| {
         format!(
@@ -54,17 +54,17 @@ pub async fn serve_alone(data: &Path) -> Result<File, CommandFailure> {
     })
 }
 
-/// Tells commands that this process serves the embedded history in a directory. Several processes may.
+/// Signals to commands that this process serves the embedded history in a directory. Several processes may serve it.
 pub async fn serve_history(history: &Path) -> Result<File, CommandFailure> {
     lock(history, SERVED, File::try_lock_shared)
         .await?
         .ok_or_else(|| format!("CHANCERY_DATA: {}: a command is at work in this directory", history.display()))
 }
 
-/// Keeps servers and other commands away from the embedded history in a directory, until the files are dropped; `None`
-/// while a server serves it.
+/// Locks servers and other commands out of the embedded history in a directory, until the files are dropped. Returns `None` while a
+/// server serves it.
 pub async fn without_server(history: &Path) -> Result<Option<[File; 2]>, CommandFailure> {
-    // Commands wait for one another here, so whoever has the other file now is a server.
+    // Commands wait for each other here, so only a server can own the other lock now.
     let alone = lock(history, COMMAND, File::try_lock).await?;
     let alone = alone.ok_or_else(|| format!("CHANCERY_DATA: {}: another command is at work", history.display()))?;
     Ok(try_lock(history, SERVED, File::try_lock)?.map(|served| [served, alone]))

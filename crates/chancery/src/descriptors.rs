@@ -1,4 +1,4 @@
-//! File descriptors: their limit, and how many connections they allow.
+//! File descriptors: their limit, and the number of connections that they permit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -15,11 +15,10 @@ pub fn raise() -> u64 {
 /// Descriptors that every process needs: for listeners, locks, standard streams and the runtime.
 const RESERVED: u64 = 64;
 
-/// The most connections of the main API and of the history service.
+/// Returns the maximum numbers of connections of the main API and of the history service.
 ///
-/// Connections get five eighths of the descriptors, but no more than `max`. When one process serves both, the main API
-/// gets seven eighths of these. The other descriptors are for databases (at most a quarter, see `store::Options`),
-/// mails, files and outgoing requests.
+/// Connections get five eighths of the descriptors, at most `max`. When one process serves both, the main API gets seven eighths of
+/// these. The other descriptors are for databases (at most a quarter, see `store::Options`), mails, files and outgoing requests.
 pub fn connections(descriptors: u64, max: u32, api: bool, history: bool) -> (u32, u32) {
     let share = descriptors.saturating_sub(RESERVED) / 8 * 5;
     let all = u32::try_from(share).unwrap_or(u32::MAX).clamp(8, max);

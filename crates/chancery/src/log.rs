@@ -1,6 +1,6 @@
 //! The log: a line of JSON on standard error for each event and each request.
 //!
-//! Every request writes a line, so a line must be cheap: each thread reuses one buffer, and writes it with one call.
+//! Every request writes a line, so a line must be cheap. Each thread reuses one buffer, and writes it with one call.
 
 use crate::open::CommandFailure;
 use resource::json::JsonWriter;
@@ -14,10 +14,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, registry};
 
-/// What is logged, and how much of it: `RUST_LOG`, or `info` when it is not set.
+/// Returns the filter of the log: `RUST_LOG`, or `info` when it is not set.
 ///
-/// Words that are no level are refused, although the filter takes them for the names of crates: `RUST_LOG=inof` would log
-/// nothing at all.
+/// Words that are not levels are refused, although the filter accepts them as names of crates. `RUST_LOG=inof` would log nothing.
 pub fn filter() -> Result<EnvFilter, CommandFailure> {
     let set = std::env::var_os("RUST_LOG").unwrap_or_default();
     parse(set.to_str().ok_or("RUST_LOG: not valid UTF-8")?)
@@ -31,7 +30,7 @@ fn parse(set: &str) -> Result<EnvFilter, CommandFailure> {
         )
     };
     let parts: Vec<&str> = set.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
-    // The empty text would be parsed as a level, too.
+    // The parser would accept the empty text as a level.
     let is_level = |level: &str| !level.is_empty() && level.parse::<LevelFilter>().is_ok();
     let is_directive = |part: &str| match part.rsplit_once('=') {
         Some((target, level)) => !target.is_empty() && is_level(level.trim()) && part.parse::<Directive>().is_ok(),
@@ -46,7 +45,7 @@ fn parse(set: &str) -> Result<EnvFilter, CommandFailure> {
 
 /// Starts the log, once in a process.
 pub fn start(filter: EnvFilter) {
-    // Fails when the log was started before, which is no error.
+    // The call fails if the log was started before, which is not an error.
     let _ = registry().with(filter).with(JsonLogLayer).try_init();
 }
 

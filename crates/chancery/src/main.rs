@@ -1,4 +1,4 @@
-//! The command `chancery`: it reads the settings and runs a command, of which `serve` is one.
+//! The command `chancery`: it reads the settings and runs a command. `serve` is one of the commands.
 
 mod backup;
 mod build_list;
@@ -40,15 +40,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Keeps the system from giving memory in pages of 2 MiB, of which a few bytes in use hold the whole: behind many callers at
-/// once they came to more than twice the memory, and saved no time (`bench/README.md`). Where it cannot be told, all goes on.
+/// Disables pages of 2 MiB, because a few used bytes occupy a whole page. With many concurrent callers they needed more than twice
+/// the memory and saved no time (`bench/README.md`). A system without this option ignores the call.
 fn take_small_pages() {
     #[cfg(target_os = "linux")]
     rustix::thread::disable_transparent_huge_pages(true).ok();
 }
 
-/// Has the allocator give freed memory back to the system after 10 ms instead of a second, in which 24 callers who take a page
-/// of 26 MiB each left 150 MiB behind (`docs/reliability.md`). The variable `MIMALLOC_PURGE_DELAY` comes before it.
+/// Makes the allocator return freed memory to the system after 10 ms instead of a second. With a second, 24 callers who each read a
+/// page of 26 MiB left 150 MiB behind (`docs/reliability.md`). The variable `MIMALLOC_PURGE_DELAY` has precedence.
 #[allow(unsafe_code, reason = "the allocator has no safe interface for its options")]
 fn give_memory_back_soon() {
     const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;

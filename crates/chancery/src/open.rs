@@ -25,11 +25,11 @@ use web::clock::{Clock, random_token};
 /// The build of the first start.
 const FIRST_BUILD: &str = "localhost";
 
-/// Why a command failed, in one line.
+/// The reason for which a command failed, in one line.
 pub type CommandFailure = String;
 
-/// Opens the application, without a history service; `bound` is the listener of the main API. An embedded database is made
-/// when there is none.
+/// Opens the application without a history service. `bound` is the listener of the main API. Creates an embedded database if none
+/// exists.
 pub async fn open(settings: &ProgramSettings, bound: SocketAddr) -> Result<App, CommandFailure> {
     platform::open(config(settings, bound)?).await.map_err(|error| match error {
         OpenError::Store(error) if settings.database_url.is_none() => format!("CHANCERY_DATA: {error}"),
@@ -40,23 +40,23 @@ pub async fn open(settings: &ProgramSettings, bound: SocketAddr) -> Result<App, 
     })
 }
 
-/// Opens the application of a command, which finds the history service when it needs it ([`crate::command_history`]).
+/// Opens the application of a command. The command connects to the history service when it needs it ([`crate::command_history`]).
 pub async fn open_for_command(settings: &ProgramSettings) -> Result<App, CommandFailure> {
     data_directory::must_exist(settings)?;
     open(settings, settings.listen).await
 }
 
-/// Gives the application of a server its history service; `served` is the listener of the one that this process serves.
+/// Connects the application of a server to its history service. `served` is the listener of the service in this process, if any.
 pub fn connect_history(
     app: &App,
     settings: &ProgramSettings,
     served: Option<SocketAddr>,
 ) -> Result<(), CommandFailure> {
     let address = match (served, &settings.history_url) {
-        // It is called directly, not by its public address.
+        // The application calls it directly, not by its public address.
         (Some(bound), _) => HistoryAddress { url: address_of(bound), api_key: history_api_key(settings)? },
         (None, Some(url)) => HistoryAddress { url: url.clone(), api_key: history_api_key(settings)? },
-        // Another process serves it from the same data directory, and has this key.
+        // Another process serves it from the same data directory, with the same key.
         (None, None) => {
             HistoryAddress { url: address_of(settings.history_listen), api_key: history_api_key(settings)? }
         }
@@ -65,12 +65,12 @@ pub fn connect_history(
     Ok(())
 }
 
-/// Whether no key of the history service is set or stored.
+/// Returns whether a key of the history service is neither set nor stored.
 pub fn is_history_api_key_unknown(settings: &ProgramSettings) -> bool {
     settings.history_api_key.is_none() && matches!(read_kept(settings, HISTORY_API_KEY), Ok(None))
 }
 
-/// A history service that a command asks, whose key must be known: commands make none.
+/// Returns the address of a history service for a command. The key must exist, because commands do not generate it.
 pub fn history_at(settings: &ProgramSettings, url: &str) -> Result<HistoryAddress, CommandFailure> {
     let api_key = match &settings.history_api_key {
         Some(key) => Some(key.clone()),
@@ -122,8 +122,8 @@ pub fn engine(settings: &ProgramSettings) -> store::StoreEngine {
     }
 }
 
-/// The secret key: the one that is set, otherwise the one in the data directory. A key is generated only together with
-/// the database, since another key would not open the secrets in it.
+/// Returns the secret key: the one that is set, otherwise the one in the data directory. A key is generated only together with the
+/// database, because another key could not decrypt the secrets in it.
 pub fn secret_key(settings: &ProgramSettings) -> Result<String, CommandFailure> {
     if settings.database_url.is_some() {
         let missing = || "CHANCERY_SECRET_KEY: must be set with PostgreSQL, the same for all processes".to_owned();
@@ -151,7 +151,7 @@ pub fn secret_key(settings: &ProgramSettings) -> Result<String, CommandFailure> 
 
 /// Opens the history service; `bound` is its listener.
 pub async fn open_history(settings: &ProgramSettings, bound: SocketAddr) -> Result<HistoryService, CommandFailure> {
-    // First, since its failure names the file.
+    // The key comes first, because its failure names the file.
     let api_key = history_api_key(settings)?;
     history_service(settings, history_engine(settings).await?, bound, api_key)
 }
@@ -171,7 +171,7 @@ pub async fn history_engine(settings: &ProgramSettings) -> Result<HistoryEngine,
     }
 }
 
-/// The history service on an engine; `bound` is its listener.
+/// Creates the history service on an engine. `bound` is its listener.
 pub fn history_service(
     settings: &ProgramSettings,
     engine: HistoryEngine,
@@ -182,7 +182,7 @@ pub fn history_service(
         settings.files_url.as_deref(),
         settings.data.join("history").join("files"),
         settings.history_url(bound),
-        // Every process of the history service has this key, so each can check the others' file links.
+        // Every process of the history service has this key, so each can check the file links of the others.
         api_key.as_bytes(),
         Clock::system(),
     )?;
@@ -190,7 +190,7 @@ pub fn history_service(
     Ok(HistoryService::new(engine, files, settings))
 }
 
-/// The key that clients of the history service send: the one that is set, otherwise a generated one.
+/// Returns the key that clients of the history service send: the one that is set, otherwise a generated one.
 pub fn history_api_key(settings: &ProgramSettings) -> Result<String, CommandFailure> {
     match &settings.history_api_key {
         Some(key) => Ok(key.clone()),
@@ -198,8 +198,8 @@ pub fn history_api_key(settings: &ProgramSettings) -> Result<String, CommandFail
     }
 }
 
-/// The `X-API-Key` of the main API: the one that is set, otherwise the one in the data directory, if there is one. A
-/// key that is too short is an error.
+/// Returns the `X-API-Key` of the main API: the one that is set, otherwise the one in the data directory, if it exists. A key that
+/// is too short is an error.
 fn api_key(settings: &ProgramSettings) -> Result<Option<String>, CommandFailure> {
     match (&settings.api_key, read_kept(settings, API_KEY)?) {
         (Some(key), _) => Ok(Some(key.clone())),
@@ -217,7 +217,7 @@ pub fn long_enough(settings: &ProgramSettings, name: &str, key: String) -> Resul
     Ok(key)
 }
 
-/// Reads a key from the data directory, if it is there.
+/// Reads a key from the data directory, if it exists.
 pub fn read_kept(settings: &ProgramSettings, name: &str) -> Result<Option<String>, CommandFailure> {
     secrets_file::read_kept(&settings.data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
@@ -227,15 +227,16 @@ pub fn generated(data: &Path, name: &str) -> Result<String, CommandFailure> {
     read_or_create(data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
 
-/// Whether the key of the embedded history was lost: another one will be made, with which its callers are strangers.
+/// Returns whether the key of the embedded history was lost. A new key is then generated, and the service refuses callers with the
+/// lost one.
 pub fn is_history_api_key_lost(settings: &ProgramSettings) -> bool {
     let history = settings.data.join("history").join("control.db");
     settings.history_api_key.is_none() && history.exists() && !settings.data.join(HISTORY_API_KEY).exists()
 }
 
-/// Creates the build `localhost` with a super admin when the embedded store is empty (`docs/operations.md`,
-/// "Embedded"). On PostgreSQL it tells how to create one. `is_making` is true while it must not be interrupted, since a build
-/// whose password nobody was told would stay.
+/// Creates the build `localhost` with a super admin when the embedded store is empty (`docs/operations.md`, "Embedded"). On
+/// PostgreSQL it prints the command that creates a build. `is_making` is true while an interruption would leave a build whose
+/// password nobody has seen.
 pub async fn first_start(app: &App, settings: &ProgramSettings, is_making: &AtomicBool) -> Result<(), CommandFailure> {
     let builds = builds::list(app).await?;
     if builds.iter().any(|build| build.state == "active") {
@@ -257,7 +258,7 @@ pub async fn first_start(app: &App, settings: &ProgramSettings, is_making: &Atom
 async fn make_first(app: &App, settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let password = settings.admin_password.clone().unwrap_or_else(random_token);
     builds::create_first(app, FIRST_BUILD, &settings.admin_username, &password).await.map_err(|error| {
-        // Here the user's fields come from settings.
+        // The user's fields come from settings here.
         error.replace("username: ", "CHANCERY_ADMIN_USERNAME: ").replace("password: ", "CHANCERY_ADMIN_PASSWORD: ")
     })?;
     let (made, username) = ("The build localhost was made.", &settings.admin_username);
@@ -270,7 +271,7 @@ async fn make_first(app: &App, settings: &ProgramSettings) -> Result<(), Command
     Ok(())
 }
 
-/// Says what an operator may miss: a first password that was never seen, and a fallback build that is not there.
+/// Prints hints for the operator: a first password without a sign-in, and a fallback build that does not exist.
 async fn tell_of_builds(app: &App, settings: &ProgramSettings, builds: &[BuildRow]) -> Result<(), CommandFailure> {
     let is_embedded = settings.database_url.is_none();
     if let [build] = builds

@@ -1,4 +1,4 @@
-//! What commands print. A closed or full output is a failure of the command, where `println!` would panic.
+//! The output of commands. A closed or full output is a failure of the command, where `println!` would panic.
 
 use crate::open::CommandFailure;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,19 +10,19 @@ pub fn print_line(line: impl Display) -> Result<(), CommandFailure> {
     say_lines(&format!("{line}\n"))
 }
 
-/// Prints lines on standard output as they are.
+/// Prints lines on standard output without a change.
 pub fn say_lines(lines: &str) -> Result<(), CommandFailure> {
     let mut output = io::stdout().lock();
     let written = output.write_all(lines.as_bytes()).and_then(|()| output.flush());
     written.map_err(|error| format!("standard output: {error}"))
 }
 
-/// Prints a line on standard error, where nobody may read it.
+/// Prints a line on standard error. Ignores a failure, because the output can be closed.
 pub fn print_error_line(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A bar on standard error, where that is a terminal.
+/// Creates a progress bar on standard error, if that is a terminal.
 pub fn progress(what: &'static str, length: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template("{msg:20} {bar:30} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());

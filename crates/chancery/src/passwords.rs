@@ -1,14 +1,14 @@
-//! Passwords that commands read from elsewhere than the command line, where everybody on the machine sees them.
+//! Passwords that commands read from other sources than the command line, which all users of the machine can see.
 
 use crate::cli::PasswordSource;
 use crate::open::CommandFailure;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 
-/// More bytes than any password may have.
+/// A number of bytes that is greater than the maximum of any password.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// The password that a command is to read; `None` when it is to read none. On a terminal nothing is shown as it is typed.
+/// Reads the password from the source of a command. `None` if the command names no source. A terminal does not show the typed text.
 pub fn read(source: &PasswordSource) -> Result<Option<String>, CommandFailure> {
     if let Some(path) = &source.password_file {
         let name = format!("--password-file: {}", path.display());
@@ -30,7 +30,7 @@ pub fn prompt_password() -> Result<String, CommandFailure> {
     rpassword::prompt_password("Password: ").map_err(|error| error.to_string())
 }
 
-/// Reads a password to the end of its source; a newline behind it is not part of it.
+/// Reads a password to the end of its source, without a newline at the end.
 fn from(source: impl Read, name: &str) -> Result<String, CommandFailure> {
     let mut text = String::new();
     let read = source.take(MAX_BYTES + 1).read_to_string(&mut text);

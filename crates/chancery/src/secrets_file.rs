@@ -19,16 +19,16 @@ pub const ALL: [&str; 3] = [SECRET_KEY, API_KEY, HISTORY_API_KEY];
 /// The message about an `X-API-Key` that is too short.
 pub const API_KEY_TOO_SHORT: &str = "expected at least 20 characters";
 
-/// Whether an `X-API-Key` is so short that it could be guessed.
+/// Returns whether an `X-API-Key` is short enough to be guessed.
 pub fn is_short_api_key(key: &str) -> bool {
     key.chars().count() < 20
 }
 
 /// Reads the key in a file of the data directory. The first call generates it; only the owner can read the file.
 ///
-/// Two processes that start at the same time get the same key: the file is written under another name and then linked
-/// to its own name, which succeeds for one of them only. An empty file is an error, since a new key could not decrypt
-/// what the lost one encrypted.
+/// Two processes that start at the same time get the same key: the file is written under another name and then linked to its own
+/// name, which succeeds for one of them only. An empty file is an error, because a new key could not decrypt what the lost one
+/// encrypted.
 pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
     let path = data.join(name);
     if let Some(key) = read(&path)? {
@@ -86,7 +86,7 @@ fn write_durably(path: &Path, key: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The error with the name of the file before it.
+/// Adds the name of the file before the error.
 fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -127,7 +127,7 @@ mod tests {
     fn a_key_is_replaced_and_stays_private() {
         let data = TestDirectory::new();
         read_or_create(&data.0, SECRET_KEY).unwrap();
-        // A file that a killed process has left does not matter.
+        // A file that a killed process has left is ignored.
         fs::write(data.0.join(".secret-key.new"), "half").unwrap();
         replace(&data.0, SECRET_KEY, "the new one").unwrap();
         assert_eq!(read_kept(&data.0, SECRET_KEY).unwrap().as_deref(), Some("the new one"));

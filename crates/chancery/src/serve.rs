@@ -32,45 +32,45 @@ use tokio::task::JoinHandle;
 use web::listener::{self, Limits};
 use web::places::SpeaksForMany;
 
-/// How much longer than the main API the history service runs, to take the last events.
+/// The time for which the history service runs longer than the main API, to receive the last events.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
-/// The most connections that wait in the kernel until they are accepted. When this queue is full, a client believes
-/// that it is connected, while the kernel repeats the handshake after 1, 3, 7 and 15 seconds. Linux allows no more than
-/// `net.core.somaxconn`, which is 4,096 by default.
+/// The maximum number of connections that wait in the kernel until they are accepted. When this queue is full, a client sees an
+/// open connection, while the kernel repeats the handshake after 1, 3, 7 and 15 seconds. Linux limits it to `net.core.somaxconn`,
+/// which is 4,096 by default.
 const BACKLOG: u32 = 4096;
 
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum ServeStage {
     Serving,
-    /// The main API takes no more requests.
+    /// The main API accepts no more requests.
     Stopping,
-    /// The history service takes no more requests either.
+    /// The history service accepts no more requests either.
     Stopped,
 }
 
-/// The main API while it is served.
+/// A running main API.
 struct ServedApi {
     app: App,
     task: JoinHandle<()>,
-    /// Keeps other servers away from an embedded database.
+    /// Locks other servers out of an embedded database.
     _lock: Option<File>,
 }
 
-/// The history service while it is served.
+/// A running history service.
 struct HistoryListener {
     service: Arc<HistoryService>,
     bound: SocketAddr,
     task: JoinHandle<()>,
-    /// Removes files that no event names.
+    /// The task that removes files without an event.
     removal: JoinHandle<()>,
-    /// Tells commands that the embedded history is served.
+    /// Signals to commands that the embedded history is served.
     _lock: Option<File>,
 }
 
 /// Serves until SIGTERM or SIGINT, then finishes the running requests.
 pub async fn run(settings: ProgramSettings, api: bool, history: bool) -> Result<(), CommandFailure> {
-    // They are watched from the first moment on: a signal during the start ends it, too.
+    // Signals are watched from the beginning, so that a signal during the start ends it.
     let mut signals = Signals::watch()?;
     let (stop, stage) = watch::channel(ServeStage::Serving);
     let is_making = AtomicBool::new(false);
@@ -81,7 +81,7 @@ pub async fn run(settings: ProgramSettings, api: bool, history: bool) -> Result<
             signals.wait_for_signal().await;
             started
         }
-        // The first build is not left half-made.
+        // The first build must not remain half-created.
         () = signals.wait_for_signal() => match is_making.load(Ordering::Relaxed) {
             true => starting.await?,
             false => return Ok(()),
@@ -112,14 +112,14 @@ async fn start(
         true => Some(bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?),
         false => None,
     };
-    // A start that the database refuses makes no history and no key of one.
+    // The main API is opened first. If the database refuses the start, neither a history nor its key is created.
     let opened = match api {
         true => Some(open_api(settings, history).await?),
         false => None,
     };
-    // The history service is served first, since creating a build calls it.
+    // The history service is served first, because the creation of a build calls it.
     let history = if let Some(listener) = history_listener {
-        // It begins to stop later than the main API, and must have stopped at the same time.
+        // The history service begins to stop later than the main API, and must end at the same time.
         let stop = usual.stop.saturating_sub(FLUSH_TIME);
         let limits = Limits { stop, connections: of_history, ..usual.clone() };
         Some(serve_history(settings, listener, limits, stage.clone()).await?)
@@ -178,7 +178,7 @@ async fn serve_history(
     let task =
         tokio::spawn(listener::serve(listener, handler, limits, wait_for_stage(stage.clone(), ServeStage::Stopped)));
     let removing = file_removal::run(service.clone());
-    // It may be interrupted anywhere.
+    // The removal can be interrupted anywhere.
     let removal = tokio::spawn(async {
         tokio::select! { () = removing => {}, () = wait_for_stage(stage, ServeStage::Stopped) => {} }
     });
@@ -193,7 +193,7 @@ struct OpenedApi {
     lock: Option<File>,
 }
 
-/// Opens the main API; `with_history`: this process is to serve the history service, too.
+/// Opens the main API. `with_history` is true if this process also serves the history service.
 async fn open_api(settings: &ProgramSettings, with_history: bool) -> Result<OpenedApi, CommandFailure> {
     let listener = bind(settings.listen, "CHANCERY_LISTEN")?;
     let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
@@ -211,7 +211,8 @@ async fn open_api(settings: &ProgramSettings, with_history: bool) -> Result<Open
     Ok(OpenedApi { app, listener, bound, lock })
 }
 
-/// The address of the console: of the fallback build, or else of the only build. With several builds it depends on the host.
+/// Returns the address of the console: of the fallback build, or else of the only build. With several builds it depends on the
+/// host.
 async fn console_address(app: &App) -> Result<Option<String>, CommandFailure> {
     if !app.settings.console {
         return Ok(None);
@@ -246,8 +247,8 @@ fn serve_api(
     ServedApi { app, task, _lock: lock }
 }
 
-/// Refuses to deliver into an embedded history that is not the database's own: that of a second server on one PostgreSQL,
-/// for instance. Other services are checked when they are called, since they may be away now.
+/// Refuses to deliver into an embedded history that is not the database's own, for example that of a second server on one
+/// PostgreSQL. Other services are checked when they are called, because they may be unavailable now.
 async fn check_history(settings: &ProgramSettings, app: &App, history: &HistoryListener) -> Result<(), CommandFailure> {
     let HistoryEngine::Sqlite(engine) = &history.service.engine else { return Ok(()) };
     let url = address_of(history.bound);
@@ -255,7 +256,7 @@ async fn check_history(settings: &ProgramSettings, app: &App, history: &HistoryL
     noted.map_err(|error| error.to_string())?.map_err(|foreign| refusal(settings, &foreign))
 }
 
-/// Why this process does not serve the embedded history of its data directory beside the main API.
+/// Returns the reason for which this process does not serve the embedded history of its data directory beside the main API.
 fn refusal(settings: &ProgramSettings, foreign: &ForeignService) -> CommandFailure {
     let data = settings.data.display();
     match foreign {
@@ -269,7 +270,7 @@ fn refusal(settings: &ProgramSettings, foreign: &ForeignService) -> CommandFailu
     }
 }
 
-/// Stops the main API first, so that the history service still gets the events of its last requests.
+/// Stops the main API first, so that the history service still receives the events of its last requests.
 async fn shut_down(stop: watch::Sender<ServeStage>, mut api: Option<ServedApi>, history: Option<HistoryListener>) {
     let _ = stop.send(ServeStage::Stopping);
     if let Some(ServedApi { app, task, .. }) = &mut api {
@@ -298,7 +299,7 @@ async fn shut_down(stop: watch::Sender<ServeStage>, mut api: Option<ServedApi>, 
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, CommandFailure> {
     let bound = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A restarted server can listen at once, while the kernel still has connections of the process before it.
+        // A restarted server can listen immediately, while the kernel still has connections of the former process.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)

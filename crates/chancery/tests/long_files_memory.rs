@@ -1,4 +1,4 @@
-//! Files of 50 MB that come and go, in a process of their own, whose memory is measured: some in the data directory and on S3,
+//! Uploads and downloads of 50 MB, in a process of their own, whose memory is measured: some with the data directory and with S3,
 //! and a hundred at once.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
@@ -19,28 +19,29 @@ use tokio::task::JoinSet;
 
 const MIB: usize = 1024 * 1024;
 const SIZE: usize = 50 * MIB;
-/// How many come at a time: the allocator takes memory from the system in pieces of 2 MiB, and gives back late on a busy machine.
+/// The number of concurrent transfers. The allocator requests memory in pieces of 2 MiB, and returns it late on a busy machine.
 const FILES: usize = 8;
-/// What one file may take.
+/// The maximum memory of one file.
 const MAX_OF_ONE: usize = 4 * MIB;
-/// What a download from S3 may take: its client reads 400 KiB at a time, and the allocator keeps what is given back for a moment.
+/// The maximum memory of a download from S3. Its client reads 400 KiB at a time, and the allocator retains freed memory for a
+/// moment.
 const MAX_FROM_S3: usize = 8 * MIB;
-/// How many are uploaded at once, and what they may take together.
+/// The number of concurrent uploads, and the maximum memory of all.
 const AT_ONCE: usize = 100;
 const MAX_OF_ALL: usize = 256 * MIB;
-/// How much of each is sent by then.
+/// The part of each upload that is sent by then.
 const SENT_AT_ONCE: usize = 4 * MIB;
 
 static CHUNK: [u8; 64 * 1024] = [b'x'; 64 * 1024];
 
-/// The memory that the process has now, in bytes.
+/// Returns the present memory of the process in bytes.
 fn memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() * 1024
 }
 
-/// What the process grows by at most while something is done.
+/// Returns the result of a future, and the maximum growth of the process in the meantime.
 async fn growth<T>(what: impl Future<Output = T>) -> (T, usize) {
     let (before, is_over) = (memory(), Arc::new(AtomicBool::new(false)));
     let watched = is_over.clone();
@@ -65,7 +66,7 @@ async fn connected(address: SocketAddr, line: &str, more: &str) -> TcpStream {
     stream
 }
 
-/// Begins to upload a file of 50 MB, and sends so much of it.
+/// Begins to upload a file of 50 MB, and sends this part of it.
 async fn start_upload(api: &ApiClient, sent: usize) -> std::io::Result<TcpStream> {
     let more = format!(
         "Authorization: JWT {}\r\nContent-Disposition: attachment; filename=a.txt\r\nContent-Length: {SIZE}\r\n",
@@ -78,7 +79,7 @@ async fn start_upload(api: &ApiClient, sent: usize) -> std::io::Result<TcpStream
     Ok(stream)
 }
 
-/// Uploads a file of 50 MB; its token.
+/// Uploads a file of 50 MB. Returns its token.
 async fn upload(api: ApiClient) -> String {
     let mut answer = String::new();
     start_upload(&api, SIZE).await.unwrap().read_to_string(&mut answer).await.unwrap();
@@ -86,7 +87,7 @@ async fn upload(api: ApiClient) -> String {
     token.split_once('"').unwrap().0.to_owned()
 }
 
-/// Downloads a file; how many bytes came, with the head.
+/// Downloads a file. Returns the number of bytes, including the head.
 async fn download(api: ApiClient, path: String) -> usize {
     let mut stream = connected(api.address(), &format!("GET {path}"), "").await;
     let (mut length, mut piece) = (0, vec![0; 64 * 1024]);
@@ -105,7 +106,7 @@ async fn public(api: &ApiClient, token: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_files_take_little_memory() {
-    // Files never stand in the database.
+    // Files are never in the database.
     if testkit::test_database().is_some() {
         return;
     }
@@ -118,7 +119,7 @@ async fn long_files_take_little_memory() {
     let servers = [("data directory", TestServer::start().await), ("S3", with_s3.await)];
     for ((place, server), max_of_download) in servers.iter().zip([MAX_OF_ONE, MAX_FROM_S3]) {
         let api = server.admin().await;
-        // What the first files of all need once.
+        // The first files allocate memory that later ones use again.
         let firsts: JoinSet<_> = (0..FILES).map(|_| upload(api.clone())).collect();
         for token in firsts.join_all().await {
             let path = public(&api, &token).await;
@@ -167,9 +168,9 @@ async fn long_files_take_little_memory() {
     })
     .await;
     println!("{AT_ONCE} uploads at once, {} taken and {refused} refused, take {} KiB", taken.len(), of_all >> 10);
-    // As many as a build may have at a time.
+    // The maximum of concurrent uploads in a build.
     assert_eq!((taken.len(), refused), (64, AT_ONCE - 64));
     assert!(of_all < MAX_OF_ALL, "{of_all} bytes");
-    // Others are served.
+    // Other requests are served.
     api.get("/api/users/me/").await.ok();
 }

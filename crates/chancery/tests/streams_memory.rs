@@ -1,5 +1,5 @@
-//! Uploads whose bytes nobody takes and answers that nobody reads, many at once, in a process of their own, whose memory is
-//! measured.
+//! Many concurrent uploads that handlers do not read and answers that clients do not read, in a process of their own, whose memory
+//! is measured.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -26,8 +26,8 @@ use web::listener::{self, Limits};
 
 const STREAMS: usize = 50;
 const MIB: usize = 1024 * 1024;
-/// Of each stream there are 64 KiB, and a connection; of those that are compressed, 32 have up to 400 KiB more; the rest is
-/// what the process itself takes meanwhile. Held as they are, these streams would be 2.5 GiB.
+/// The maximum growth. Each stream needs 64 KiB and a connection. 32 of the compressed streams need up to 400 KiB more. The rest is
+/// for the process. Without bounds, these streams would need 2.5 GiB.
 const MAX_GROWTH: usize = 24 * MIB;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -39,19 +39,19 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes one piece a second, which is slower than they come.
+/// Reads one piece per second, more slowly than they arrive.
 fn upload(_: Arc<Request>, mut upload: Upload) -> HandlerFuture {
     Box::pin(async move {
         AT_WORK.fetch_add(1, Ordering::Relaxed);
         while upload.next().await?.is_some() {
-            // Slower than the pieces arrive.
+            // The time is longer than the arrival of a piece.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         Ok(Answer::empty())
     })
 }
 
-/// 50 MB, each piece of which the database makes.
+/// Answers with 50 MB. The database produces each piece.
 fn pieces(request: &Request) -> Outcome {
     let db = request.build.db.clone();
     Ok(Answer::pieces("text/plain", None, move |producer| async move {
@@ -66,7 +66,7 @@ fn pieces(request: &Request) -> Outcome {
     }))
 }
 
-/// 16,000 bytes that are hardly shorter when they are compressed.
+/// Returns 16,000 bytes that compression hardly shortens.
 fn incompressible_bytes(seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
@@ -76,7 +76,7 @@ fn incompressible_bytes(seed: u64) -> Vec<u8> {
     (0..4000).flat_map(|_| next().to_le_bytes()).collect()
 }
 
-/// The memory that the process has now, in bytes. The most that it ever had would be that of a sign-in.
+/// Returns the present memory of the process in bytes. Its peak would be that of a sign-in.
 fn memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -85,7 +85,7 @@ fn memory() -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_uploads_and_slow_readers_take_little() {
-    // Files never stand in the database.
+    // Files are never in the database.
     if testkit::test_database().is_some() {
         return;
     }
@@ -100,7 +100,7 @@ async fn slow_uploads_and_slow_readers_take_little() {
     };
     let chunk: &'static [u8] = vec![b'x'; MIB].leak();
 
-    // The threads and connections of the store are there before anything is measured.
+    // The threads and connections of the store are created before the measurement.
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..4 * STREAMS {
         let admin = admin.clone();
@@ -120,7 +120,7 @@ async fn slow_uploads_and_slow_readers_take_little() {
                 false => head("GET /api/test/pieces/", more),
             };
             stream.write_all(head.as_bytes()).await.unwrap();
-            // As much as is taken.
+            // Sends the amount that the server reads.
             held.push(tokio::spawn(async move {
                 while is_upload && stream.write_all(chunk).await.is_ok() {}
                 // The connection stays open until the test aborts this task.
@@ -134,7 +134,7 @@ async fn slow_uploads_and_slow_readers_take_little() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             most = most.max(memory());
         }
-        // Nobody else waits for them.
+        // Other callers do not wait for them.
         admin.get("/api/users/").await.ok();
         let grown = most - before;
         println!("grown by {} KiB", grown >> 10);

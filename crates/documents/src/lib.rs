@@ -1,6 +1,6 @@
-//! The domain of documents: templates of classes, and documents that are made of a template and a record
-//! (`docs/reference/document-templates.md`, `docs/reference/document-generation.md`). `docx` reads and writes the archives of
-//! Word documents, `merge` fills them.
+//! The module of documents: templates of classes, and documents that are generated from a template and a record
+//! (`docs/reference/document-templates.md`, `docs/reference/document-generation.md`). `docx` reads and writes the archives of Word
+//! documents, `merge` fills them.
 
 pub mod docx;
 pub mod generation;
@@ -9,7 +9,7 @@ pub mod templates;
 
 use kit::domain::Module;
 
-/// What this domain hands over to `platform`.
+/// The exports of this module for `platform`.
 pub static MODULE: Module = Module {
     name: "documents",
     routes: || [templates::routes(), generation::routes()].into_iter().flatten().collect(),

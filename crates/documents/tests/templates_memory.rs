@@ -1,4 +1,4 @@
-//! Files that are small as archives and large inside, in a process of their own, whose memory is measured.
+//! Files that are small as archives and large inside. The tests run in a process of their own, whose memory is measured.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -16,14 +16,14 @@ use zip::write::SimpleFileOptions;
 const MOST: usize = 64 << 20;
 const PART: usize = 20 << 20;
 
-/// A value of `/proc/self/status` in bytes.
+/// Returns a value of `/proc/self/status` in bytes.
 fn status(name: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() * 1024
 }
 
-/// An archive whose part of this name is `piece` over and over, as much of it as a part may have. It is never in memory.
+/// Returns an archive whose part of this name repeats `piece` up to the limit of a part. The part is never in memory as a whole.
 fn file(name: &str, [begin, piece, end]: [&str; 3]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let mut put = |other: &str, write: &mut dyn FnMut(&mut dyn Write)| {
@@ -83,7 +83,7 @@ fn a_small_file_takes_little_memory() {
         let (grown, took) = (status("VmHWM:").saturating_sub(before), start.elapsed());
         eprintln!("{shape}: {} MiB, {took:?}, {:?}", grown >> 20, survey.errors.first().map(|error| &error.reason));
         assert!(grown <= MOST, "{shape}: {} MiB", grown >> 20);
-        // Ten times that is for builds that are not optimised, beside other tests.
+        // Builds without optimisation, beside other tests, get ten times the time.
         let most = if cfg!(debug_assertions) { 20 } else { 2 };
         assert!(took.as_secs() < most, "{shape}: {took:?}");
     }

@@ -1,4 +1,4 @@
-//! Addresses: of callers behind proxies, of networks, of hosts, and of what tenants want connections to.
+//! Addresses of callers behind proxies, of networks, of hosts, and of connections that tenants configure.
 
 use http::{Request, header};
 use platform::kit::address::{Ranges, TrustedProxies, client_address};
@@ -7,7 +7,7 @@ use platform::kit::outbound::is_allowed;
 use reqwest::Url;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The same text wherever an address may stand, and its first bytes as an address.
+/// Uses the same text in every place for an address, and its first bytes as an address.
 pub fn addresses(data: &[u8]) {
     if let Some(bytes) = data.first_chunk::<16>() {
         check_private(Ipv6Addr::from(*bytes).into());
@@ -21,7 +21,7 @@ pub fn addresses(data: &[u8]) {
     if let Ok(address) = text.parse() {
         check_private(address);
     }
-    // As the requests that are made for tenants read it.
+    // Requests of tenants parse it in this way.
     if let Ok(url) = Url::parse(text)
         && let Some(host) = url.host_str()
         && let Ok(address) = host.trim_matches(['[', ']']).parse()
@@ -36,7 +36,7 @@ fn networks(text: &str) {
         assert!(!ranges.is_empty(), "{text:?}");
         for (address, prefix) in entries.iter().filter_map(|entry| entry.split_once('/')) {
             let (Ok(address), Ok(prefix)) = (address.parse::<IpAddr>(), prefix.parse::<u8>()) else { continue };
-            // Wider than all mapped addresses it is a network of IPv6, which holds none of IPv4.
+            // A network wider than all mapped addresses is a network of IPv6, which contains no IPv4 address.
             let is_of_both = address.is_ipv6() && address.to_canonical().is_ipv4() && prefix < 96;
             assert!(is_of_both || ranges.contains(address), "{address} of {text:?}");
         }
@@ -47,7 +47,7 @@ fn networks(text: &str) {
     }
 }
 
-/// Whatever a client writes, its proxy's word counts, and only a proxy's word does.
+/// The word of a trusted proxy counts, independent of the client's headers, and no other word counts.
 fn callers(text: &str) {
     let (proxy, client) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([203, 0, 113, 7]));
     let trusted = TrustedProxies::parse("10.0.0.0/8").unwrap_or_default();
@@ -65,13 +65,13 @@ fn hosts(text: &str) {
     let (parts, ()) = request.into_parts();
     for trusted in [false, true] {
         let Ok(host) = host(&parts, trusted) else { continue };
-        // It stands in links and headers.
+        // The host is inserted into links and headers.
         assert!(host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte)), "{host:?}");
         assert!(host.starts_with(without_port(&host)), "{host:?}");
     }
 }
 
-/// What the standard library calls private is closed, and the spelling decides nothing.
+/// Private addresses of the standard library are refused, independent of their spelling.
 fn check_private(address: IpAddr) {
     let nothing = Ranges::default();
     let is_open = is_allowed(address, &nothing);

@@ -1,4 +1,4 @@
-//! What agents send: calls of tools, and the parameters of their sign-in.
+//! Input from agents: calls of tools, and the parameters of their sign-in.
 
 use platform::agents::mcp::arguments::{Arguments, text};
 use platform::agents::mcp::message::{McpMessage, McpMessages, MessageContent, MessageHeaders, ToolCall};
@@ -14,9 +14,9 @@ use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use url::{Url, form_urlencoded};
 
-/// A message of the protocol, the arguments of a tool, and an item of a list.
+/// Parses the input as a message of the protocol, as the arguments of a tool, and as an item of a list.
 pub fn messages(data: &[u8]) {
-    // What is no JSON, or too deep, does not come to the server of agents.
+    // Text that is not JSON, or too deep, does not reach the server of agents.
     let Ok(body) = JsonBody::parse(data.to_vec(), usize::MAX) else { return };
     let sent = body.as_value().text();
     message(sent);
@@ -35,7 +35,7 @@ pub fn messages(data: &[u8]) {
     }
 }
 
-/// What the library makes of a message, if it is a call of a tool.
+/// Returns the library's result for a message, if it is a call of a tool.
 fn library_call(message: &str) -> Option<(RequestId, CallToolRequestParams)> {
     let Ok(ClientJsonRpcMessage::Request(request)) = serde_json::from_str(message) else { return None };
     match request.request {
@@ -44,13 +44,13 @@ fn library_call(message: &str) -> Option<(RequestId, CallToolRequestParams)> {
     }
 }
 
-/// Whatever is read of a message without the library is what the library reads.
+/// Checks that a message parsed without the library equals the library's result.
 fn message(sent: &str) {
     let reading = MessageHeaders { may_be_plain: true, has_batches: true, has_initialize: true };
     match McpMessages::parse(sent, reading) {
         McpMessages::One(Ok(message)) => compare_with_library(message, sent),
         McpMessages::One(Err(wrong)) => drop(wrong.answer()),
-        // The library reads no batches.
+        // The library does not parse batches.
         McpMessages::Batch(messages) => assert!(!messages.is_empty(), "{sent}"),
     }
 }
@@ -79,7 +79,7 @@ fn compare_with_library(message: McpMessage, sent: &str) {
     }
 }
 
-/// Whether a call is the one that the library has read.
+/// Asserts that a call equals the result of the library.
 fn are_alike(called: &ToolCall, params: &CallToolRequestParams, sent: &str) {
     assert_eq!(called.tool.name, params.name, "{sent}");
     let read: Map<String, Json> = object(&called.arguments.text()).unwrap_or_default();
@@ -94,7 +94,7 @@ fn object(text: &str) -> serde_json::Result<Map<String, Json>> {
     serde_json::from_str(text)
 }
 
-/// What a tool makes of arguments: a request that says the same, or a refusal that names one of them.
+/// Checks the result of a tool for arguments: an equivalent request, or a refusal that names one of them.
 fn tool_takes(tool: &'static ToolKind, text_of_all: &str) {
     let Ok(sent) = object(text_of_all) else { return };
     let body = JsonBody::from_checked_text(text_of_all.to_owned());
@@ -134,7 +134,7 @@ fn names(refusal: &Refusal, is_expected: impl Fn(&str) -> bool) {
     assert!(named && refusal.status == 400 && refusal.cause.is_none(), "{refusal:?}");
 }
 
-/// The credentials of a client, and where it asks to return to.
+/// Parses the credentials of a client, and its return address.
 pub fn sign_ins(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     if let Some((name, password)) = basic(text) {
@@ -164,13 +164,13 @@ pub fn sign_ins(data: &[u8]) {
 const LISTED: [&str; 4] =
     ["https://agent.example/callback", "http://localhost/callback", "http://127.0.0.1:8080/", "http://[::1]/a?b=c"];
 
-/// The parameters by which an agent asks for consent. What it is told goes to an address that is listed, once.
+/// Checks the parameters with which an agent requests consent. The answer goes only to a listed address, once.
 fn parameters(text: &str) {
     const ISSUER: &str = "https://a.example";
     let sent = Query::parse(text);
     let RedirectTarget { redirect_uri, state, .. } = RedirectTarget::from_query(&sent);
     let asked = challenge(&sent, |resource| resource == "https://a.example/mcp/1/");
-    // What the cookie of a sign-in carries says the same.
+    // The cookie of a sign-in contains the same parameters.
     let carried = Query::parse(&to_query_text(&sent));
     assert_eq!(challenge(&carried, |resource| resource == "https://a.example/mcp/1/"), asked, "{text:?}");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! JSON bodies against declarations.
+//! JSON bodies with declarations.
 
 use crate::declared;
 use resource::{
@@ -7,7 +7,7 @@ use resource::{
 use serde_json::{Map, Value as Json};
 use std::convert::Infallible;
 
-/// Four bytes choose the declaration; the rest is a body, and what every field of one is filled with.
+/// Four bytes choose the declaration; the rest is a body, and the value of every field of another body.
 pub fn bodies(data: &[u8]) {
     let Some((numbers, text)) = data.split_first_chunk() else { return };
     let Ok(body) = JsonBody::parse(text.to_vec(), usize::MAX) else { return };
@@ -66,7 +66,7 @@ fn read(resource: &Resource, body: &Map<String, Json>, mode: WriteMode) -> (Chan
     (accepted.changes, accepted.errors)
 }
 
-/// A database in which every id exists and no value is taken.
+/// A database in which every id exists and every value is unique.
 pub struct AnyIdLookup;
 
 impl DatabaseChecks for AnyIdLookup {

@@ -1,4 +1,4 @@
-//! The declarations that texts are read by: those of the main API, and one like a tenant makes.
+//! The declarations with which texts are parsed: those of the main API, and one in the form of a tenant's.
 
 use platform::kit::route::Schema;
 use platform::table;
@@ -20,7 +20,8 @@ static DECLARED: LazyLock<Vec<&'static Resource>> = LazyLock::new(|| {
     all
 });
 
-/// One of the declarations, for any number; for the numbers that are left the one that the numbers make.
+/// Calls a function with a declaration of the table, or with a declaration that the numbers define if the first number is beyond
+/// the table.
 pub fn with_declaration(numbers: [u8; 4], then: impl FnOnce(&Resource)) {
     match DECLARED.get(usize::from(numbers[0])) {
         Some(resource) => then(resource),
@@ -28,7 +29,7 @@ pub fn with_declaration(numbers: [u8; 4], then: impl FnOnce(&Resource)) {
     }
 }
 
-/// A field of every kind with these numbers as its bounds.
+/// Returns a resource with a field of every kind. These numbers are the bounds.
 fn fields_of_every_kind([flags, low, high, scale]: [u8; 4]) -> Resource {
     let (min, max, scale) = (usize::from(low), usize::from(high), usize::from(scale));
     let target = || ReferenceTarget { table: "users".into(), autocomplete: None };

@@ -1,4 +1,4 @@
-//! Word documents that are uploaded as templates, and the tags in them.
+//! Uploaded Word documents as templates, and the tags in them.
 
 use platform::documents::docx::TemplateError;
 use platform::documents::merge::syntax::{find, parse};
@@ -16,12 +16,13 @@ const RELATIONS: &str = "<Relationships xmlns=\"http://schemas.openxmlformats.or
     <Relationship Id=\"rId1\" Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument\" \
     Target=\"word/document.xml\"/></Relationships>";
 const NAMESPACE: &str = "http://schemas.openxmlformats.org/wordprocessingml/2006/main";
-/// What is shown of every value: markup and tags that must stay text.
+/// The text of every value: markup and tags that must remain text.
 const VALUE: &str = "a</w:t>&{{ b }}\n\u{0}";
-/// So few that a document is made at once.
+/// The number is small, so that documents are generated quickly.
 const REPETITIONS: usize = 50;
 
-/// A whole archive; the parts of a document; the XML of its body; the text of a paragraph, and what a tag says.
+/// Uses the input as an archive, as the parts of a document, and as the XML of its body. Also uses it as the text of a paragraph,
+/// and as the content of a tag.
 pub fn documents(data: &[u8]) {
     let _ = check_fill(data.to_vec());
     let Ok(text) = str::from_utf8(data) else { return };
@@ -37,7 +38,7 @@ pub fn documents(data: &[u8]) {
     check_read(text, &body);
 }
 
-/// What can be read as tags can be filled, and only that.
+/// Checks the positions and the syntax of the tags in a text, and that a text with wrong tags is refused.
 fn check_read(text: &str, body: &impl Fn(&str) -> String) {
     let _ = parse(text);
     let is_plain = text.chars().all(|c| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}'));
@@ -66,7 +67,7 @@ fn archive(types: &str, relations: &str, document: &str) -> Vec<u8> {
     archive.finish().unwrap_or_else(|error| panic!("{error}")).into_inner()
 }
 
-/// Every value is the same text, and every loop has two children.
+/// A source in which every value is the same text, and every loop has two children.
 struct AnyValueSource;
 
 impl ValueSource for AnyValueSource {
@@ -82,7 +83,7 @@ impl ValueSource for AnyValueSource {
     }
 }
 
-/// A file is refused with a reason; else it is filled, and what is made of it is a document.
+/// Checks that a file is refused with a reason, or is filled and results in a valid document.
 fn check_fill(file: Vec<u8>) -> Result<(), TemplateError> {
     let mut template = open(Cursor::new(file)).inspect_err(|error| assert!(!error.reason.is_empty()))?;
     let mut out = Cursor::new(Vec::new());
@@ -91,13 +92,13 @@ fn check_fill(file: Vec<u8>) -> Result<(), TemplateError> {
     match merge(&mut template, &AnyValueSource, &mut out, bounds) {
         Ok(()) => {}
         Err(MergeError::Io(error)) => panic!("memory failed: {error}"),
-        // Too many repetitions, or damage that shows when a part is copied.
+        // The document has too many repetitions, or damage that is detected when a part is copied.
         Err(error) => {
             assert!(!error.to_string().is_empty());
             return Ok(());
         }
     }
-    // Values are text: a tag in one is read by nobody, until the document is a template itself.
+    // Values are text. A tag in a value is parsed only when the document becomes a template.
     let made = out.into_inner();
     let parts = zip::ZipArchive::new(Cursor::new(made));
     let mut parts = parts.unwrap_or_else(|error| panic!("what was made is no archive: {error}"));

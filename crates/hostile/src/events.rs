@@ -1,4 +1,4 @@
-//! Bodies of the history service, packed or plain.
+//! Compressed and plain bodies of the history service.
 
 use history::event::{CATEGORIES, EARLIEST, HISTORY_TYPES, LATEST, SOURCE_TYPES, SYSTEM_TYPES};
 use history::readers::{self, HistoryRefusal};
@@ -6,10 +6,10 @@ use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 
-/// A batch takes so many events, so that small inputs reach its bound.
+/// The maximum number of events in a batch. It is small, so that small inputs reach it.
 const MOST: usize = 3;
 
-/// The first byte says how the rest is packed; it is read as a batch and as a single event.
+/// The first byte selects the compression of the rest, which is parsed as a batch and as a single event.
 pub fn events(data: &[u8]) {
     let Some((packing, packed)) = data.split_first() else { return };
     let mut headers = HeaderMap::new();
@@ -51,14 +51,14 @@ fn check_single_event(body: &[u8]) {
             assert!((EARLIEST..=LATEST).contains(&event.at), "{event:?}");
             assert!((1..=HISTORY_TYPES.len()).contains(&event.event_type.into()), "{event:?}");
             assert!((1..=SOURCE_TYPES.len()).contains(&event.source_type.into()), "{event:?}");
-            // Lists send it out as it is.
+            // Lists send it unchanged.
             assert!(serde_json::from_str::<Vec<Json>>(&event.data).is_ok(), "{event:?}");
         }
         Err(refusal) => check_refusal(&refusal, &[400, 422]),
     }
 }
 
-/// The sender is told what is wrong, and it is none of our doing.
+/// Checks that a refusal describes the error of the sender, and is not an internal error.
 fn check_refusal(refusal: &HistoryRefusal, statuses: &[u16]) {
     let (status, body) = refusal.status_and_body();
     assert!(statuses.contains(&status.as_u16()) && refusal.cause.is_none(), "{refusal:?}");

@@ -1,9 +1,9 @@
-//! The names of uploaded files, as headers and values tell them.
+//! The names of uploaded files, in headers and values.
 
 use http::{HeaderMap, HeaderValue, header};
 use platform::files::file_name::{MAX_NAME, clean, extension, file_name_from_headers, media_type, split};
 
-/// The value of a `Content-Disposition`, and a name.
+/// Uses the input as the value of a `Content-Disposition`, and as a name.
 pub fn files(data: &[u8]) {
     if let Ok(value) = HeaderValue::from_bytes(data) {
         let headers = HeaderMap::from_iter([(header::CONTENT_DISPOSITION, value)]);
@@ -16,7 +16,7 @@ pub fn files(data: &[u8]) {
     if !name.is_empty() {
         check_name(&name);
     }
-    // Whoever writes a header as RFC 6266 has it is understood.
+    // A header in the form of RFC 6266 is parsed correctly.
     let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
     if let Ok(value) = HeaderValue::from_str(&format!("attachment; size=1; filename=\"{quoted}\"")) {
         let headers = HeaderMap::from_iter([(header::CONTENT_DISPOSITION, value)]);
@@ -24,12 +24,12 @@ pub fn files(data: &[u8]) {
     }
 }
 
-/// What is kept as a name leads nowhere, fits, and is a name again.
+/// Checks that a stored name contains no path, is not too long, and is a valid name again.
 fn check_name(name: &str) {
     assert!(!name.is_empty() && name.chars().count() <= MAX_NAME, "{name:?}");
     assert!(!name.contains(['/', '\\']) && !name.chars().any(char::is_control), "{name:?}");
     assert!(name != "." && name != "..", "{name:?}");
-    // One that was cut may end with a blank, which is a name's end no more.
+    // A shortened name can end with a blank, which the end of a name does not allow.
     assert_eq!(clean(name), name.trim(), "{name:?}");
     let (stem, dotted) = split(name);
     assert_eq!(format!("{stem}{dotted}"), name);

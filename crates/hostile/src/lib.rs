@@ -1,8 +1,7 @@
-//! What must hold for every text from outside, whoever wrote it. Each function takes any bytes, hands them to the real
-//! readers, and panics when a promise is broken: none of them panics, what is accepted is accepted again as it was
-//! understood, and a refusal names what it refuses.
+//! The rules for every text from outside. Each function passes any bytes to the real parsers, and panics if a rule is broken. The
+//! parsers must not panic, accepted input must be accepted again with the same meaning, and a refusal must name the refused part.
 //!
-//! The fuzz targets in `fuzz/` call these and nothing else; `tests/seeds.rs` replays the kept seeds through them.
+//! The fuzz targets in `fuzz/` call only these functions; `tests/seeds.rs` replays the stored seeds through them.
 
 mod addresses;
 mod agents;
@@ -29,10 +28,10 @@ pub use queries::queries;
 pub use records::records;
 pub use tokens::tokens;
 
-/// What takes any bytes, and panics when a promise is broken.
+/// A function that accepts any bytes, and panics if a rule is broken.
 pub type FuzzTarget = fn(&[u8]);
 
-/// All of them by name, which their seeds in `fuzz/seeds/` have too.
+/// All functions by name. Their seeds in `fuzz/seeds/` have the same names.
 pub const TARGETS: [(&str, FuzzTarget); 12] = [
     ("addresses", addresses),
     ("bodies", bodies),

@@ -1,10 +1,10 @@
-//! Mail: addresses as accounts and settings have them, and what becomes the headers of a message.
+//! Mail: addresses of accounts and settings, and the headers of a message.
 
 use platform::administration::mail::message::{ComposedMessage, MailError, MailMessage, compose, is_address};
 use resource::is_email;
 
 const NOW: i64 = 1_769_851_800_000_000;
-/// What stands between the parts of the input.
+/// The separator between the parts of the input.
 const BETWEEN: char = '\u{1f}';
 /// The headers of every message, and no others.
 const HEADERS: [&str; 10] = [
@@ -20,7 +20,7 @@ const HEADERS: [&str; 10] = [
     "X-Auto-Response-Suppress",
 ];
 
-/// Sender, receivers, subject and text of a message; each part is tried as an address too.
+/// Parses the input as sender, receivers, subject and text of a message, and each part as an address.
 pub fn mails(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let mut parts = text.splitn(4, BETWEEN);
@@ -33,7 +33,7 @@ pub fn mails(data: &[u8]) {
     check_composition("no-reply@a.example", &MailMessage { to: "ann@example.com".to_owned(), ..message });
 }
 
-/// What settings take as an address can be written to.
+/// Checks that messages can be sent to an address that settings accept.
 fn address(text: &str) {
     if is_email(text) {
         assert!(!text.chars().any(|c| c.is_control() || c.is_whitespace()), "{text:?}");
@@ -57,14 +57,14 @@ fn check_composition(from: &str, message: &MailMessage) {
     }
 }
 
-/// The headers are those of a message, each once, and no line ends but by CR LF.
+/// Checks that the headers are those of a message, each once, and that lines end only with CR LF.
 fn check_message(composed: &ComposedMessage, from: &str, message: &MailMessage) {
     let bytes = String::from_utf8_lossy(&composed.bytes);
     assert!(!bytes.replace("\r\n", "").contains(['\r', '\n', '\0']) || message.text.contains('\0'), "{bytes:?}");
     let (head, _) = bytes.split_once("\r\n\r\n").unwrap_or((&bytes, ""));
     let names = head.split("\r\n").filter(|line| !line.starts_with([' ', '\t']));
     let mut names: Vec<&str> = names.map(|line| line.split_once(':').map_or(line, |(name, _)| name)).collect();
-    // Addresses of other scripts go as they are (RFC 6532).
+    // Addresses in other scripts are not encoded (RFC 6532).
     assert!(head.is_ascii() || !message.to.is_ascii() || !from.is_ascii(), "{head}");
     names.sort_unstable();
     let mut expected = HEADERS;

@@ -1,4 +1,4 @@
-//! The packs that a git server sends, and the files of the commits in them.
+//! The packs of a git server, and the files of the commits in them.
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -9,14 +9,15 @@ use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// The most objects of a pack that is made here: enough for trees in trees, and read at once.
+/// The maximum number of objects in a generated pack. It is sufficient for nested trees, and such a pack is read quickly.
 const MAX_OBJECTS: usize = 64;
-/// Longer than any of them may take.
+/// The time exceeds the maximum of any pack.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A whole pack; and the objects of one, parted by `\x1e`. An object begins with its kind: `c`, `t`, `b` or `g` for a commit,
-/// a tree, a blob or a tag; `o` or `r` and a digit for a delta to an earlier object, named by its place or by its id. In its
-/// bytes, `\x1f` and a digit stand for the id of an earlier object, `\x1d` and a digit for the digits of this id.
+/// Parses the input as a whole pack, and as the objects of one, separated by `\x1e`. An object begins with its kind: `c`, `t`, `b`
+/// or `g` for a commit, a tree, a blob or a tag; `o` or `r` and a digit for a delta to an earlier object, by its position or by its
+/// id. In its bytes, `\x1f` and a digit are replaced by the id of an earlier object. `\x1d` and a digit are replaced by the digits
+/// of this id.
 pub fn packs(data: &[u8]) {
     let _ = files_of_pack(data, &[]);
 
@@ -43,14 +44,14 @@ pub fn packs(data: &[u8]) {
     }
 }
 
-/// What stands in a pack that is made here.
+/// An entry of a generated pack.
 struct HostilePackEntry {
-    /// The number that a pack has for the kind.
+    /// The number of the kind in a pack.
     number: u8,
     bytes: Vec<u8>,
-    /// Of a whole object; that of a delta is not known.
+    /// The id of a whole object. The id of a delta is not available.
     id: Option<Id>,
-    /// Which entry a delta changes.
+    /// The index of the entry that a delta changes.
     base: usize,
 }
 
@@ -68,12 +69,12 @@ impl HostilePackEntry {
     }
 
     fn delta(kind: u8, base: usize, id: Option<Id>, bytes: Vec<u8>) -> HostilePackEntry {
-        // A delta to a delta can be named by its place alone.
+        // A delta to a delta can only be named by its position.
         HostilePackEntry { number: if kind == b'r' && id.is_some() { 7 } else { 6 }, bytes, id: None, base }
     }
 }
 
-/// The entry that a digit stands for.
+/// Returns the entry for a digit.
 fn entry_for_digit(digit: u8, entries: &[HostilePackEntry]) -> Option<&HostilePackEntry> {
     entries.get(usize::from(digit.checked_sub(b'0')?))
 }
@@ -115,7 +116,7 @@ fn pack(entries: &[HostilePackEntry]) -> Vec<u8> {
     pack
 }
 
-/// A distance as a pack has it: seven bits a byte, the highest first, less one for each byte that follows.
+/// Encodes a distance in the format of a pack: seven bits per byte, the highest first, less one for each byte that follows.
 fn encode_distance(mut distance: usize) -> Vec<u8> {
     let mut bytes = vec![(distance & 0x7f) as u8];
     while distance > 0x7f {
@@ -125,8 +126,8 @@ fn encode_distance(mut distance: usize) -> Vec<u8> {
     bytes
 }
 
-/// A pack is refused with a reason; else whole objects are what was sent, and the files of every commit have plain paths, each
-/// once.
+/// Checks that a pack is refused with a reason, or is read correctly. Whole objects equal the sent ones, and the files of every
+/// commit have plain paths, each once.
 fn files_of_pack(pack: &[u8], sent: &[HostilePackEntry]) -> Result<(), GitError> {
     let deadline = Instant::now() + DEADLINE;
     let (packed, unpacked) = (file(pack), file(&[]));

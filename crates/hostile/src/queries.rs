@@ -1,4 +1,4 @@
-//! What stands behind the question mark: filters, orders, pages.
+//! Query strings: filters, orders, pages.
 
 use crate::declared;
 use history::readers;
@@ -33,7 +33,7 @@ pub fn queries(data: &[u8]) {
     }
 }
 
-/// Checks what a resource makes of a query.
+/// Checks the result of a resource for a query.
 pub fn selects(resource: &Resource, query: &Query) {
     let select = match select_related(resource, query, |_| Some(RelatedRows::Of(resource)), resource.max_filters) {
         Ok(select) => select,
@@ -63,7 +63,7 @@ pub fn selects(resource: &Resource, query: &Query) {
             Predicate::In | Predicate::Exact => assert!(!operands.is_empty(), "{query:?}"),
             _ => assert_eq!(operands.len(), 1, "{query:?}"),
         }
-        // PostgreSQL takes no NUL in a text.
+        // PostgreSQL does not accept NUL in a text.
         assert!(
             !operands.iter().any(|value| value.to_json().as_str().is_some_and(|text| text.contains('\0'))),
             "{query:?}"

@@ -1,4 +1,4 @@
-//! Classes that tenants declare, the defaults and options of their fields, and records of them.
+//! Classes of tenants, the defaults and options of their fields, and records of them.
 
 use crate::bodies::{AnyIdLookup, show};
 use crate::queries::selects;
@@ -12,8 +12,8 @@ const TYPES: [&str; 15] = [
     "user", "document", "relation",
 ];
 
-/// Four bytes are the bounds of a class with a field of every type. The rest is a query, and the default and the options of
-/// a field, the value of each field of a record, and a whole record.
+/// Four bytes are the bounds of a class with a field of every type. The rest has several uses: a query, the default and the options
+/// of a field, the value of each field of a record, and a whole record.
 pub fn records(data: &[u8]) {
     let Some((numbers, text)) = data.split_first_chunk() else { return };
     let class = class(*numbers);
@@ -49,7 +49,7 @@ fn alias(kind: &str) -> String {
     format!("a_{kind}")
 }
 
-/// The body of a new field of this type.
+/// Returns the body of a new field of this type.
 fn field_body([flags, low, high, scale]: [u8; 4], kind: &str) -> Json {
     let options =
         [("low", "Low"), ("high", "High"), ("ä", "Ä")].map(|(value, text)| json!({"value": value, "text": text}));
@@ -60,7 +60,7 @@ fn field_body([flags, low, high, scale]: [u8; 4], kind: &str) -> Json {
     })
 }
 
-/// A class with a field of every type.
+/// Returns a class with a field of every type.
 fn class(numbers: [u8; 4]) -> Resource {
     let field = |(n, kind): (usize, &str)| {
         let body = JsonBody::from_json(&field_body(numbers, kind));
@@ -70,7 +70,7 @@ fn class(numbers: [u8; 4]) -> Resource {
     readers::records(&TYPES.into_iter().enumerate().map(field).collect::<Vec<_>>())
 }
 
-/// A field that is made has the default that was sent, and its records take it; one that is not is refused by a message.
+/// Checks that a created field has the sent default, which its records accept, or that the field is refused with a message.
 fn check_declaration(n: usize, body: &Json) {
     let sent = JsonBody::from_json(body);
     let field = match readers::field(n as i64 + 1, &sent.as_value().as_object(|_| true).unwrap_or_default()) {
@@ -103,7 +103,7 @@ fn check_values(class: &Resource, values: &Map<String, Json>, mode: WriteMode) {
                 assert!(errors.get(name).is_none(), "{name} is taken and refused: {sent}");
                 shown.insert(name.clone(), show(field, value));
             }
-            // Of names without number, the first are told.
+            // If the number of names is too large, only the first are reported.
             (None, None) if values.len() > 100 => {}
             (_, None) => assert!(errors.get(name).is_some(), "{name} is neither taken nor refused: {sent}"),
             (None, Some(_)) => panic!("{name} is no field, and taken"),
@@ -116,7 +116,7 @@ fn check_values(class: &Resource, values: &Map<String, Json>, mode: WriteMode) {
     }
 }
 
-/// The values and the errors of a record's fields.
+/// Returns the values and the errors of a record's fields.
 fn read(class: &Resource, values: &Map<String, Json>, mode: WriteMode) -> (Changes, Json) {
     let body = JsonBody::from_json(&json!({"fields": values}));
     let Ok(accepted) = accept(class, &body.as_value().as_object(|_| true).unwrap_or_default(), mode, &mut AnyIdLookup);

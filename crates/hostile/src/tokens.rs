@@ -1,4 +1,4 @@
-//! Tokens and signed addresses: forged ones, and honestly signed ones that say anything.
+//! Tokens and signed addresses: forged ones, and correctly signed ones with any content.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,7 +18,7 @@ use web::clock::Clock;
 
 const NOW: i64 = 1_769_851_800_000_000;
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
-/// An Ed25519 key of nobody (PKCS #8), and its public half.
+/// An Ed25519 key for tests only (PKCS #8), and its public half.
 const PRIVATE: [u8; 48] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20, 0x3b, 0x17, 0x9c,
     0x2c, 0xe8, 0x90, 0x28, 0x7b, 0xfa, 0x5b, 0x0a, 0xa0, 0x96, 0xd2, 0x86, 0xf1, 0x30, 0x45, 0x43, 0x17, 0x7c, 0xc1,
@@ -29,7 +29,7 @@ const PUBLIC: [u8; 32] = [
     0xbe, 0x79, 0xcb, 0x58, 0x73, 0x25, 0x13, 0xfc, 0xda, 0x56, 0x28, 0xdc, 0x27,
 ];
 
-/// The same text as a token of every kind, and as what a token says.
+/// Uses the same text as a token of every kind, and as the content of a token.
 pub fn tokens(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     access_token(text);
@@ -71,7 +71,7 @@ fn id_token(text: &str) {
     if let Ok(jwk) = serde_json::from_str(text) {
         drop(SigningKey::from_json(&jwk));
     }
-    // The text as the header, which no signature saves, and as the claims.
+    // The text as the header, which a signature does not make valid, and as the claims.
     let said = |header: &str, payload: &str| {
         let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload));
         let signature = PAIR.sign(message.as_bytes());

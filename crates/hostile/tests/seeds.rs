@@ -1,4 +1,4 @@
-//! The seeds of the fuzz targets, and with them everything that fuzzing ever found.
+//! Replays the seeds of the fuzz targets, which include every finding of the fuzzing.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

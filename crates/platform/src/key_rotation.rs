@@ -1,7 +1,7 @@
 //! `chancery keys rotate` replaces the key of the deployment (`docs/operations.md`).
 //!
-//! Each build is done in one transaction, which writes the fingerprint of the new key to the build's own setting `key`.
-//! So a rotation that was interrupted continues where it was. No other process may use the databases meanwhile
+//! Each build is rotated in one transaction, which writes the fingerprint of the new key to the build's own setting `key`. An
+//! interrupted rotation therefore continues at the same build. No other process may use the databases in the meantime
 //! (`store::Options::alone`).
 
 use crate::{MIGRATIONS, MODULES};
@@ -22,15 +22,15 @@ const TIME_LIMIT: Duration = Duration::from_secs(3600);
 pub struct RotationResult {
     /// The number of builds.
     pub builds: usize,
-    /// The number of values that neither key opens. They stay as they are.
+    /// The number of values that neither key opens. They remain unchanged.
     pub unopened: usize,
 }
 
-/// Replaces the old key by a new one: seals all secrets again, and ends every session, link and ticket. `None` if that
-/// was done before. `progress` gets the number of builds that are done and the number of all builds.
+/// Replaces the old key by a new one: seals all secrets again, and ends every session, link and ticket. Returns `None` if that was
+/// done before. `progress` gets the number of rotated builds and the number of all builds.
 ///
 /// # Errors
-/// A line that says why the rotation was not finished. It can be called again.
+/// A line with the reason for which the rotation was not finished. It can be called again.
 pub async fn rotate(
     engine: StoreEngine,
     old: &str,
@@ -73,7 +73,7 @@ async fn rotate_all(
         let database = store.database(&database_name(id));
         match database.write(move |conn| rotate_build(conn, &uid, &old_key, &new_key, now)).await {
             Ok(left) => unopened += left,
-            // A build whose creation or deletion was not finished may have no database.
+            // A build can be without a database if its creation or deletion was not finished.
             Err(StoreError::Missing) => {}
             Err(error) => return Err(format!("build {id}: {error}")),
         }
@@ -83,7 +83,7 @@ async fn rotate_all(
     Ok(Some(RotationResult { builds: builds.len(), unopened }))
 }
 
-/// Why a rotation cannot begin.
+/// The reason for which a rotation cannot begin.
 struct RotationRefusal(String);
 
 impl From<StoreError> for RotationRefusal {
@@ -92,7 +92,7 @@ impl From<StoreError> for RotationRefusal {
     }
 }
 
-/// Stores which key is replaced by which; false when that was done before.
+/// Stores the fingerprints of the old and the new key. Returns false if the rotation was done before.
 fn begin(conn: &mut Conn, old: &str, new: &str) -> Result<bool, RotationRefusal> {
     let change = format!("{old}>{new}");
     match load_fingerprint(conn)? {
@@ -117,14 +117,14 @@ fn set_key(conn: &mut Conn, value: &str) -> Result<(), StoreError> {
     conn.exec(&sql.arg(value)).map(drop)
 }
 
-/// The id and uid of every build.
+/// Returns the id and uid of every build.
 fn builds(conn: &mut Conn) -> Result<Vec<(i64, String)>, StoreError> {
     conn.query_all(&Sql::new("SELECT id, uid FROM builds ORDER BY id"), |row| {
         Ok((row.int(0)?, row.text(1)?.to_owned()))
     })
 }
 
-/// Rotates the key of a build, if that was not done before. Returns the number of values that could not be opened.
+/// Rotates the key of a build, if that was not done before. Returns the number of values that neither key opens.
 fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) -> Result<usize, StoreError> {
     if load_fingerprint(conn)? == Some(new.fingerprint()) {
         return Ok(0);
@@ -140,7 +140,7 @@ fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) ->
         "DELETE FROM agent_refresh_tokens",
         "DELETE FROM agent_codes",
         "DELETE FROM link_tokens",
-        // Those that are still to be mailed get their tokens then.
+        // Links that are not mailed yet get their tokens later.
         "UPDATE task_links SET hash = 'unsent-' || CAST(job AS TEXT)",
         "DELETE FROM single_sign_on_tickets",
     ] {
@@ -151,7 +151,7 @@ fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) ->
     Ok(unopened)
 }
 
-/// Seals the values of a column with the new key. Returns the number of values that could not be opened.
+/// Seals the values of a column with the new key. Returns the number of values that neither key opens.
 fn seal_again(conn: &mut Conn, column: &SealedColumn, uid: &str, old: &Keys, new: &Keys) -> Result<usize, StoreError> {
     let mut sql = Sql::new("SELECT id, ");
     sql.name(column.row).push(", ").name(column.column).push(" FROM ").name(column.table);
@@ -171,8 +171,7 @@ fn seal_again(conn: &mut Conn, column: &SealedColumn, uid: &str, old: &Keys, new
     Ok(unopened)
 }
 
-/// Seals the client secrets of the history tenants with the new key. Returns the number of those that could not be
-/// opened.
+/// Seals the client secrets of the history tenants with the new key. Returns the number of secrets that neither key opens.
 fn rotate_history_tenants(conn: &mut Conn, old: &Keys, new: &Keys) -> Result<usize, StoreError> {
     let SealedColumn { table, column, .. } = OF_HISTORY_TENANTS;
     let sql = Sql::new(

@@ -15,7 +15,7 @@ use migrations::Conversions;
 use std::ops::{Deref, DerefMut};
 use store::Migrations;
 
-/// All domains. A domain uses only those before it.
+/// All modules. A module uses only those before it.
 pub static MODULES: [&Module; 11] = [
     &events::MODULE,
     &files::MODULE,
@@ -39,7 +39,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     }),
 };
 
-/// The settings of the main API (`docs/operations.md`): those of the kit and of the domains that have settings.
+/// The settings of the main API (`docs/operations.md`): those of the kit and of the modules with settings.
 #[derive(Clone)]
 pub struct ApiSettings {
     pub kit: kit::settings::KitSettings,
@@ -74,7 +74,7 @@ impl DerefMut for ApiSettings {
     }
 }
 
-/// Opens the application with every domain.
+/// Opens the application with every module.
 pub async fn open(settings: ApiSettings) -> Result<App, OpenError> {
     let ApiSettings { mut kit, events, files, identity, extensions } = settings;
     kit.domains =

@@ -62,7 +62,7 @@ pub async fn set(app: &App, build: &Build, key: &str, value: &str) -> Result<(),
     build.db.write(write).await.map_err(refusal_line)
 }
 
-/// Parses the value of a limit; null stands for the default.
+/// Parses the value of a limit. Null means the default.
 fn read(key: &str, text: &str) -> Result<CheckedValue, BuildFailure> {
     let is_number = find(key).is_some();
     if !is_number && key != FILE_EXTENSIONS {

@@ -1,9 +1,9 @@
-//! Brings the texts of older versions to the forms in which they are compared: names with a folded copy, and records.
+//! Converts the texts of older versions to the forms in which they are compared: names with a folded copy, and records.
 //!
-//! The migration (`migrations::text_forms`) makes two passes, each a row of `text_passes`. The first one begins at once.
-//! Processes of the old version may write beside it for a minute, so the second one begins later: it repeats the names, and the
-//! records that were changed since the migration, and then replaces the indexes of unique fields. Each step is a transaction
-//! and stores its progress.
+//! The migration (`migrations::text_forms`) creates two passes, each a row of `text_passes`. The first one begins immediately.
+//! Processes of the old version can write beside it for a minute, so the second one begins later. It repeats the names and the
+//! records that were changed since the migration, and then replaces the indexes of unique fields. Each step is a transaction and
+//! stores its progress.
 
 use kit::app::App;
 use kit::build::Build;
@@ -17,25 +17,25 @@ use store::{Conn, Sql, StoreError};
 
 pub static MODULE: Module = Module { name: "text_forms", standing_jobs: &[&PASSES], ..Module::EMPTY };
 
-/// Takes the steps of the passes.
+/// Runs the steps of the passes.
 static PASSES: StandingJob = StandingJob { name: "text forms", at_a_time: 2, due: next_pass_time, run };
 
-/// How long a process makes an index before another one tries.
+/// The time for which a process creates an index before another one tries.
 const LEASE_US: i64 = 4 * 3_600_000_000;
-/// How long after a failure the next attempt to make an index begins.
+/// The pause after a failure before the next attempt to create an index.
 const PAUSE_US: i64 = 60_000_000;
-/// The class of a pass behind all classes.
+/// The class id of a pass that has finished all classes.
 const BEHIND_CLASSES: i64 = -1;
 
 fn next_pass_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
     conn.query_one(&Sql::new("SELECT min(due_at) FROM text_passes"), |row| row.opt_int(0))
 }
 
-/// What is left to do after a step.
+/// The remaining work after a step.
 enum RemainingWork {
     /// Further steps are due.
     Taken,
-    /// An index must be made outside of transactions: of a field of a class.
+    /// An index of a field of a class must be created outside of transactions.
     Index(i64, Arc<ClassField>),
     /// Nothing is due.
     Done,
@@ -55,7 +55,7 @@ fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     })
 }
 
-/// Takes the next step of the first pass that is due.
+/// Runs the next step of the first pass that is due.
 fn step(app: &App, build: &Build, conn: &mut Conn) -> Result<RemainingWork, StoreError> {
     let now = app.clock.now();
     let sql = Sql::new(
@@ -81,14 +81,14 @@ fn go_on(conn: &mut Conn, n: i64, class: i64, after: i64) -> Result<RemainingWor
     conn.exec(&sql.arg(class).arg(after).arg(n)).map(|_| RemainingWork::Taken)
 }
 
-/// The next index of a pass behind all classes, or its end.
+/// Returns the next index of a pass that has finished all classes, or ends the pass.
 fn next_index(conn: &mut Conn, n: i64, after: i64, now: i64) -> Result<RemainingWork, StoreError> {
     let next = if n == LAST_PASS { next_unique_by_stored_texts(conn, after)? } else { None };
     let Some((class, field)) = next else {
         conn.exec(&Sql::new("DELETE FROM text_passes WHERE n = $1").arg(n))?;
         return Ok(RemainingWork::Taken);
     };
-    // No other process makes it meanwhile.
+    // Prevents that another process creates the index at the same time.
     conn.exec(&Sql::new("UPDATE text_passes SET due_at = $1 WHERE n = $2").arg(now + LEASE_US).arg(n))?;
     Ok(RemainingWork::Index(class, Arc::new(field)))
 }

@@ -1,4 +1,4 @@
-//! What accounts of a type hold, and what a role can give, over all domains.
+//! The permissions of account types, and the permissions that a role can grant, over all modules.
 
 use platform::kit::account_type::AccountType;
 use platform::kit::domain;

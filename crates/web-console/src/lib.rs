@@ -1,9 +1,8 @@
-//! The console: the front end that is part of the program (`docs/reference/console.md`). Its bundle is in `dist/`, which
-//! is checked in and made of `web/`; `build.rs` embeds it.
+//! The console: the front end in the binary (`docs/reference/console.md`). Its bundle is in `dist/`, which is checked in and built
+//! from `web/`; `build.rs` embeds it.
 //!
-//! Below [`ASSETS`] are the files of the bundle, each under the version of all of them, so that browsers keep them for good.
-//! Every other path is the shell: a page that holds nothing but the names of the first files. What it shows, it asks of the
-//! API.
+//! Below [`ASSETS`] are the files of the bundle, each under the version of all of them, so that browsers cache them permanently.
+//! Every other path is the shell: a page with only the names of the first files. It requests its content from the API.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -20,13 +19,13 @@ use std::sync::OnceLock;
 use web::clock::random_token;
 use web::compress::takes_gzip;
 
-/// What this domain hands over to `platform`.
+/// The exports of this module for `platform`.
 pub static MODULE: Module =
     Module { name: "console", front_end: Some(FrontEnd { path: PATH, version: VERSION, answer }), ..Module::EMPTY };
 
-/// Where people find the console.
+/// The path of the console.
 const PATH: &str = "/console/";
-/// Where its files are, each as `{version}/{name}`.
+/// The path of its files, each as `{version}/{name}`.
 const ASSETS: &str = "/console/assets/";
 
 /// A file of the bundle.
@@ -34,14 +33,14 @@ struct File {
     name: &'static str,
     is_compressed: bool,
     content: &'static [u8],
-    /// The content as few clients want it, who take nothing compressed.
+    /// The uncompressed content, for the few clients that do not accept compression.
     plain: OnceLock<Bytes>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// What a browser lets the console do. The nonce of the answer stands between the two parts: the components' library adds
-/// styles that carry it.
+/// The browser's permissions for the console. The nonce of the answer is between the two parts, because the components' library
+/// adds styles that carry it.
 const POLICY: [&str; 2] = [
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-",
     "'; img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'self'; \
@@ -52,7 +51,7 @@ fn answer(build: &Build, parts: &Parts) -> Option<Outcome> {
     let path = parts.uri.path();
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     if path == "/" {
-        // Programs get what they got before there was a console.
+        // Programs get the same answer as before the console existed.
         return (is_read && html::is_accepted(&parts.headers)).then(|| Ok(redirect()));
     }
     if path != PATH.trim_end_matches('/') && !path.starts_with(PATH) {
@@ -74,7 +73,8 @@ fn redirect() -> Answer {
     answer
 }
 
-/// A file of the bundle. One of another version is not there: a tab that asks for it is older or newer than this server.
+/// Answers with a file of the bundle. A file of another version does not exist: a tab that requests it is older or newer than this
+/// server.
 fn asset(path: &str, parts: &Parts) -> Outcome {
     let file = path.split_once('/').filter(|(version, _)| *version == VERSION);
     let file = file.and_then(|(_, name)| FILES.iter().find(|file| file.name == name)).ok_or_else(Refusal::not_found)?;
@@ -96,7 +96,7 @@ impl File {
     fn decompress(&self) -> Bytes {
         let inflate = || {
             let mut plain = Vec::new();
-            // What is part of the program is whole.
+            // The embedded file is complete.
             let _ = GzDecoder::new(self.content).read_to_end(&mut plain);
             plain.into()
         };
@@ -124,7 +124,7 @@ fn full_answer(content_type: &'static str, body: impl Into<Bytes>, headers: Vec<
     Answer { status: StatusCode::OK, body, content_type: Some(content_type), headers, ..Answer::empty() }
 }
 
-/// The page that loads the bundle, with a nonce of its own.
+/// Answers with the page that loads the bundle, with a nonce of its own.
 fn shell(build: &Build, parts: &Parts) -> Answer {
     let (nonce, theme, owner) = (random_token(), Theme::from_headers(&parts.headers), escape(&build.domain));
     let (data_theme, schemes) = (theme.name(), theme.schemes());
@@ -169,7 +169,7 @@ mod tests {
         assert!(sum <= 600 * 1024, "{sum} bytes");
     }
 
-    /// What `deny.toml` allows for crates, without what no package of the console has needed.
+    /// The licences that `deny.toml` allows for crates, without those that no package of the console needs.
     const LICENCES: [&str; 5] = ["0BSD", "Apache-2.0", "BSD-3-Clause", "ISC", "MIT"];
 
     #[test]

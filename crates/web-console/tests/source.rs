@@ -1,4 +1,4 @@
-//! That the bundle in `dist/` was made of the source in `web/` as it is.
+//! Checks that the bundle in `dist/` was built from the present source in `web/`.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The paths of the files below a folder, without what tools put there: packages, and what begins with a dot.
+/// Adds the paths of the files below a folder, without packages and hidden files.
 fn files(folder: &Path, prefix: &str, into: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
@@ -21,7 +21,7 @@ fn files(folder: &Path, prefix: &str, into: &mut Vec<String>) {
     }
 }
 
-/// The hash of a source: of the path, the length and the content of each file, in the order of the paths' bytes.
+/// Returns the hash of a source: of the path, the length and the content of each file, in the order of the paths' bytes.
 fn hash(folder: &Path) -> String {
     let mut paths = Vec::new();
     files(folder, "", &mut paths);
@@ -38,7 +38,7 @@ fn hash(folder: &Path) -> String {
 #[test]
 fn the_bundle_is_of_its_source() {
     let noted = Path::new(CRATE).join("dist/source.sha256");
-    // A bundle without a source says nothing of one.
+    // A bundle without the hash of a source is not checked.
     let Ok(noted) = fs::read_to_string(noted) else { return };
     let found = hash(&Path::new(CRATE).join("web"));
     assert_eq!(noted.trim(), found, "dist/ is of another source than web/: run crates/web-console/build");

@@ -1,12 +1,12 @@
-//! The columns of a user, and the JSON made of them.
+//! The columns of a user, and their JSON.
 
 use std::io::Write;
 
-/// The columns of a row, however the driver hands them out.
+/// The columns of a row, independent of the driver.
 pub trait Columns {
-    /// A number or null.
+    /// Returns a number or null.
     fn int(&self, at: usize) -> Option<i64>;
-    /// A text or null.
+    /// Returns a text or null.
     fn text(&self, at: usize) -> Option<&str>;
 }
 
@@ -84,17 +84,17 @@ macro_rules! list {
     };
 }
 
-/// `$1` is the moment, `$2` how many.
+/// `$1` is the moment, `$2` the number of rows.
 pub const LIST: &str = list!("CAST(NULL AS BIGINT)", "");
-/// As [`LIST`]; `$3` is the part of the name, folded.
+/// The same as [`LIST`]; `$3` is the part of the name, folded.
 pub const SEARCH: &str = list!("count(*) OVER ()", " AND strpos(t.full_name_fold, $3) > 0");
 /// `$1` is the moment, `$2` the id.
 pub const VIEW: &str = concat!(detail!(), " FROM users t", joins!(), " WHERE t.id = $2 AND t.is_deleted = 0");
-/// As [`VIEW`], of what a statement before it, named `t`, has changed.
+/// The same as [`VIEW`], for the row that a statement before it, named `t`, has changed.
 pub const RETURNED: &str = concat!(detail!(), " FROM t", joins!());
 
 const REFERENCES: usize = 11;
-/// Where the columns begin that only one form has.
+/// The index of the first column that only one form has.
 const REST: usize = REFERENCES + 3 * 7;
 
 /// A page of users.
@@ -116,7 +116,7 @@ impl Page {
         self.hits = row.int(REST + 3);
     }
 
-    /// The answer to a list.
+    /// Returns the answer to a list.
     pub fn envelope(&self, host: &str, limit: i64, part: Option<&str>) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.items.len() + 512);
         let hits = self.hits.unwrap_or(if part.is_some() { 0 } else { self.total });
@@ -124,7 +124,7 @@ impl Page {
             write!(out, r#"{{"limit":{limit},"offset":0,"total_count":{},"filtered_count":{hits},"next":"#, self.total);
         if hits > limit {
             let _ = write!(out, "\"http://{host}/api/users/?limit={limit}&offset={limit}");
-            // The order in which the benchmark sends them; a part of a name in it needs no escape.
+            // The order in which the benchmark sends the parameters. A part of a name in it needs no escape.
             out.extend_from_slice(b"&ordering=-id");
             if let Some(part) = part {
                 let _ = write!(out, "&full_name__icontains={part}");
@@ -152,7 +152,7 @@ fn list_item(out: &mut Vec<u8>, row: &impl Columns) {
     out.extend_from_slice(b"}}");
 }
 
-/// The JSON of one user.
+/// Returns the JSON of one user.
 pub fn user(row: &impl Columns) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2048);
     let out = &mut bytes;

@@ -1,10 +1,10 @@
-//! The floor: the smallest program that gives the benchmark's answers from the same database, byte for byte. It checks
-//! the token, runs one prepared statement and writes JSON; it knows one tenant and one caller (a super admin), checks no
-//! input, keeps no log and refuses nothing with a reason. A yardstick, not a product.
+//! The floor: the smallest program that gives the benchmark's answers from the same database, byte for byte. It checks the token,
+//! runs one prepared statement and writes JSON. It supports one tenant and one caller (a super admin), checks no input, writes no
+//! log and gives no reason for a refusal. It is a reference for measurements, not a product.
 //!
 //! | variable | |
 //! |---|---|
-//! | `FLOOR_ADDRESS` | where it listens |
+//! | `FLOOR_ADDRESS` | the address on which it listens |
 //! | `FLOOR_KEY` | file with the key of the access tokens, in hexadecimal digits |
 //! | `FLOOR_DATABASE` | a build's SQLite file, or a PostgreSQL URL |
 
@@ -36,7 +36,7 @@ enum Database {
     Postgres(postgres::Postgres),
 }
 
-/// What a list is asked for; its order is always `-id`.
+/// The parameters of a list. Its order is always `-id`.
 #[derive(Deserialize)]
 struct Asked {
     limit: i64,

@@ -1,4 +1,4 @@
-//! PostgreSQL: as many connections as the benchmark has, used in turn; a request is one statement, which commits itself.
+//! PostgreSQL: one connection for each connection of the benchmark, used in turn. A request is one statement, which commits itself.
 
 use crate::json::{Columns, LIST, Page, RETURNED, SEARCH, VIEW, user};
 use crate::{Change, NewUser, now};
@@ -41,7 +41,7 @@ impl Columns for Row {
 }
 
 impl Postgres {
-    /// Connects; the build's schema is named by the URL's `options`.
+    /// Connects. The URL's `options` name the build's schema.
     pub async fn connect(url: &str) -> Postgres {
         let mut connections = Vec::new();
         for _ in 0..CONNECTIONS {
@@ -64,7 +64,7 @@ impl Postgres {
         &self.connections[self.next.fetch_add(1, Ordering::Relaxed) % CONNECTIONS]
     }
 
-    /// The newest users, those with the part in their name if one is given.
+    /// Returns the newest users. With a part, returns those whose name contains it.
     pub async fn list(&self, limit: i64, part: Option<&str>) -> Page {
         let Connection { client, list, search, .. } = self.connection();
         let rows = match part {
@@ -76,7 +76,7 @@ impl Postgres {
         page
     }
 
-    /// One user.
+    /// Returns one user.
     pub async fn view(&self, id: i64) -> Option<Vec<u8>> {
         let Connection { client, view, .. } = self.connection();
         one(client, view, &[&now(), &id]).await
@@ -88,7 +88,7 @@ impl Postgres {
         one(client, patch, &[&now(), &id, &change.job_title, &caller]).await
     }
 
-    /// Makes a user.
+    /// Creates a user.
     pub async fn create(&self, caller: i64, new: NewUser) -> Option<Vec<u8>> {
         let Connection { client, create, .. } = self.connection();
         let name = format!("{} {}", new.first_name, new.last_name);

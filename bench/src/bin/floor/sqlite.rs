@@ -1,5 +1,5 @@
-//! SQLite: reads on a connection of the calling thread, writes on a thread of their own. Whatever waits in its queue
-//! shares one transaction, and so one sync of the disk.
+//! SQLite: reads on a connection of the calling thread, writes on a thread of their own. All writes in its queue share one
+//! transaction, and so one sync of the disk.
 
 use crate::json::{Columns, LIST, Page, SEARCH, VIEW, user};
 use crate::{Change, NewUser, now};
@@ -38,7 +38,7 @@ pub struct Sqlite {
     writer: Sender<Job>,
 }
 
-/// A write: the statement that makes or changes a user, who called, and who wants the user.
+/// A write: the statement that creates or changes a user, the caller, and the receiver of the user.
 struct Job {
     what: What,
     caller: i64,
@@ -73,7 +73,7 @@ impl Sqlite {
         CONNECTION.with_borrow_mut(|connection| script(connection.get_or_insert_with(|| connect(&self.file))))
     }
 
-    /// The newest users, those with the part in their name if one is given.
+    /// Returns the newest users. With a part, returns those whose name contains it.
     pub fn list(&self, limit: i64, part: Option<&str>) -> Page {
         self.read(|connection| {
             let mut page = Page::default();
@@ -91,7 +91,7 @@ impl Sqlite {
         })
     }
 
-    /// One user.
+    /// Returns one user.
     pub fn view(&self, id: i64) -> Option<Vec<u8>> {
         self.read(|connection| view(connection, id))
     }
@@ -101,7 +101,7 @@ impl Sqlite {
         self.write(caller, What::Patch(id, change)).await
     }
 
-    /// Makes a user.
+    /// Creates a user.
     pub async fn create(&self, caller: i64, user: NewUser) -> Option<Vec<u8>> {
         self.write(caller, What::Create(user)).await
     }

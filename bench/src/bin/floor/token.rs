@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use sha2::Sha256;
 
-/// The key of the tokens, made ready.
+/// The prepared key of the tokens.
 pub struct Key(Hmac<Sha256>);
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ impl Key {
         Key(Hmac::new_from_slice(&bytes).expect("a key of any length will do"))
     }
 
-    /// The user who calls; 401 when the token does not hold.
+    /// Returns the user of the token. Refuses with 401 if the token is not valid.
     pub fn caller(&self, headers: &HeaderMap) -> Result<i64, StatusCode> {
         self.verify(headers).ok_or(StatusCode::UNAUTHORIZED)
     }

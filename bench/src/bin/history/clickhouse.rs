@@ -1,4 +1,4 @@
-//! ClickHouse by its own HTTP interface, with as little between as there can be.
+//! ClickHouse with its own HTTP interface, with minimal overhead.
 
 use super::http::Connection;
 use super::{Event, Failure, Measured, STORED, moment};
@@ -12,7 +12,7 @@ fn run(connection: &mut Connection, sql: &str, body: &[u8]) -> Result<(), Failur
     connection.send("POST", &format!("/?async_insert=0&query={encoded}"), "", body).map(drop)
 }
 
-/// The rows of all batches, each an insert of its own, in a table of the service's kind.
+/// Writes the rows of all batches, each with an insert of its own, into a table of the service's form.
 pub fn bare(server: &str, like: &str, batches: &[Vec<Event>]) -> Result<Measured, Failure> {
     let mut connection = Connection::open(server, "")?;
     let table = format!("tenant_{}.bare", like.replace('-', ""));
@@ -47,7 +47,7 @@ fn put(event: &Event, out: &mut Vec<u8>) {
     }
 }
 
-/// As many events as on SQLite, spread alike.
+/// Writes the same number of events as on SQLite, with the same distribution.
 pub fn seed(server: &str, database: &str) -> Result<(), Failure> {
     let (first, second) = (moment(0), moment(1) - moment(0));
     let sql = format!(

@@ -1,4 +1,4 @@
-//! A kept connection that costs next to nothing.
+//! A persistent connection with almost no overhead.
 
 use super::Failure;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Opens one.
+    /// Opens a connection.
     pub fn open(address: &str, key: &str) -> Result<Connection, Failure> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -23,7 +23,7 @@ impl Connection {
         self.send(method, path, client, body.as_bytes())
     }
 
-    /// The body of the answer, if it is a good one.
+    /// Returns the body of a successful answer.
     pub fn send(&mut self, method: &str, path: &str, client: &str, body: &[u8]) -> Result<String, Failure> {
         let client = if client.is_empty() { String::new() } else { format!("x-client-id: {client}\r\n") };
         let head = format!(

@@ -1,13 +1,13 @@
-//! The history service beside the same rows written bare into the same engine by its own client; `bench/history` runs it.
+//! The history service beside the same rows, written directly into the same engine with its own client; `bench/history` runs it.
 //!
 //! | command | |
 //! |---|---|
 //! | `history ingest ADDRESS KEY DATA ROUNDS` | batches of 10,000 system events over 1 and 4 connections, interleaved with the bare engine |
 //! | `history lists ADDRESS KEY DATA` | pages and single events while a tenant has 1,000,000 history events |
 //!
-//! `DATA` is the data directory of a service on SQLite, or `host:port` of its ClickHouse. The bare rows go into files
-//! beside its own, or into tables of its kind; the million is written into the tenant's tables at once, since one by one
-//! it would take minutes.
+//! `DATA` is the data directory of a service on SQLite, or `host:port` of its ClickHouse. The bare rows are written into files
+//! beside its own, or into tables of its form. The million rows are written into the tenant's tables in bulk, because single writes
+//! would take minutes.
 
 mod clickhouse;
 mod http;
@@ -22,7 +22,7 @@ use std::time::Instant;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Why a command failed, for people.
+/// The reason for which a command failed, for people.
 type Failure = Box<dyn std::error::Error>;
 
 const SCHEMA: &str = include_str!("../../../../crates/history/migrations/tenant.sql");
@@ -94,7 +94,7 @@ fn hyphenated(id: &[u8; 16]) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Ten a second from 2026-01-31 on.
+/// Returns the moment of an event: ten per second from 2026-01-31 on.
 fn moment(n: usize) -> i64 {
     1_769_851_800_000_000 + n as i64 * 100_003
 }
@@ -133,7 +133,7 @@ fn tenant(connection: &mut Connection, name: &str) -> Result<String, Failure> {
     Ok(made["client_id"].as_str().ok_or("the tenant was not made")?.to_owned())
 }
 
-/// Rows per second over all, and the times of each batch, in milliseconds.
+/// The rows per second over all, and the times of each batch, in milliseconds.
 pub struct Measured {
     rate: f64,
     times: Vec<f64>,
@@ -185,7 +185,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The engine by its own client: the service's tables, a transaction and a synced commit for each batch.
+/// Writes with the engine's own client: the service's tables, a transaction and a synced commit for each batch.
 fn bare(file: &PathBuf, batches: &[Vec<Event>]) -> Result<Measured, Failure> {
     let mut sqlite = Sqlite::open(file)?;
     sqlite.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
@@ -256,7 +256,7 @@ fn lists(address: &str, key: &str, store: &Store) -> Result<(), Failure> {
         Store::Sqlite(data) => seed(&data.join(format!("history/tenants/{name}.db")))?,
         Store::ClickHouse(server) => clickhouse::seed(server, &name)?,
     }
-    // Only now: idle connections are closed.
+    // The connection is opened here, because idle connections are closed.
     let mut connection = Connection::open(address, key)?;
     println!("| with 1,000,000 history events | p50 ms | p99 ms |\n|---|---|---|");
     let mut numbers = Numbers(7);
@@ -301,7 +301,7 @@ fn print_times(name: &str, mut times: Vec<f64>) {
     println!("| {name} | {:.2} | {:.2} |", times[times.len() / 2], times[times.len() * 99 / 100]);
 }
 
-/// 50,000 records with twenty events each, a thousand sources; a quarter of the events change fields.
+/// Writes 50,000 records with twenty events each and a thousand sources. A quarter of the events change fields.
 fn seed(file: &Path) -> Result<(), Failure> {
     let mut sqlite = Sqlite::open(file)?;
     sqlite.busy_timeout(std::time::Duration::from_secs(10))?;

@@ -1,11 +1,11 @@
-//! What agents need in the demo: an integration with the classes, a connector, and what record permission sets let it do.
+//! The demo's set-up for agents: an integration with the classes and a connector. Record permission sets limit its access.
 
 use super::calls::DemoCaller;
 use super::classes::DemoClasses;
 use crate::open::CommandFailure;
 use serde_json::json;
 
-/// Makes the integration and the connector. Its secret is not kept: a super admin resets it to get one.
+/// Creates the integration and the connector. The secret is not stored: a super admin resets it to get a new one.
 pub async fn make(admin: &mut DemoCaller, classes: &DemoClasses) -> Result<(), CommandFailure> {
     let integration = json!({
         "type": "ai_mcp", "name": "Agents", "description": "Programs that work for people", "is_enabled": true,

@@ -1,6 +1,6 @@
-//! Calls of the main API that this command makes on itself: requests of HTTP over a connection in memory, which nobody else
-//! can reach, answered as those of any client. So nothing is made that the API would refuse, uploads and changes of classes
-//! included, which calls within a request (`kit/inner_call.rs`) cannot make.
+//! Calls of the main API from this command: HTTP requests over a connection in memory that other programs cannot reach. The server
+//! answers them like those of any client. The API therefore checks everything in the demo, including uploads and changes of
+//! classes. Calls within a request (`kit/inner_call.rs`) cannot send those.
 
 use crate::open::CommandFailure;
 use bytes::Bytes;
@@ -16,12 +16,12 @@ use serde_json::{Value as Json, json};
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// How much of a request or an answer is on its way at a time, in bytes.
+/// The maximum bytes of a request or an answer in transit.
 const IN_FLIGHT: usize = 64 * 1024;
-/// The most characters of a refusal that are told.
+/// The maximum number of characters of a refusal in messages.
 const MAX_TOLD: usize = 300;
 
-/// Somebody who is signed in to a build, on a connection of his own.
+/// A caller who is signed in to a build, on a connection of their own.
 pub struct DemoCaller {
     sender: SendRequest<Full<Bytes>>,
     host: String,
@@ -44,7 +44,7 @@ impl DemoCaller {
                 let answered = kit::serve::answer(app.clone(), platform::table(), request, peer);
                 async move { Ok::<_, Infallible>(answered.await) }
             });
-            // It ends when the caller is dropped.
+            // The connection ends when the caller is dropped.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(far), answer).await;
         });
         let (sender, connection) = handshake(TokioIo::new(near)).await.map_err(|error| error.to_string())?;
@@ -68,13 +68,13 @@ impl DemoCaller {
         self.send_json(Method::PATCH, path, body).await
     }
 
-    /// Makes an object; its id.
+    /// Creates an object and returns its id.
     pub async fn make(&mut self, path: &str, body: Json) -> Result<i64, CommandFailure> {
         let made = self.post(path, body).await?;
         made["id"].as_i64().ok_or_else(|| format!("POST {path}: an answer without an id: {made}"))
     }
 
-    /// Uploads a file; its token. The name has plain characters.
+    /// Uploads a file and returns its token. The name must have plain characters.
     pub async fn upload(&mut self, name: &str, content: &'static [u8]) -> Result<Json, CommandFailure> {
         let request = self
             .request(Method::POST, "/api/files/upload/")
@@ -97,7 +97,7 @@ impl DemoCaller {
         }
     }
 
-    /// The answer to a request; a failure that names the request when it is refused.
+    /// Returns the answer to a request, or a failure that names the refused request.
     async fn send(&mut self, request: http::request::Builder, body: Bytes) -> Result<Json, CommandFailure> {
         let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());

@@ -1,5 +1,5 @@
-//! The classes of the demo: companies, contracts with them, invoices under contracts; with their fields, their permission
-//! sets, a form and a document template.
+//! The classes of the demo: companies, their contracts, and the invoices of contracts. It creates fields, permission sets, a form
+//! and a document template.
 
 use super::calls::DemoCaller;
 use super::organisation::Organisation;
@@ -9,13 +9,13 @@ use serde_json::{Value as Json, json};
 /// A Word document with tags of the class of contracts.
 const LETTER: &[u8] = include_bytes!("contract.docx");
 
-/// A class, and its two record permission sets.
+/// A class and its two record permission sets.
 #[derive(Clone, Copy)]
 pub struct DemoClass {
     pub id: i64,
-    /// Gives `view`.
+    /// Grants `view`.
     pub readers: i64,
-    /// Gives `edit`, and to complete tasks.
+    /// Grants `edit`, and the completion of tasks.
     pub editors: i64,
 }
 
@@ -31,13 +31,13 @@ impl DemoClasses {
     }
 }
 
-/// Makes the classes.
+/// Creates the classes.
 pub async fn make(admin: &mut DemoCaller, people: &Organisation) -> Result<DemoClasses, CommandFailure> {
     let company = class(admin, "Company", "Whom we buy from", company_fields()).await?;
     let contract = class(admin, "Contract", "What was agreed with a company", contract_fields(company.id)).await?;
     let invoice = class(admin, "Invoice", "What a contract costs us", invoice_fields(contract.id)).await?;
 
-    // Everybody knows the companies; the rest is the business of a group.
+    // All users may view the companies. Groups may view the other classes.
     let sets = format!("/api/object-classes/{}/permission-sets/", company.id);
     let listed = admin.get(&sets).await?;
     let results = listed["results"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -70,7 +70,7 @@ async fn class(
     Ok(DemoClass { id, readers: admin.make(&sets, readers).await?, editors: admin.make(&sets, editors).await? })
 }
 
-/// Lets groups work with all records of a class.
+/// Permits groups to work with all records of a class.
 async fn staff(admin: &mut DemoCaller, class: DemoClass, name: &str, groups: &[i64]) -> Result<(), CommandFailure> {
     let permissions = json!({
         "object_classes": ["view"], "object_records": ["create", "edit"], "tasks": ["create", "edit", "complete", "assign"],
@@ -153,7 +153,7 @@ fn invoice_fields(contract: i64) -> Vec<Json> {
     ]
 }
 
-/// Makes the document template of contracts.
+/// Creates the document template of contracts.
 pub async fn document_template(admin: &mut DemoCaller, classes: &DemoClasses) -> Result<(), CommandFailure> {
     let token = admin.upload("contract.docx", LETTER).await?;
     let path = format!("/api/object-classes/{}/document-templates/", classes.contract.id);
@@ -163,7 +163,7 @@ pub async fn document_template(admin: &mut DemoCaller, classes: &DemoClasses) ->
     admin.post(&path, body).await.map(drop)
 }
 
-/// Makes the form by which invoices are entered.
+/// Creates the form for the input of invoices.
 pub async fn form(admin: &mut DemoCaller, classes: &DemoClasses) -> Result<(), CommandFailure> {
     let item = |field: &str, is_required: bool| json!({"field": field, "required": is_required});
     let configuration = json!({"version": 1, "sections": [

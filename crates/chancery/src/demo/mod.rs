@@ -1,5 +1,5 @@
-//! `chancery demo`: a new build with a small organisation in it, for people who want to look around
-//! (`docs/operations.md`, "Commands").
+//! `chancery demo`: a new build with a small organisation, for people who want to try the product (`docs/operations.md`,
+//! "Commands").
 
 mod agents;
 mod calls;
@@ -23,19 +23,19 @@ use platform::kit::build::Build;
 use serde_json::{Value as Json, json};
 use web::clock::random_token;
 
-/// An account that the operator is told of.
+/// An account that the command prints for the operator.
 struct DemoAccount {
     username: String,
     account_type: &'static str,
     password: String,
-    /// Whether nobody else knows the password.
+    /// True if the password is new and stored nowhere else.
     is_new: bool,
 }
 
-/// What was made: how many of what, by the name of its resource and by its name for people.
+/// The number of created objects, with the name of the resource and its name for people.
 type DemoCounts = Vec<(&'static str, &'static str, usize)>;
 
-/// Makes the build, or nothing.
+/// Creates the complete build, or nothing.
 pub async fn demo(domain: &str, as_json: bool, settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let mut signals = Signals::watch()?;
     let app = open(settings, settings.listen).await?;
@@ -64,7 +64,7 @@ pub async fn demo(domain: &str, as_json: bool, settings: &ProgramSettings) -> Re
         }
     };
     let address = format!("{}/", app.address_of(&build));
-    // At once, since nobody else knows the passwords.
+    // The passwords are printed immediately, because they are stored nowhere else.
     match as_json {
         true => say_lines(&to_json(&build, &address, &counts, &accounts))?,
         false => print_summary(&build, &address, &counts, &accounts)?,
@@ -75,7 +75,7 @@ pub async fn demo(domain: &str, as_json: bool, settings: &ProgramSettings) -> Re
     Ok(())
 }
 
-/// Those who can sign in: the super admin first.
+/// Returns the accounts that can sign in, the super admin first.
 fn accounts(settings: &ProgramSettings) -> [DemoAccount; 3] {
     let admin = DemoAccount {
         username: settings.admin_username.clone(),
@@ -92,7 +92,7 @@ fn accounts(settings: &ProgramSettings) -> [DemoAccount; 3] {
     [admin, known(ANNA), known(JONAS)]
 }
 
-/// Fills the build, as its super admin and the two people who answer tasks.
+/// Fills the build with requests of its super admin and of the two people who answer tasks.
 async fn fill_build(app: &App, build: &Build, accounts: &[DemoAccount; 3]) -> Result<DemoCounts, CommandFailure> {
     let [admin, anna, jonas] = accounts;
     let sign_in = async |account: &DemoAccount| {
@@ -115,7 +115,7 @@ async fn fill_build(app: &App, build: &Build, accounts: &[DemoAccount; 3]) -> Re
     let tasks = tasks::make(callers, &people, &classes, &records).await?;
     bar.finish_and_clear();
     Ok(vec![
-        // With the super admin.
+        // The number includes the super admin.
         ("users", "people and programs", people.users.len() + 1),
         ("roles", "roles", people.num_of_roles),
         ("user_groups", "groups", people.num_of_groups),
@@ -130,7 +130,7 @@ async fn fill_build(app: &App, build: &Build, accounts: &[DemoAccount; 3]) -> Re
     ])
 }
 
-/// Removes a build that could not be filled; a line that says what became of it.
+/// Removes a build that could not be filled. Returns a line with the outcome.
 async fn remove(app: &App, build: &Build, has_history: bool) -> String {
     let domain = &build.domain;
     let with_history = has_history && events::client(app).is_some();

@@ -8,7 +8,7 @@ use platform::kit::build::Build;
 use serde_json::{Value as Json, json};
 use web::clock::random_token;
 
-/// Somebody of the demo.
+/// A person of the demo.
 struct DemoPerson {
     first_name: &'static str,
     last_name: &'static str,
@@ -18,10 +18,10 @@ struct DemoPerson {
     state: AccountProgress,
 }
 
-/// How far an account has come.
+/// The state of an account.
 #[derive(Clone, Copy, PartialEq)]
 enum AccountProgress {
-    /// Never signed in, since no link was mailed.
+    /// The account never signed in, because no link was mailed.
     Pending,
     Active,
     Deactivated,
@@ -40,7 +40,7 @@ const fn demo_person(
     DemoPerson { first_name, last_name, account_type, job_title, company_name, state }
 }
 
-/// The places of some people in [`PEOPLE`].
+/// The indices of some people in [`PEOPLE`].
 pub const ANNA: usize = 0;
 pub const FARID: usize = 1;
 pub const JONAS: usize = 2;
@@ -64,9 +64,9 @@ const PEOPLE: [DemoPerson; 12] = [
     demo_person("Import", "Service", "service_external", "", "Cedar Foods", AccountProgress::Active),
 ];
 
-/// Who there is, by the ids that they got.
+/// The ids of the organisation's people and groups.
 pub struct Organisation {
-    /// In the order of [`PEOPLE`].
+    /// The ids in the order of [`PEOPLE`].
     pub users: Vec<i64>,
     pub accounts: i64,
     pub contracts: i64,
@@ -75,7 +75,7 @@ pub struct Organisation {
     pub num_of_groups: usize,
 }
 
-/// The address of somebody; those of `.example` are nobody's.
+/// Returns the address of a person. Addresses of `.example` do not exist.
 pub fn username(place: usize) -> String {
     let DemoPerson { first_name, last_name, .. } = &PEOPLE[place];
     format!("{}.{}@demo.example", first_name.to_lowercase(), last_name.to_lowercase())
@@ -85,7 +85,7 @@ pub fn account_type(place: usize) -> &'static str {
     PEOPLE[place].account_type
 }
 
-/// Makes the organisation. Those whose places are in `known` get these passwords, other active people such as nobody knows.
+/// Creates the organisation. The people whose indices are in `known` get these passwords, other active people random ones.
 pub async fn make(
     app: &App,
     build: &Build,
@@ -143,7 +143,7 @@ async fn create_people(
         if is_service {
             body["password"] = json!(random_token());
         } else {
-            // Nobody is mailed a link.
+            // No link is mailed.
             body["delay_activation"] = json!(true);
         }
         match place {

@@ -1,5 +1,5 @@
-//! The records of the demo. Their values come from short lists and from the place of each record alone, so that they are the
-//! same every time.
+//! The records of the demo. Their values depend only on short lists and on the index of each record, so every run creates the same
+//! values.
 
 use super::calls::DemoCaller;
 use super::classes::{COMPANY_TAGS, CONTRACT_KINDS, COST_CENTRES, DemoClass, DemoClasses, INDUSTRIES};
@@ -11,10 +11,10 @@ use serde_json::{Value as Json, json};
 const COMPANIES: usize = 80;
 const CONTRACTS: usize = 220;
 const INVOICES: usize = 700;
-/// How many records the demo has.
+/// The number of records in the demo.
 pub const RECORDS: usize = COMPANIES + CONTRACTS + INVOICES;
 
-/// The most records of a request, so that progress is seen.
+/// The maximum number of records in a request, so that progress is visible.
 const AT_A_TIME: usize = 100;
 
 const NAMES: [&str; 20] = [
@@ -37,7 +37,7 @@ const REMARKS: [&str; 5] = [
     "Discount of two per cent when paid within ten days.",
 ];
 
-/// A number below `bound` that seems random, for the `place`th of something; `salt` tells apart what is asked of one place.
+/// Returns a pseudo-random number below `bound` for the index `place`. `salt` distinguishes several numbers for one index.
 fn pseudo_random(place: usize, salt: u64, bound: usize) -> usize {
     let mut mixed = (place as u64).wrapping_mul(31).wrapping_add(salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -49,7 +49,7 @@ fn choose<T: Copy>(of: &[T], place: usize, salt: u64) -> T {
     of[pseudo_random(place, salt, of.len())]
 }
 
-/// A day of the month `months` after January 2024; days up to 28 are in every month.
+/// Returns a day of the month `months` after January 2024. Days up to 28 exist in every month.
 fn day(months: usize, day: usize) -> String {
     format!("{}-{:02}-{:02}", 2024 + months / 12, months % 12 + 1, day + 1)
 }
@@ -58,14 +58,14 @@ fn cents(amount: usize) -> String {
     format!("{}.{:02}", amount / 100, amount % 100)
 }
 
-/// The records that were made, in their order.
+/// The created records, in their order.
 pub struct DemoRecords {
     pub companies: Vec<i64>,
     pub contracts: Vec<i64>,
     pub invoices: Vec<i64>,
 }
 
-/// Makes the records.
+/// Creates the records.
 pub async fn make(
     admin: &mut DemoCaller,
     people: &Organisation,
@@ -111,7 +111,7 @@ async fn batches(
 
 fn company(place: usize, people: &Organisation) -> Json {
     let (name, trade) = (NAMES[place % NAMES.len()], place / NAMES.len() % TRADES.len());
-    // The first of each name are of another trade each.
+    // The first companies with a name have different trades.
     let trade = (trade + place) % TRADES.len();
     let domain = format!("{}-{}.example", name.to_lowercase(), TRADES[trade].to_lowercase());
     let tags: Vec<&str> =
@@ -149,7 +149,7 @@ fn contract(place: usize, company: i64, people: &Organisation, class: DemoClass)
             "remarks": (pseudo_random(place, 29, 5) == 0).then(|| choose(&REMARKS, place, 30)),
         },
     });
-    // Some contracts are shown to partners.
+    // Partners may view some contracts.
     if place.is_multiple_of(20) {
         item["permission_sets"] = json!([{"permission_set": class.readers, "user_groups": [people.partners]}]);
     }
@@ -157,7 +157,7 @@ fn contract(place: usize, company: i64, people: &Organisation, class: DemoClass)
 }
 
 fn invoice(place: usize, contract: i64, people: &Organisation, class: DemoClass) -> Json {
-    // In the order of their numbers, over two years and a half.
+    // Invoices are in the order of their numbers, over two and a half years.
     let (month, on) = (4 + place * 30 / INVOICES, pseudo_random(place, 40, 28));
     let is_paid = month < 32 && pseudo_random(place, 41, 12) != 0;
     let status = match pseudo_random(place, 42, 20) {
@@ -179,7 +179,7 @@ fn invoice(place: usize, contract: i64, people: &Organisation, class: DemoClass)
             "remarks": (pseudo_random(place, 50, 7) == 0).then(|| choose(&REMARKS, place, 51)),
         },
     });
-    // Somebody's agents may work on these.
+    // The agents of one person may edit these.
     if place.is_multiple_of(50) {
         item["permission_sets"] = json!([{"permission_set": class.editors, "users": [people.users[JONAS]]}]);
     }

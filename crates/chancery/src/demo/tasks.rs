@@ -7,20 +7,20 @@ use super::records::DemoRecords;
 use crate::open::CommandFailure;
 use serde_json::{Value as Json, json};
 
-/// Those who answer tasks, and who approves them.
+/// The people who answer tasks, and the person who approves them.
 pub struct TaskPeople<'a> {
     pub admin: &'a mut DemoCaller,
     pub anna: &'a mut DemoCaller,
     pub jonas: &'a mut DemoCaller,
 }
 
-/// How many templates and tasks there are.
+/// The numbers of templates and tasks.
 pub struct TaskCounts {
     pub templates: usize,
     pub tasks: usize,
 }
 
-/// Makes the templates and the tasks. No template has reminders, which would mail.
+/// Creates the templates and the tasks. Templates have no reminders, because reminders send mail.
 pub async fn make(
     callers: TaskPeople<'_>,
     people: &Organisation,
@@ -125,7 +125,8 @@ fn contract_review(classes: &DemoClasses) -> Json {
     })
 }
 
-/// Its configuration is of the kind that the page of a mailed link understands (`docs/reference/task-links.md`).
+/// Returns a task template. Its configuration has the format that the page of a mailed link supports
+/// (`docs/reference/task-links.md`).
 fn survey() -> Json {
     let ratings = ["good", "fair", "poor"].map(|value| json!({"value": value, "text": value}));
     json!({

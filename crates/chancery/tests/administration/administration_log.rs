@@ -9,7 +9,7 @@ use testkit::{ApiClient, PASSWORD, Reply, SECOND};
 
 const PATH: &str = "/api/administration/log/";
 
-/// What the newest entry tells of a change: action, resource, id, name and changes.
+/// Returns the action, resource, id, name and changes of the newest entry.
 async fn last_changes(api: &ApiClient) -> Value {
     let entry = api.get(&format!("{PATH}?limit=1")).await.ok()["results"][0].clone();
     json!([entry["action"], entry["resource"], entry["object_id"], entry["object_name"], entry["changes"]])
@@ -113,7 +113,7 @@ async fn whoever_is_anonymized_is_gone_from_it() {
 
     api.post(&format!("/api/users/{ann}/anonymize/"), json!({})).await.ok();
 
-    // Every entry stays, with who did what when; and of the person nothing.
+    // Every entry remains, with its action, author and time, but without personal data.
     let after = log_about(&api, ann).await;
     let actions = ["create", "send_activation_link", "edit", "edit", "link_identity", "anonymize"];
     assert_eq!(after.column("action"), actions);
@@ -133,7 +133,7 @@ async fn whoever_is_anonymized_is_gone_from_it() {
     );
     assert_eq!(changes[2], json!({"username": gone, "phone": gone, "allowed_ip_ranges": gone}));
     assert_eq!(changes[3], json!({"mobile": gone}));
-    // Where others were when they did something to the account stays; where the person was does not.
+    // The addresses of other authors remain. The address of the anonymized person does not.
     assert_eq!(after.column("ip"), ["127.0.0.1", "127.0.0.1", "127.0.0.1", "", "", "127.0.0.1"]);
     assert_not_stored(&server, &api, ann).await;
     assert_eq!(api.get(&format!("{PATH}?object_name__icontains=STERN")).await.ids(), [0; 0], "nor in what is folded");
@@ -157,7 +157,7 @@ async fn whoever_was_anonymized_before_is_gone_from_it_too() {
     assert_not_stored(&server, &api, ann).await;
 }
 
-/// A user with entries of every kind about the account, and sessions.
+/// Creates a user with entries of every kind about the account, and with sessions. Returns their id.
 async fn leave_traces(server: &TestServer, api: &ApiClient) -> i64 {
     let body = json!({
         "username": "ann.stern@example.com", "account_type": "internal", "first_name": "Annabel", "last_name": "Stern",
@@ -182,7 +182,7 @@ async fn leave_traces(server: &TestServer, api: &ApiClient) -> i64 {
             "INSERT INTO administration_log(at, by_user, ip, action, resource, object_id, object_name, object_name_fold, changes) \
              VALUES (1769851800000000, $1, '127.0.0.1', 'link_identity', 'users', $1, 'annabel.stern@example.com', 'annabel.stern@example.com', '{}')",
         );
-        // The second link is not what this is about.
+        // The test does not need the second link.
         conn.exec(&Sql::new("DELETE FROM administration_log WHERE id = (SELECT max(id) FROM administration_log WHERE action = 'send_activation_link')"))?;
         conn.exec(&sql.arg(ann))
     };
@@ -194,7 +194,7 @@ async fn log_about(api: &ApiClient, user: i64) -> Reply {
     api.get(&format!("{PATH}?resource=users&object_id={user}&ordering=id")).await
 }
 
-/// Nothing of the person stands in the log or in a session.
+/// Asserts that neither the log nor a session contains personal data.
 async fn assert_not_stored(server: &TestServer, api: &ApiClient, user: i64) {
     let log = api.get(&format!("{PATH}?limit=1000")).await.text;
     for text in ["stern", "Stern", "Annabel", "555-", "Astronomer", "Oslo", "127.0.0.0/8"] {

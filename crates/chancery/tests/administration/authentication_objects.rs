@@ -18,7 +18,7 @@ fn vendor(name: &str) -> Value {
     })
 }
 
-/// Objects 1, 2 and 3: one of each provider.
+/// Creates the objects 1, 2 and 3: one of each provider.
 async fn one_of_each(api: &ApiClient) {
     api.post(ALL, vendor("Vendor")).await.expect_created();
     for provider in ["basic", "bearer"] {
@@ -106,7 +106,7 @@ async fn each_field_has_its_rules() {
         let reply = api.post(ALL, body).await;
         assert_eq!(reply, (400, json!({field: messages})), "POST {field} {value}");
         let mut body = json!({field: value});
-        // A new token address needs the secret sent along.
+        // A new token address requires the secret.
         if field == "token_url" {
             body["client_secret"] = json!(SECRET);
         }
@@ -145,7 +145,7 @@ async fn a_secret_goes_nowhere_that_its_sender_did_not_name() {
     api.post(ALL, vendor("Vendor")).await.expect_created();
     let elsewhere = json!({"token_url": "https://elsewhere.example/"});
     api.patch(ONE, elsewhere).await.refuses(json!({"client_secret": ["This field is required."]}));
-    // The same address is no other.
+    // An equal address is not a change.
     api.patch(ONE, json!({"token_url": "https://login.example/token"})).await.ok();
     let both = json!({"token_url": "https://elsewhere.example/", "client_secret": "new"});
     assert_eq!(api.patch(ONE, both).await.ok()["token_url"], "https://elsewhere.example/");
@@ -247,7 +247,7 @@ async fn what_mail_is_sent_with_stays() {
     api.patch(ONE, json!({"name": "Renamed", "provider": "vendor_client_credentials"})).await.ok();
     api.delete("/api/authentication-objects/2/").await.expect_empty();
 
-    // Named by the settings, but not used by their method.
+    // The settings name the object, but their method does not use it.
     let by_password = json!({"authorization_method": "username_and_password", "password": "x"});
     assert_eq!(api.patch("/api/administration/smtp-settings/", by_password).await.ok()["authentication_object"], 1);
     api.delete(ONE).await.expect_empty();
@@ -268,7 +268,7 @@ async fn what_mail_is_sent_with_is_for_super_admins() {
         ("client_id", json!("other")),
         ("client_secret", json!("other")),
         ("scope", json!("")),
-        // The secret itself, lest it be guessed; and wrong values.
+        // The correct secret is refused too, so that it cannot be guessed, and wrong values are refused.
         ("client_secret", json!(SECRET)),
         ("client_secret", json!("")),
         ("token_url", json!("nowhere")),
@@ -283,13 +283,13 @@ async fn what_mail_is_sent_with_is_for_super_admins() {
     editor.delete(ONE).await.expect_reply(400, message::detail(in_use));
     editor.patch(ONE, json!({"provider": "basic"})).await.refuses(json!({"provider": [in_use]}));
 
-    // What is repeated, and the name, decide nothing.
+    // Repeated values and the name are not restricted.
     let mut repeated = vendor("Renamed");
     repeated.as_object_mut().unwrap().remove("client_secret");
     editor.patch(ONE, repeated).await.ok();
     let other = json!({"token_url": "https://attacker.example/", "client_secret": "x"});
     editor.patch("/api/authentication-objects/2/", other.clone()).await.ok();
-    // Super admins may, and so may others once mail is sent by another way.
+    // Super admins may change it. Other editors may too, after mail uses another method.
     server.as_type("service_internal").await.patch(ONE, json!({"scope": "x"})).await.ok();
     let by_password = json!({"authorization_method": "username_and_password", "password": "x"});
     api.patch("/api/administration/smtp-settings/", by_password).await.ok();

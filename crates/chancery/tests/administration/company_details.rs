@@ -228,7 +228,7 @@ async fn messages_end_with_them() {
     assert_eq!(reset.subject, "Reset your password at a.example");
     assert!(reset.text.ends_with(closing), "{}", reset.text);
 
-    // What is empty leaves no gap.
+    // Empty values leave no gap.
     let fewer = json!({"admin_email_signature": "", "admin_job_title": "", "admin_first_name": ""});
     api.patch(PATH, fewer).await.ok();
     server.advance(MINUTE);

@@ -11,12 +11,12 @@ const SUMMARY: &str = "/api/limits/";
 const PATH: &str = "/api/builds/a.example/limits/";
 const LOG: &str = "/api/administration/log/";
 
-/// Somebody with the key of the deployment, on a host that no build has.
+/// Returns an operator with the key of the deployment, on a host without a build.
 fn operator(server: &TestServer) -> ApiClient {
     ApiClient::new(server.address, "nowhere.example").with_header("x-api-key", API_KEY)
 }
 
-/// The build limits of a new build, with one super admin and no role.
+/// Returns the build limits of a new build, with one super admin and no role.
 fn defaults() -> Value {
     let text = r#"{
         "allowed_file_extensions": [
@@ -79,7 +79,7 @@ fn defaults() -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// What the log tells of limits, newest first: name and changes.
+/// Returns the log entries of limits, newest first: name and changes.
 async fn log_entries(server: &TestServer) -> Vec<Value> {
     let entries = server.admin().await.get(&format!("{LOG}?resource=limits")).await.ok();
     let told = |entry: &Value| json!([entry["object_name"], entry["changes"]]);
@@ -194,7 +194,7 @@ async fn operators_change_limits_of_a_build() {
             json!(["users_internal", {"users_internal": [1000, 1]}]),
         ]
     );
-    // What is there already is no change.
+    // An equal value is not a change.
     operator.patch(PATH, body).await.ok();
     operator.patch(PATH, json!({})).await.ok();
     operator.patch(PATH, json!({"allowed_file_extensions": []})).await.ok();
@@ -225,7 +225,7 @@ async fn what_is_wrong_with_a_limit_is_told_and_nothing_is_changed() {
     ] {
         operator.patch(PATH, json!({key: value, "users_full": 3})).await.refuses(json!({key: told}));
     }
-    // Neither what limits are stored as, nor what the build's own people see, is a key.
+    // Internal names of limits, and names that only users of the build see, are not keys.
     for key in ["authentication_objects", "ui_configs", "users_anonymized", "additional_limits", "colour", "detail", ""]
     {
         let told = json!({key: ["This field does not exist."]});
@@ -283,7 +283,7 @@ async fn a_value_beyond_the_bounds_may_be_sent_back_unchanged() {
     expected["object_class_forms"] = json!(7);
     operator.patch(PATH, body).await.expect_reply(200, expected);
     assert_eq!(log_entries(&server).await, [json!(["object_class_forms", {"object_class_forms": [100, 7]}])]);
-    // Smaller ones are taken, and then there is no way back through the API.
+    // Smaller values are accepted. The API cannot restore a greater former value.
     operator.patch(PATH, json!({"object_records_per_object_class": 32_767})).await.ok();
     let told = json!({"object_records_per_object_class": ["Ensure this value is less than or equal to 32767."]});
     operator.patch(PATH, json!({"object_records_per_object_class": 1_000_000})).await.refuses(told);
@@ -311,7 +311,7 @@ fn the_page_about_limits_names_each_key_with_its_default() {
     }
 }
 
-/// The number of items that a schema document tells.
+/// Returns the maximum number of items in a schema document.
 async fn schema_limit(client: &ApiClient, path: &str) -> Value {
     client.options(path).await.ok()["restrictions"]["limit_items"].clone()
 }
@@ -366,7 +366,7 @@ async fn a_changed_limit_holds_where_it_bounds() {
         let reply = api.post(&path, json!([1, ann])).await;
         assert_eq!((reply.status, &reply["error_code"]), (400, &json!("ERR_LIMIT_EXCEEDED")), "{path} {reply:?}");
     }
-    // Nothing is deleted by a smaller one.
+    // A smaller limit does not delete anything.
     operator.patch(PATH, json!({"user_groups": 1})).await.ok();
     let groups = operator.get(PATH).await.ok()["user_groups"].clone();
     assert_eq!(groups, json!({"count": 2, "limit": 1}));
@@ -403,7 +403,7 @@ async fn a_changed_limit_bounds_the_address_ranges_of_a_user() {
         assert_eq!((refused.status, &refused["allowed_ip_ranges"]), (400, &over(most)), "{refused:?}");
         assert_eq!(refused["username"], json!(["Enter a valid email address."]));
     }
-    // No ranges, and what is no list, are another matter.
+    // An empty list and a value that is not a list have other rules.
     api.patch("/api/users/1/", sent(0)).await.ok();
     let told = json!({"allowed_ip_ranges": ["Expected a list of items but got type str."]});
     api.patch("/api/users/1/", json!({"allowed_ip_ranges": "10.0.0.0/8"})).await.refuses(told);
@@ -452,7 +452,7 @@ async fn parallel_changes_leave_a_log_without_a_gap() {
     assert_eq!(operator(&server).get(PATH).await.ok()["roles"]["limit"], before);
 }
 
-/// The lines of `chancery build limits`, for a key or all of them.
+/// Returns the lines of `chancery build limits`, for a key or all of them.
 fn lines(installation: &Installation, rest: &[&str]) -> Vec<String> {
     let told = installation.succeeds(&[&["build", "limits", "localhost"], rest].concat());
     told.lines().map(str::to_owned).collect()
@@ -474,7 +474,7 @@ async fn the_command_shows_sets_and_forgets_limits() {
         assert_eq!(*line, format!("{key}\t{shown}\tdefault\t{count}"));
     }
     assert_eq!(lines(&installation, &["roles"]), ["roles\t100\tdefault\t0"]);
-    // Beyond what the API takes, too.
+    // The command also accepts values that the API refuses.
     assert_eq!(lines(&installation, &["roles", "40000"]), ["roles\t40000\tset\t0"]);
     assert_eq!(
         lines(&installation, &["allowed_file_extensions", "pdf, 7z"]),
@@ -520,7 +520,7 @@ async fn the_command_shows_sets_and_forgets_limits() {
 async fn a_changed_limit_holds_in_every_process_within_a_second() {
     let installation = Installation::with_build(BINARY).set("CHANCERY_API_KEY", API_KEY);
     let one = installation.serve_api();
-    // An embedded database is served by one process alone.
+    // Only one process serves an embedded database.
     let second = installation.database_url().map(|_| installation.serve_api());
     let two = second.as_ref().unwrap_or(&one);
     let operator = one.client("nowhere.example").with_header("x-api-key", API_KEY);
@@ -537,7 +537,7 @@ async fn a_changed_limit_holds_in_every_process_within_a_second() {
     api.patch("/api/users/1/", ranges.clone()).await.refuses(over);
     api.post("/api/roles/", json!({"name": "One"})).await.expect_created();
     api.post("/api/roles/", json!({"name": "Two"})).await.expect(400);
-    // The command line is a process, too.
+    // The command is another process too.
     lines(&installation, &["roles", "2"]);
     lines(&installation, &["users_ip_restrictions", "default"]);
     other_processes_notice().await;
@@ -546,7 +546,7 @@ async fn a_changed_limit_holds_in_every_process_within_a_second() {
     api.patch("/api/users/1/", ranges).await.ok();
 }
 
-/// What `chancery keys` prints opens the endpoints of a server that was started after it.
+/// Keys from `chancery keys` open the endpoints of a server that starts afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_key_of_the_deployment_nobody_is_an_operator() {
     let installation = Installation::embedded(BINARY).and_build();
@@ -565,7 +565,7 @@ async fn without_a_key_of_the_deployment_nobody_is_an_operator() {
     process.stop();
 }
 
-/// A build's log, and what its operators see.
+/// Returns the limits that a build's operators see, and the build's log.
 async fn state(tenant: &TestBuild) -> (Value, Value) {
     let path = format!("/api/builds/{}/limits/", tenant.build.domain);
     let limits = tenant.anonymous().with_header("x-api-key", API_KEY).get(&path).await.ok();

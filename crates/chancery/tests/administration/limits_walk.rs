@@ -1,5 +1,6 @@
-//! Every limit holds: set to what exists, the next create is refused with the message of the documents, and with one more it
-//! is not (`docs/reference/limits.md`). Those that bound nothing are named here, too, so that none is forgotten.
+//! Tests every limit (`docs/reference/limits.md`). With the limit at the existing number, the next create is refused with the
+//! message of the documents. With a limit one higher, it succeeds. Limits without effect are listed here, so that the list is
+//! complete.
 
 use crate::TestServer;
 use crate::{message, shown};
@@ -8,7 +9,7 @@ use std::collections::BTreeSet;
 use store::{Conn, Sql, StoreError};
 use testkit::{API_KEY, ApiClient, DOMAIN, Reply, docx, eventually};
 
-/// What is stored without effect (`docs/reference/limits.md`).
+/// Limits that are stored without effect (`docs/reference/limits.md`).
 const WITHOUT_EFFECT: &[&str] = &[
     "personal_authentication_objects_per_user_per_provider",
     "record_relations_transaction",
@@ -16,13 +17,13 @@ const WITHOUT_EFFECT: &[&str] = &[
     "task_group_templates",
 ];
 
-/// A build in which the limits are tried one after the other.
+/// A build in which the limits are tested one after the other.
 struct LimitsWalk {
     api: ApiClient,
     operator: ApiClient,
     limits: String,
     walked: BTreeSet<String>,
-    /// Two users and two groups: on PostgreSQL a refused create takes a number.
+    /// Two users and two groups. Their ids are stored, because a refused create uses a number on PostgreSQL.
     users: [i64; 2],
     groups: [i64; 2],
 }
@@ -32,7 +33,8 @@ impl LimitsWalk {
         self.operator.patch(&self.limits, json!({ key: value })).await.ok();
     }
 
-    /// Sends a request when the limit is what exists, which refuses it so, and when it is one more. Returns what that makes.
+    /// Sends a request with the limit at the existing number, which is refused with this body, and again with the limit one higher.
+    /// Returns the second answer.
     async fn refuses(
         &mut self,
         key: &str,
@@ -54,7 +56,7 @@ impl LimitsWalk {
         reply
     }
 
-    /// A create that is refused as those of most resources are: "Limit of 1 Roles has been exceeded."
+    /// Sends a create that is refused with the message of most resources: "Limit of 1 Roles has been exceeded."
     async fn exceeds(&mut self, key: &str, exists: i64, many: &str, path: &str, body: Value) -> Reply {
         self.refuses(key, exists, message::limit_exceeded(&format!("{exists} {many}")), "POST", path, body).await
     }
@@ -153,7 +155,7 @@ async fn groups(walk: &mut LimitsWalk) {
     walk.api.post(&format!("{group}members/users/"), json!([first])).await.expect_created();
     let members = format!("{group}members/users/");
     walk.exceeds("user_group_members", 1, "User Group Members", &members, json!([second])).await;
-    // Its maker is the first one.
+    // Its creator is the first owner.
     walk.exceeds("user_group_owners", 1, "User Group Owners", &format!("{group}owners/users/"), json!([first])).await;
     let sets = format!("{group}permission-sets/");
     let exist = walk.api.get(&sets).await["total_count"].as_i64().unwrap();
@@ -164,7 +166,7 @@ async fn groups(walk: &mut LimitsWalk) {
     assign(walk, assignees, "permission set assignees", keys).await;
 }
 
-/// Assigns the users, and the groups, to a permission set, whose limits have these keys.
+/// Assigns the users and the groups to a permission set. The limits have these keys.
 async fn assign(walk: &mut LimitsWalk, [users, groups]: [String; 2], many: &str, keys: [&str; 2]) {
     for (key, path, [one, two]) in [(keys[0], users, walk.users), (keys[1], groups, walk.groups)] {
         walk.api.post(&path, json!([one])).await.expect_created();
@@ -172,7 +174,7 @@ async fn assign(walk: &mut LimitsWalk, [users, groups]: [String; 2], many: &str,
     }
 }
 
-/// Leaves class 1 with the field `title`, a text, and others.
+/// Creates class 1 with the text field `title` and other fields.
 async fn classes(walk: &mut LimitsWalk) {
     walk.api.post("/api/object-classes/", body_with_name("One")).await.expect_created();
     walk.exceeds("object_classes", 1, "Object Classes", "/api/object-classes/", body_with_name("Two")).await;
@@ -182,7 +184,7 @@ async fn classes(walk: &mut LimitsWalk) {
     walk.api.post(fields, field("Title", "string")).await.expect_created();
     walk.exceeds("object_class_fields", 1, "Object Class Fields", fields, field("Number", "integer")).await;
 
-    // Bounds inside the declarations of fields.
+    // Limits inside the declarations of fields.
     let too_big = |name: &str| json!({ name: ["Ensure this value is less than or equal to 3."] });
     let long = json!({"label": "Short", "type": "string", "max_length": 4});
     walk.refuses("api_object_field_string_type_length_limit", 3, too_big("max_length"), "POST", fields, long).await;
@@ -224,7 +226,7 @@ async fn classes(walk: &mut LimitsWalk) {
     walk.exceeds("object_class_document_templates", 1, "Document Templates", &templates, two).await;
 }
 
-/// Three classes, of which the first points at the second one, and that at the third one.
+/// Creates three classes: the first has a relation to the second, and the second to the third.
 async fn relations(walk: &mut LimitsWalk) {
     let mut made = Vec::new();
     for name in ["Low", "Middle", "High"] {
@@ -240,13 +242,13 @@ async fn relations(walk: &mut LimitsWalk) {
     walk.refuses("object_relations_depth", 2, refused, "POST", &fields(middle), to("One", high)).await;
 }
 
-/// Leaves record 1 of class 1.
+/// Creates record 1 of class 1.
 async fn records(walk: &mut LimitsWalk) {
     let records = "/api/object-classes/1/object-records/";
     walk.api.post(records, json!({"fields": {"title": "One"}})).await.expect_created();
     walk.exceeds("object_records_per_object_class", 1, "Object Records", records, json!({})).await;
     let owners = "/api/object-records/1/owners/";
-    // Its maker is the one; more than one has no effect.
+    // Its creator is the only owner. A limit above one has no effect.
     walk.set("object_record_owners", 2).await;
     walk.api.post(owners, json!([walk.users[0]])).await.refuses(message::limit_exceeded("1 Object Record Owners"));
     walk.walked.insert("object_record_owners".to_owned());
@@ -289,7 +291,7 @@ async fn tasks(walk: &mut LimitsWalk) {
     assert_eq!(walk.api.get(&format!("/api/tasks/{task}/")).await["completed_by"], shown::admin());
 }
 
-/// Components of two repositories, which are taken to be imported.
+/// Tests the limits of components with two repositories, whose components are set as imported.
 async fn components(walk: &mut LimitsWalk, server: &TestServer) {
     for name in ["one", "two"] {
         let body =
@@ -311,7 +313,7 @@ async fn components(walk: &mut LimitsWalk, server: &TestServer) {
     walk.exceeds("custom_components", 1, "Custom Components", "/api/custom-components/", component(2)).await;
 }
 
-/// A file to be made public in a build that stores a byte more than a gigabyte.
+/// Tests publishing a file in a build that stores one byte more than a gigabyte.
 async fn storage(walk: &mut LimitsWalk, server: &TestServer) {
     let token = walk.api.upload("c.csv", "a;b").await;
     let fill =

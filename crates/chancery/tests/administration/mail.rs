@@ -1,5 +1,5 @@
-//! What becomes of messages: the mail server that a build has settings for, the queue before it, and the test of the
-//! settings (`docs/reference/mail.md`).
+//! The path of messages: the mail server of a build's settings, the queue before it, and the test of the settings
+//! (`docs/reference/mail.md`).
 
 use crate::TestServer;
 use crate::{BINARY, message};
@@ -50,7 +50,7 @@ fn anna(username: &str) -> Value {
 
 // ---- A real mail server with encryption ----------------------------------------------------------------------------
 
-/// The binary, which trusts the authority and may connect to this machine.
+/// Returns an installation that trusts the authority and may connect to this machine.
 fn installation(authority: &Authority, certificates: &Path) -> Installation {
     let root = authority.write_root(certificates);
     let installation = Installation::with_build(BINARY).set("SSL_CERT_FILE", root.to_str().unwrap());
@@ -65,7 +65,7 @@ async fn mail_goes_by_starttls_and_sign_in() {
     let process = installation.serve();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
 
-    // Before it is stored: everything is in the body, and nothing is stored by it.
+    // Before the settings are stored: the body contains everything, and the test stores nothing.
     let body = settings("localhost", mail.port, true);
     api.post(TEST, body.clone()).await.expect_reply(200, test_success());
     assert_eq!(api.get(SETTINGS).await.ok()["host"], "");
@@ -78,12 +78,12 @@ async fn mail_goes_by_starttls_and_sign_in() {
     assert_eq!((test.header("Subject"), test.header("From")), ("Test message of localhost", "no-reply@a.example"));
     assert_eq!(test.hello, "localhost");
 
-    // Stored: the password is not needed, and a test may send to others.
+    // With stored settings, the password is not required, and a test can have other recipients.
     api.patch(SETTINGS, body.clone()).await.ok();
     api.post(TEST, json!({"failure_email": "eve@a.example"})).await.expect_reply(200, test_success());
     assert_eq!(mail.wait_for(2).await[1].to, ["eve@a.example"]);
 
-    // What requests cause goes the same way, with the company's details.
+    // Messages of requests use the same path, with the company's details.
     api.patch("/api/administration/company-details/", json!({"admin_last_name": "Bérg"})).await.ok();
     let made = api.post("/api/users/", anna("anna@example.com")).await;
     assert_eq!(made.expect_created()["_meta"]["is_mail_set_up"], true);
@@ -93,7 +93,8 @@ async fn mail_goes_by_starttls_and_sign_in() {
         (&["anna@example.com".to_owned()][..], "anna@example.com")
     );
     assert_eq!(activation.header("Subject"), "Activate your account at localhost");
-    // The mail server has it, which is told without another state of the account: its maker goes on with it.
+    // The mail server has accepted the message. This does not change the ETag of the account, so its creator can continue to edit
+    // it.
     let anna = format!("/api/users/{}/", made.id());
     eventually(async || !api.get(&anna).await.ok()["link_sent_at"].is_null()).await;
     assert_eq!(api.get(&anna).await.header("etag"), made.header("etag"));
@@ -113,9 +114,9 @@ async fn mail_goes_by_starttls_and_sign_in() {
     api.post(TEST, json!({"failure_email": "ops@a.example,refused@a.example"}))
         .await
         .expect_reply(400, test_refusal(RECIPIENT));
-    // Without encryption this server takes nothing.
+    // Without encryption, this server accepts nothing.
     api.post(TEST, with_field(body.clone(), "tls", json!(false))).await.expect_reply(400, test_refusal(SIGN_IN));
-    // Its certificate names the host that was meant.
+    // Its certificate must name the host of the settings.
     api.post(TEST, with_field(body.clone(), "host", json!("127.0.0.1"))).await.expect_reply(200, test_success());
     api.post(TEST, with_field(body.clone(), "host", json!("127.1"))).await.expect_reply(400, test_refusal(SECURE));
 
@@ -203,7 +204,7 @@ async fn xoauth2_signs_in_with_a_token_of_the_vendor() {
     }
     // A redirect is not followed.
     assert!(mail.token_requests().iter().filter(|request| request["path"] == "/redirect").count() == 1);
-    // A token that the mail server does not take.
+    // The mail server refuses this token.
     api.patch(object, json!({"token_url": token_url("/token"), "client_secret": MAIL_PASSWORD})).await.ok();
     api.post(TEST, json!({"username": "eve@a.example"})).await.expect_reply(400, test_refusal(SIGN_IN));
     let log = process.stderr();
@@ -212,7 +213,7 @@ async fn xoauth2_signs_in_with_a_token_of_the_vendor() {
     }
 }
 
-/// As stored before `tls` was required with this method: mail goes on, and no token in the open.
+/// Settings that were stored before this method required `tls`: mail is still sent, and the token is never sent unencrypted.
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_settings_without_tls_are_sent_with_it() {
     let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
@@ -243,10 +244,10 @@ async fn stored_settings_without_tls_are_sent_with_it() {
     assert_eq!(mail.sign_ins(), [("XOAUTH2".to_owned(), true)]);
     let warning = "the mail settings have no tls, which their method requires; mail is sent with it";
     assert!(process.stderr().contains(warning), "{}", process.stderr());
-    // Their other fields change as before.
+    // Their other fields can be changed.
     api.patch(SETTINGS, json!({"failure_email": "else@example.com"})).await.ok();
 
-    // Where the connection cannot be secured, no token is asked for.
+    // If the connection cannot be secured, no token is requested.
     let open = FakeServer::start("220 mail.test\r\n", takes_all).await;
     let sql = Sql::new("UPDATE smtp_settings SET host = '127.0.0.1', port = $1").arg(i64::from(open.address.port()));
     let store = installation.store().await;
@@ -261,7 +262,7 @@ async fn stored_settings_without_tls_are_sent_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_port_465_a_connection_is_secured_from_its_first_byte() {
-    // An address of its own, so that nobody else has the port.
+    // The address is only for this test, so that the port is free.
     let address = "127.0.46.5";
     if std::net::TcpListener::bind((address, 465)).is_err() {
         eprintln!("port 465 of {address} cannot be had here: the test is left out");
@@ -275,7 +276,7 @@ async fn on_port_465_a_connection_is_secured_from_its_first_byte() {
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     api.post(TEST, settings(address, 465, true)).await.expect_reply(200, test_success());
     assert!(mail.wait_for(1).await[0].is_secured);
-    // Without `tls` the port is one like the others: no greeting comes.
+    // Without `tls` the port is not special: the client waits for a greeting that does not come.
     let begin = Instant::now();
     api.post(TEST, settings(address, 465, false)).await.expect_reply(400, test_refusal(CONNECT));
     assert!(begin.elapsed() < Duration::from_secs(40));
@@ -288,7 +289,7 @@ async fn a_crash_between_queueing_and_sending_loses_no_mail() {
     let installation = installation(&authority, certificates.path());
     let process = installation.serve();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    // A server that greets and then says nothing holds the message that is being sent.
+    // The server greets and then sends nothing, so the delivery of the message does not end.
     let hanging = FakeServer::start("220 mail.test\r\n", |_| None).await;
     api.patch(SETTINGS, settings("localhost", hanging.address.port(), true)).await.ok();
     for n in 1..=3 {
@@ -301,7 +302,7 @@ async fn a_crash_between_queueing_and_sending_loses_no_mail() {
     let process = installation.serve();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     api.patch(SETTINGS, settings("localhost", mail.port, true)).await.ok();
-    // On a shared database the claim of the dead process must end first.
+    // On a shared database, the claim of the dead process must expire first.
     let expected = if testkit::test_database().is_some() { 2 } else { 3 };
     let mut to: Vec<String> = mail.wait_for(expected).await.into_iter().flat_map(|message| message.to).collect();
     to.sort();
@@ -311,7 +312,7 @@ async fn a_crash_between_queueing_and_sending_loses_no_mail() {
 
 // ---- Servers that behave badly -------------------------------------------------------------------------------------
 
-/// A server that may connect to this machine.
+/// Starts a server that may connect to this machine.
 async fn server() -> TestServer {
     TestServer::start_with(|config| {
         config.outbound_allow = platform::kit::address::Ranges::parse_list("127.0.0.0/8").unwrap()
@@ -363,7 +364,7 @@ async fn whoever_hangs_is_left_after_ten_seconds() {
             begin.elapsed()
         }
     };
-    // A build tests four servers at a time; the fifth would wait for a place.
+    // A build tests four servers at a time, and the fifth would wait for a permit.
     let (a, b, c) = tokio::join!(
         test(settings_for(&silent, false), CONNECT),
         test(settings_for(&greets, true), SECURE),
@@ -372,7 +373,7 @@ async fn whoever_hangs_is_left_after_ten_seconds() {
     let (d, e) =
         tokio::join!(test(settings_for(&offers, false), SIGN_IN), test(settings_for(&signs_in, false), RECIPIENT));
     for elapsed in [a, b, c, d, e] {
-        // Ten seconds, and what a busy machine adds: the test is whether it ends, not how exactly.
+        // Ten seconds and some margin for a busy machine: the test checks that it ends, not the exact time.
         assert!((Duration::from_secs(9)..Duration::from_secs(40)).contains(&elapsed), "{elapsed:?}");
     }
 }
@@ -388,7 +389,7 @@ async fn whoever_strips_starttls_hears_nothing() {
         _ => takes_all(line),
     })
     .await;
-    // What is said before the handshake would count after it, if it were not noticed.
+    // Data before the handshake would count after it if the client did not detect it.
     let injecting = FakeServer::start("220 mail.test\r\n", |line| match line.split(' ').next() {
         Some("EHLO") => Some("250-mail.test\r\n250 STARTTLS\r\n"),
         Some("STARTTLS") => Some("220 go on\r\n250-mail.test\r\n250 AUTH PLAIN\r\n235 welcome\r\n"),
@@ -403,7 +404,7 @@ async fn whoever_strips_starttls_hears_nothing() {
             "{told:?}"
         );
     }
-    // The queue is as careful.
+    // The queue has the same checks.
     api.patch(SETTINGS, settings_for(&stripped, true)).await.ok();
     api.post("/api/users/", anna("anna@example.com")).await.expect_created();
     assert_eq!(failure(&server).await, (1, "the connection could not be secured".to_owned()));
@@ -452,7 +453,7 @@ async fn an_address_that_is_not_allowed_could_not_be_connected_to() {
         assert_eq!(reply, (400, test_refusal(CONNECT)), "{host}");
         assert!(begin.elapsed() < Duration::from_secs(40), "{host}");
     }
-    // Neither does a message go there.
+    // Messages are not sent there either.
     api.patch(SETTINGS, settings_for(&fake, false)).await.ok();
     api.post("/api/users/", anna("anna@example.com")).await.expect_created();
     assert_eq!(failure(&server).await, (1, CONNECT.to_owned()));
@@ -461,7 +462,7 @@ async fn an_address_that_is_not_allowed_could_not_be_connected_to() {
 
 // ---- The queue -----------------------------------------------------------------------------------------------------
 
-/// Another process may have another key for a moment: what it cannot open is no reason to lose it.
+/// Another process can have another key for a moment. A message that this process cannot unseal must not be lost.
 #[tokio::test]
 async fn a_message_that_cannot_be_unsealed_waits() {
     let server = server().await;
@@ -474,7 +475,7 @@ async fn a_message_that_cannot_be_unsealed_waits() {
     assert_eq!(failure(&server).await, (1, "it could not be unsealed".to_owned()));
 }
 
-/// Messages in the table of former versions, as a process of such a version beside this one still writes them.
+/// Messages in the table of former versions. A process of such a version can still write them beside this one.
 #[tokio::test]
 async fn messages_of_former_versions_are_sent_once_nobody_sends_them() {
     let server = server().await;
@@ -492,13 +493,13 @@ async fn messages_of_former_versions_are_sent_once_nobody_sends_them() {
     };
     former(1, Some("k"), None, true).await;
     assert_eq!(server.mails().await.iter().map(|mail| mail.to.as_str()).collect::<Vec<_>>(), ["1@example.com"]);
-    // One that another process is sending is left to it until its time is over.
+    // A message that another process is sending is left to it until its claim expires.
     former(2, None, Some(server.clock.now() + 60 * SECOND), true).await;
     quiet_period().await;
     server.advance(60 * SECOND);
     wake(&server);
     assert_eq!(server.mails().await.len(), 2);
-    // Their numbers are the former ones.
+    // The file names contain the former numbers.
     let written = std::fs::read_dir(server.data().join("mail/a.example")).unwrap();
     let mut names: Vec<_> = written.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -513,12 +514,12 @@ async fn messages_of_former_versions_are_sent_once_nobody_sends_them() {
     assert_eq!(error, "the message could not be unsealed");
 }
 
-/// Attempts and last error of the first message that waits, once there is an error.
+/// Waits until a message has an error. Returns the attempts and the last error of the first message.
 async fn failure(tenant: &TestBuild) -> (i64, String) {
     failure_after(tenant, 0).await
 }
 
-/// As [`failure`], after more than so many attempts.
+/// Returns the same as [`failure`], after more than this number of attempts.
 async fn failure_after(tenant: &TestBuild, attempts: i64) -> (i64, String) {
     let sql = Sql::new("SELECT attempts, last_error FROM jobs WHERE attempts > $1 ORDER BY id LIMIT 1").arg(attempts);
     eventually(async || {
@@ -549,7 +550,7 @@ async fn what_cannot_be_sent_is_tried_again_after_growing_delays() {
     queued(&server, &api, "anna@example.com").await;
     for (attempts, delay) in [(1, 10), (2, 20), (3, 40), (4, 80)] {
         assert_eq!(failure_after(&server, attempts - 1).await, (attempts, CONNECT.to_owned()));
-        // Not before its time.
+        // No attempt happens before its time.
         server.advance((delay - 1) * SECOND);
         wake(&server);
         quiet_period().await;
@@ -559,7 +560,7 @@ async fn what_cannot_be_sent_is_tried_again_after_growing_delays() {
     }
     failure_after(&server, 4).await;
 
-    // Better settings are tried at once.
+    // Better settings are tried immediately.
     let fake = FakeServer::start("220 mail.test\r\n", takes_all).await;
     api.patch(SETTINGS, settings_for(&fake, false)).await.ok();
     assert_eq!(server.mails().await, [], "sent, and none of it as a file");
@@ -573,11 +574,11 @@ async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
     let closed = FakeServer::closed_port().await;
     api.patch(SETTINGS, settings("127.0.0.1", closed, false)).await.ok();
     queued(&server, &api, "anna@example.com").await;
-    // The last attempt, and with it the word that it was the last.
+    // The last attempt fails, and a notice reports it.
     server.advance(3 * DAY);
     wake(&server);
     let told = |line: &String| line == "RCPT TO:<ops@a.example>" || line == "RCPT TO:<dev@a.example>";
-    // The job of the message is gone by then, so that the check reads the job of the notice.
+    // The job of the message is deleted by then, so that the check reads the job of the notice.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(failure(&server).await.0, 1, "the word itself waits now");
     let api = server.admin().await;
@@ -594,13 +595,13 @@ async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
         "{text}"
     );
 
-    // The word is not told about in turn.
+    // A failed notice does not cause another notice.
     api.patch(SETTINGS, settings("127.0.0.1", closed, false)).await.ok();
     queued(&server, &api, "bo@example.com").await;
     for _ in 0..2 {
         server.advance(3 * DAY);
         wake(&server);
-        // Longer than a failed attempt, so that the next round meets the job of the notice.
+        // The wait is longer than a failed attempt, so that the next round finds the job of the notice.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(server.mails().await, [], "nothing waits and nothing was written");
@@ -641,7 +642,7 @@ async fn the_failure_addresses_that_take_a_message_get_it() {
     assert_eq!(server.mails().await, []);
     let heard = picky.received_lines();
     assert_eq!(heard.iter().filter(|line| *line == "DATA").count(), 1, "{heard:?}");
-    // A test tells that one of them is wrong.
+    // A test reports that one of the recipients is wrong.
     api.post(TEST, json!({})).await.expect_reply(400, test_refusal(RECIPIENT));
 }
 
@@ -662,7 +663,7 @@ async fn processes_that_share_a_queue_send_each_message_once() {
         api.post("/api/users/", anna(&format!("u{n}@example.com"))).await.expect_created();
     }
     mail.wait_for(20).await;
-    // A message that both processes send would arrive a second time by then.
+    // By then, a message that both processes send would have arrived a second time.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut to: Vec<String> = mail.messages().into_iter().flat_map(|message| message.to).collect();
     to.sort();

@@ -1,4 +1,4 @@
-//! The contract of administration's endpoints, a module for each address, and what becomes of mail.
+//! The contract of administration's endpoints, a module for each address, and the delivery of mail.
 //!
 //! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
 

@@ -1,5 +1,5 @@
-//! No address of a tenant leads the server to where the deployment does not allow: all callers of the network, and all
-//! spellings of an address (`docs/operations.md`, `CHANCERY_OUTBOUND_ALLOW`).
+//! Addresses of tenants lead the server only to destinations that the deployment allows. The tests cover all network callers and
+//! all spellings of an address (`docs/operations.md`, `CHANCERY_OUTBOUND_ALLOW`).
 
 use crate::BINARY;
 use crate::TestServer;
@@ -17,10 +17,10 @@ use testkit::{
 
 const TEST: &str = "/api/administration/smtp-settings/test/";
 
-/// The only address to which the deployment allows connections, where fake servers of tenants listen.
+/// The only address to which the deployment allows connections. The fake servers of tenants listen there.
 const ALLOWED: &str = "127.0.0.1/32";
 
-/// Spellings of addresses at which the listener of a test hears whoever connects: 127.0.0.2, `::1` and all of this machine.
+/// Spellings of addresses at which the listener of a test accepts connections: 127.0.0.2, `::1` and all addresses of this machine.
 const HEARD: &[&str] = &[
     "127.0.0.2",
     "127.2",
@@ -43,7 +43,7 @@ const HEARD: &[&str] = &[
     "ip6-loopback",
 ];
 
-/// Private, link-local and reserved ones, and those that hide another one: nothing need listen there.
+/// Private, link-local and reserved addresses, and addresses that contain another one. No listener is needed there.
 const CLOSED: &[&str] = &[
     "10.0.0.1",
     "100.64.0.1",
@@ -68,7 +68,7 @@ const CLOSED: &[&str] = &[
     "[100::1]",
 ];
 
-/// Hears whoever connects to one port, whatever the address of this machine, but for the allowed one.
+/// Counts the connections to one port of 127.0.0.2, and of `::1` and 127.0.0.1 where the port is free.
 struct PortListener {
     port: u16,
     heard: Arc<AtomicUsize>,
@@ -80,7 +80,7 @@ impl PortListener {
         let first = TcpListener::bind("127.0.0.2:0").unwrap();
         let port = first.local_addr().unwrap().port();
         let mut listeners = vec![first];
-        // 0.0.0.0 leads to 127.0.0.1, where somebody else may have the port.
+        // 0.0.0.0 leads to 127.0.0.1, where another process can own the port.
         for address in ["::1", "127.0.0.1"] {
             let address: IpAddr = address.parse().unwrap();
             listeners.extend(TcpListener::bind(SocketAddr::new(address, port)));
@@ -99,11 +99,11 @@ impl PortListener {
 
 const REPOSITORIES: &str = "/api/custom-components/repository/";
 
-/// What calls an address that a tenant chose, or a server of a tenant. Whoever adds a caller adds a line.
+/// The code that calls an address of a tenant, or a server of a tenant. A new caller needs a line here.
 const CALLERS: &[&str] =
     &["mail server", "token of mail", "keys of a provider", "user info of a provider", "webhook", "git"];
 
-/// The servers that a test calls through.
+/// The servers of a test.
 struct Network {
     api: ApiClient,
     mail: MailServer,
@@ -114,7 +114,7 @@ struct Network {
 }
 
 impl Network {
-    /// Lets a caller call this host, and returns whether it says that it could not connect.
+    /// Makes a caller call this host. Returns whether it reports that it could not connect.
     async fn refuses(&self, caller: &str, host: &str, port: u16) -> bool {
         let url = |scheme: &str| format!("{scheme}://{host}:{port}/token");
         match caller {
@@ -130,7 +130,7 @@ impl Network {
                 for scheme in ["http", "https"] {
                     let object = json!({"token_url": url(scheme), "client_secret": "s"});
                     let object = self.api.patch("/api/authentication-objects/1/", object).await;
-                    // What is no address is refused before.
+                    // Text that is not an address is refused before.
                     refuses &= object.status == 400 || self.could_not_connect(settings_with_token(&self.mail)).await;
                 }
                 refuses
@@ -172,7 +172,7 @@ impl Network {
         }
     }
 
-    /// What something is when it waits and works no longer.
+    /// Waits until a state is neither waiting nor processing. Returns it.
     async fn wait_until_stable(&self, look: impl AsyncFn() -> Value) -> Value {
         eventually(async || {
             let found = look().await;
@@ -188,13 +188,13 @@ impl Network {
         reply["detail"].as_str().is_none_or(|detail| detail.ends_with(": could not connect"))
     }
 
-    /// New ones, which remember nothing.
+    /// Returns new providers without a cache.
     fn providers(&self) -> Providers {
         Providers::new(Ranges::parse_list(ALLOWED).unwrap())
     }
 }
 
-/// Mail settings with these of the server.
+/// Returns mail settings with these values of the server.
 fn settings(of_server: Value) -> Value {
     let mut body = json!({
         "tls": true, "username": MAIL_USERNAME, "from_email": "no-reply@a.example", "failure_email": "ops@a.example",
@@ -203,7 +203,7 @@ fn settings(of_server: Value) -> Value {
     body
 }
 
-/// A mail server that may be called, at which a token signs in.
+/// Returns mail settings of an allowed mail server with a sign-in by token.
 fn settings_with_token(mail: &MailServer) -> Value {
     json!({
         "host": "127.0.0.1", "port": mail.port, "authorization_method": "vendor_client_credentials",
@@ -240,11 +240,11 @@ async fn nobody_connects_where_the_deployment_does_not_allow() {
         for host in HEARD.iter().chain(CLOSED) {
             let begin = Instant::now();
             assert!(network.refuses(caller, host, ear.port).await, "{caller}: {host}");
-            // An attempt to connect to where nobody is takes five seconds.
+            // An attempt to connect to an address without a listener takes five seconds.
             assert!(begin.elapsed() < Duration::from_secs(4), "{caller}: {host}");
         }
     }
-    // Nor does a server that may be called lead there.
+    // An allowed server cannot redirect there either.
     network.forger.state().redirects_to = Some(format!("http://127.0.0.2:{}", ear.port));
     let issuer = network.forger.issuer();
     assert!(network.providers().provider(&issuer).discovery(&network.server.clock).await.is_err());

@@ -1,4 +1,4 @@
-//! `/api/administration/smtp-settings/` (`docs/reference/mail.md`). What becomes of the messages is in `mail.rs`.
+//! `/api/administration/smtp-settings/` (`docs/reference/mail.md`). The tests of messages are in `mail.rs`.
 
 use crate::TestServer;
 use crate::message;
@@ -26,13 +26,13 @@ fn set() -> Value {
     })
 }
 
-/// A body with the password, which no answer shows.
+/// Returns a body with the password, which answers never show.
 fn with_password(mut body: Value) -> Value {
     body["password"] = json!(SECRET);
     body
 }
 
-/// Objects 1 and 2: one that mail can be sent with, and one that it cannot.
+/// Creates the objects 1 and 2: the first can send mail, the second cannot.
 async fn objects(api: &ApiClient) {
     let vendor = json!({
         "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "c", "client_secret": "s",
@@ -67,7 +67,7 @@ async fn they_are_empty_until_all_that_is_needed_is_sent() {
     ]));
     api.get(PATH).await.expect_reply(200, default_settings());
 
-    // What is not required has the value that it had.
+    // A missing optional field retains its value.
     let mut body = with_password(set());
     for field in ["tls", "authorization_method", "authentication_object"] {
         body.as_object_mut().unwrap().remove(field);
@@ -149,7 +149,7 @@ async fn each_field_has_its_rules() {
         ("authentication_object", json!(99), json!(["Invalid pk 99 - object does not exist."])),
         ("authentication_object", json!(2), json!(["2 is not a valid choice."])),
     ] {
-        // The password is there, so that no changed field asks for it.
+        // The body contains the password, so that no changed field requires it.
         let mut body = json!({"password": SECRET});
         body[field] = sent.clone();
         for reply in [api.patch(PATH, body.clone()).await, api.post(TEST, body).await] {
@@ -217,7 +217,7 @@ async fn a_stored_password_serves_for_its_place_and_name_alone() {
         api.patch(PATH, with_password(body)).await.ok();
         api.patch(PATH, with_password(set())).await.ok();
     }
-    // The same values are no other place, and other fields do not matter.
+    // Equal values are not another server, and other fields do not require the password.
     api.patch(PATH, set()).await.ok();
     api.patch(PATH, json!({"from_email": "x@a.example", "failure_email": "x@a.example"})).await.ok();
 }
@@ -228,13 +228,13 @@ async fn a_stored_password_does_not_follow_by_way_of_the_other_method() {
     let api = server.admin().await;
     objects(&api).await;
     api.patch(PATH, with_password(set())).await.ok();
-    // With the other method no password is needed to go elsewhere …
+    // With the other method, another host does not require the password.
     let vendor = json!({"authorization_method": "vendor_client_credentials", "authentication_object": 1});
     api.patch(PATH, vendor).await.ok();
     api.patch(PATH, json!({"authorization_method": "username_and_password"})).await.ok();
     api.patch(PATH, json!({"authorization_method": "vendor_client_credentials"})).await.ok();
     api.patch(PATH, json!({"host": "elsewhere.example"})).await.ok();
-    // … but the one that was stored has not come along.
+    // The stored password belonged to the former host, so it is required again.
     let back = json!({"authorization_method": "username_and_password"});
     api.patch(PATH, back.clone()).await.refuses(required(&["password"]));
     api.post(TEST, back.clone()).await.refuses(required(&["password"]));
@@ -270,7 +270,7 @@ async fn where_mail_goes_is_for_super_admins() {
     let api = server.admin().await;
     objects(&api).await;
     let editor = server.with_role(json!({"outbound_mail_setup": ["edit"]})).await;
-    // What is there before the first PATCH is nobody's: it sets them.
+    // Before the first PATCH the settings have no owner, so any PATCH would set them.
     for body in [with_password(set()), json!({}), json!({"from_email": "x@a.example"}), json!({"port": 25})] {
         editor.patch(PATH, body.clone()).await.expect_reply(403, message::forbidden());
         editor.post(TEST, body).await.expect_reply(403, message::forbidden());
@@ -284,7 +284,7 @@ async fn where_mail_goes_is_for_super_admins() {
         ("username", json!("Mailer")),
         ("authorization_method", json!("vendor_client_credentials")),
         ("authentication_object", json!(1)),
-        // Wrong values are other ones, too: 403 comes before 400.
+        // Wrong values are other values too: 403 comes before 400.
         ("host", json!("")),
         ("port", json!("587")),
         ("authentication_object", json!(99)),
@@ -300,7 +300,7 @@ async fn where_mail_goes_is_for_super_admins() {
     }
     assert_eq!(api.get(PATH).await, (200, set()));
 
-    // The stored values are no others, and the rest is for those who may edit.
+    // The stored values are not other values, and an editor may change the other fields.
     editor.patch(PATH, set()).await.ok();
     editor.patch(PATH, with_password(set())).await.ok();
     editor.patch(PATH, json!({"from_email": "x@a.example", "failure_email": "x@a.example"})).await.ok();
@@ -333,7 +333,7 @@ async fn a_token_of_the_vendor_goes_over_tls_alone() {
         api.patch(PATH, body.clone()).await.refuses(required.clone());
         api.post(TEST, body.clone()).await.refuses(required.clone());
     }
-    // A rule over several fields: it is told when they are right.
+    // A rule over several fields is checked after the fields are valid.
     api.patch(PATH, {
         body["tls"] = json!("x");
         body.clone()
@@ -380,7 +380,7 @@ async fn each_method_asks_for_its_permission() {
         (server.as_type("full").await, 403, 403),
         (server.as_type("service_external").await, 403, 403),
         (viewer, 200, 403),
-        // Whose settings these are, before there are any, super admins decide.
+        // Before the first PATCH, only super admins may write settings.
         (editor, 200, 403),
         (server.as_type("super_admin").await, 200, 400),
         (server.as_type("service_internal").await, 200, 400),

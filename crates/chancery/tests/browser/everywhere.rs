@@ -1,9 +1,9 @@
-//! A build in which every text that anybody can enter would run, were it taken as HTML.
+//! A build in which every text that users can enter would run if it were inserted as HTML.
 
 use serde_json::{Value, json};
 use testkit::{ADMIN, ApiClient, PASSWORD, Process, docx};
 
-/// What was written, each text with the place that it stands at.
+/// The written texts, each with the name of its place.
 #[derive(Default)]
 struct WrittenTexts(Vec<String>);
 
@@ -17,18 +17,18 @@ impl WrittenTexts {
         self.record_text(format!("<img src=x onerror=\"ran=1;alert(1)\"><script>ran=1</script>{place}"))
     }
 
-    /// Where few characters are allowed.
+    /// Returns a text for places with few characters.
     fn short(&mut self, place: &str) -> String {
         self.record_text(format!("<img src=x>{place}"))
     }
 
-    /// The name of a file, which has no slash.
+    /// Returns the name of a file, which cannot contain a slash.
     fn file(&mut self, place: &str) -> String {
         self.record_text(format!("<img src=x onerror=alert(1)>{place}"))
     }
 }
 
-/// Fills a new build; the texts, and what the screens of this build are called where that is not 1 or 2.
+/// Fills a new build. Returns the texts, and the ids in addresses of screens that are not 1 or 2.
 pub async fn fill_build(server: &Process, admin: &ApiClient) -> Value {
     let mut texts = WrittenTexts::default();
     let t = &mut texts;
@@ -121,7 +121,7 @@ async fn classes(admin: &ApiClient, t: &mut WrittenTexts) {
     admin.post("/api/object-records/2/permission-sets/1/assignees/", json!([32])).await.expect_created();
 }
 
-/// The form, and a document template.
+/// Creates the form and a document template.
 async fn designed(admin: &ApiClient, t: &mut WrittenTexts) -> Value {
     let section = json!({
         "title": t.text_at("section title"), "text": t.text_at("section text"),
@@ -180,7 +180,7 @@ async fn tasks(admin: &ApiClient, t: &mut WrittenTexts) {
     admin.post("/api/tasks/", task).await.expect_created();
 }
 
-/// The integrations of agents and of a webhook.
+/// Creates the integrations of agents and of a webhook.
 async fn connected(admin: &ApiClient, t: &mut WrittenTexts) -> (Value, Value) {
     let agents = json!({
         "type": "ai_mcp", "name": t.text_at("integration"), "description": t.text_at("integration description"),

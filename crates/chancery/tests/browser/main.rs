@@ -1,9 +1,9 @@
-//! The pages for people in Chromium: axe-core finds nothing, the console is silent, and journeys lead where they should.
+//! The pages for people in Chromium: axe-core reports no errors, the browser's console is empty, and journeys reach their pages.
 //!
-//! The journeys are the scripts beside this file, driven by `playwright-core` against the real binary. They need `node`,
-//! `npm` and `/usr/bin/chromium` (Debian's package). `SCREENSHOTS=directory` keeps what each page looks like; with
-//! `EVERY_LOOK=1` they are looked at dark, with large text and in forced colours, too (`./test all journeys`). They run on the
-//! embedded engine alone: what the pages read is tested on both elsewhere.
+//! The journeys are the scripts beside this file. `playwright-core` runs them against the real binary. They need `node`, `npm` and
+//! `/usr/bin/chromium` (Debian's package). `SCREENSHOTS=directory` saves an image of each page. With `EVERY_LOOK=1` the pages are
+//! also tested dark, with large text and in forced colours (`./test all journeys`). They run only on the embedded engine, because
+//! other tests cover the data of the pages on both.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -41,17 +41,17 @@ const SOURCES: [(&str, &str); 18] = [
     ("console_values.mjs", include_str!("console_values.mjs")),
 ];
 
-/// Whether pages are looked at in every look, and over as much as there may be.
+/// Returns whether pages are tested in every appearance and with the maximum number of objects.
 fn every_look() -> bool {
     std::env::var_os("EVERY_LOOK").is_some()
 }
 
-/// Runs a script, and shows how long each of its journeys took; what it says if it fails.
+/// Runs a script and prints the time of each journey. Panics with its output if it fails.
 fn run(script: &str, settings: Value) {
     run_asking(script, settings, |asked| panic!("{script} asks for {asked}"));
 }
 
-/// Runs a script that asks for what it cannot do itself, by lines that begin with `! `.
+/// Runs a script that requests actions by lines that begin with `! `.
 fn run_asking(script: &str, mut settings: Value, mut asked: impl FnMut(&str)) {
     settings["screenshots"] = std::env::var("SCREENSHOTS").map_or(Value::Null, Value::from);
     settings["everyLook"] = Value::from(every_look());
@@ -262,12 +262,12 @@ async fn the_console_shows_what_is_so() {
     );
 }
 
-/// A name of a hundred characters in a script that is written from right to left.
+/// Returns a name of a hundred characters in a script that is written from right to left.
 fn long_name(number: usize) -> String {
     format!("{number} {}", "קטלוג מסמכים ישנים של החברה ".repeat(5)).chars().take(100).collect()
 }
 
-/// Makes what is numbered from 1 to `count`, a few at once.
+/// Creates the objects with the numbers 1 to `count`, a few at once.
 async fn create_numbered<F: Future<Output = ()> + Send + 'static>(count: usize, make: impl Fn(usize) -> F) {
     let mut making = tokio::task::JoinSet::new();
     for number in 1..=count {
@@ -297,7 +297,7 @@ async fn the_console_shows_a_large_build_in_pages() {
             async move { drop(admin.post(path, body(number)).await.expect_created()) }
         }
     };
-    // As many as there may be, or a page and a half.
+    // The maximum number, or a page and a half.
     let most = if every_look() { 500 } else { 150 };
     create_numbered(most, create("/api/object-classes/", |number| json!({"name": long_name(number)}))).await;
     create_numbered(200, create("/api/roles/", |number| json!({"name": long_name(number)}))).await;
@@ -309,7 +309,7 @@ async fn the_console_shows_a_large_build_in_pages() {
         ),
     )
     .await;
-    // Ten relations are the most that a class may have.
+    // A class can have at most ten relations.
     let choosing = |number: usize| {
         let kind = match number {
             1..=10 => json!({"type": "relation", "related_object_class": 3}),
@@ -368,7 +368,7 @@ async fn the_console_shows_a_large_build_in_pages() {
     );
 }
 
-/// The page of a component, whose script tries what none may do, and shows what came of it.
+/// The page of a component. Its script tries forbidden actions and shows the results.
 const COMPONENT: [(&str, &str); 5] = [
     ("config.json", r#"{"version": "1", "publisher": "P"}"#),
     (
@@ -381,7 +381,7 @@ const COMPONENT: [(&str, &str); 5] = [
     ("app.js", include_str!("component_app.js")),
 ];
 
-/// The page of a component in the console, whose script speaks the protocol and tries what goes beyond it.
+/// The page of a component in the console. Its script uses the protocol and tries actions beyond it.
 const CONSOLE_COMPONENT: [(&str, &str); 4] = [
     ("config.json", r#"{"version": "1", "publisher": "P"}"#),
     (

@@ -1,11 +1,11 @@
-//! A small office: customers, their invoices, and the people who deal with them.
+//! A small office: customers, their invoices, and the people who work with them.
 
 use serde_json::{Value, json};
 use testkit::ApiClient;
 
-/// Who may view invoices, and no customer.
+/// A person who may view invoices, but not customers.
 pub const FIA: &str = "fia@example.com";
-/// Who administers, without being a super admin.
+/// An administrator who is not a super admin.
 pub const ANNA: &str = "anna@example.com";
 
 pub async fn fill_build(admin: &ApiClient) {
@@ -47,7 +47,7 @@ async fn create_person(admin: &ApiClient, username: &str, account_type: &str, na
     admin.post("/api/users/", person).await.id()
 }
 
-/// Record 1 is the customer, 2 to 31 are invoices.
+/// Creates the classes and records. Record 1 is the customer, 2 to 31 are invoices.
 async fn classes(admin: &ApiClient) {
     for (id, name) in [(1, "Customer"), (2, "Invoice")] {
         assert_eq!(admin.post("/api/object-classes/", json!({"name": name})).await.id(), id);

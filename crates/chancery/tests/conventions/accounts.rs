@@ -1,4 +1,4 @@
-//! What accounts hold and how they sign in, over all modules.
+//! The permissions of accounts and their ways to sign in, over all modules.
 
 use crate::TestServer;
 use crate::message;
@@ -6,14 +6,14 @@ use platform::table;
 use serde_json::{Value, json};
 use store::{Conn, Sql, StoreError};
 
-/// How many events wait for the history service.
+/// Returns the number of events that wait for the history service.
 async fn sign_in_events(server: &TestServer) -> i64 {
     let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
     server.build.db.read::<i64, StoreError>(count).await.unwrap()
 }
 
-/// Every route whose failures count is refused to an address that has failed too often, before its body is looked at,
-/// and leaves no event.
+/// Every route with counted failures refuses an address with too many failures. It does so before it reads the body, and without an
+/// event.
 #[tokio::test]
 async fn beyond_the_bound_no_way_of_signing_in_reads_what_is_sent() {
     let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
@@ -78,7 +78,7 @@ async fn each_account_type_holds_its_permissions() {
             "outbound_mail_setup": {"view": rest, "edit": rest},
             "administration_log": {"list": rest},
             "files": {"store": rest, "list": rest, "delete": rest},
-            // Everybody may list connectors, and the classes that he may view.
+            // All users may list connectors, and the classes that they may view.
             "mcp_connectors": {"list": true, "view": rest, "create": rest, "edit": rest, "delete": rest},
             "object_classes": {
                 "list": true, "view": rest, "create": rest, "edit": rest, "delete": rest, "edit_perm_set": rest,
@@ -87,7 +87,7 @@ async fn each_account_type_holds_its_permissions() {
                 "list": rest, "view": rest, "create": rest, "edit": rest, "delete": rest, "edit_owners": rest,
             },
             "custom_component": {"list": rest, "view": rest, "create": rest, "edit": rest},
-            // Whoever signs in sees a front end.
+            // Every user who signs in may view a front end.
             "ui_config": {"view": true, "create": rest},
         })
     };
@@ -107,7 +107,7 @@ async fn each_account_type_holds_its_permissions() {
         assert_eq!(reply, (200, held.clone()), "{account_type}");
     }
 
-    // Roles come on top.
+    // Permissions of roles are added.
     let mut held = standard;
     let clerk = server.with_role(json!({"users": ["delete"], "standard_authentication": ["edit"]})).await;
     held["users"]["delete"] = json!(true);
@@ -144,7 +144,7 @@ async fn permissions_are_told_by_resource_and_action() {
                 actions.map(move |(action, value)| (format!("{resource}.{action}"), value))
             })
             .collect();
-        // Everybody may list connectors and the classes that he may view, and sees a front end.
+        // All users may list connectors and the classes that they may view, and may view a front end.
         let of_all = ["object_classes.list", "mcp_connectors.list", "ui_config.view"];
         let is_expected =
             |(name, value): &(String, &Value)| **value == json!(expected || of_all.contains(&name.as_str()));

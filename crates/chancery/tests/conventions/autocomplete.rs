@@ -6,7 +6,7 @@ use crate::shown::page;
 use serde_json::{Value, json};
 use testkit::ApiClient;
 
-/// The labels that a text finds, in the order answered.
+/// Returns the labels of a path's results, in the order of the answer.
 async fn labels(caller: &ApiClient, path: &str) -> Vec<Value> {
     caller.get(path).await.column("text")
 }
@@ -89,14 +89,14 @@ async fn only_what_the_caller_may_list_is_found() {
     api.post("/api/user-groups/", json!({"name": "Others"})).await.expect_created();
     api.post("/api/user-groups/1/members/users/", json!([external.id, colleague.id])).await.expect_created();
 
-    // Everyone may list all groups with `user_groups.list`, and all users with `users.list`.
+    // All accounts may list all groups with `user_groups.list`, and all users with `users.list`.
     assert_eq!(labels(&internal, "/api/user-groups/autocomplete/").await, ["Team", "Others"]);
     assert_eq!(internal.get("/api/users/autocomplete/").await["total_count"], 4);
     internal.get("/api/roles/autocomplete/").await.expect_reply(200, page(json!([])));
     let lister = server.with_role(json!({"roles": ["list"]})).await;
     assert_eq!(labels(&lister, "/api/roles/autocomplete/?text__icontains=clerk").await, ["Clerks"]);
 
-    // An external account sees the groups that it may view, and who is in them.
+    // An external account may view its groups and their members.
     assert_eq!(labels(&external, "/api/user-groups/autocomplete/").await, ["Team"]);
     let seen = external.get("/api/users/autocomplete/").await;
     seen.expect_reply(

@@ -1,5 +1,5 @@
-//! What a body may cost: bytes, depth, values and types, for strangers and for those who are signed in
-//! (`docs/reference/conventions.md`). `reliability/bodies` measures the memory.
+//! The bounds of bodies: bytes, depth, values and types, for anonymous and for signed-in callers (`docs/reference/conventions.md`).
+//! `reliability/bodies` measures the memory.
 
 use crate::TestServer;
 use crate::message;
@@ -18,7 +18,7 @@ fn public_posts() -> Vec<&'static Route> {
     table().routes().filter(is_public_post).collect()
 }
 
-/// Checks that a refusal has this detail, on a page where the route answers pages.
+/// Checks that a refusal has this detail, as a page if the route answers with pages.
 #[track_caller]
 pub fn expect_refusal(route: &Route, reply: &Reply, status: u16, detail: &str) {
     if route.answers_pages() {
@@ -29,7 +29,7 @@ pub fn expect_refusal(route: &Route, reply: &Reply, status: u16, detail: &str) {
     }
 }
 
-/// `[[[…]]]` of so many levels.
+/// Returns `[[[…]]]` with this number of levels.
 fn nested(depth: usize) -> String {
     format!("{}{}", "[".repeat(depth), "]".repeat(depth))
 }
@@ -41,7 +41,8 @@ async fn a_stranger_sends_16_kib_of_at_most_1000_values() {
     for route in public_posts() {
         let post = |body: String| stranger.call("POST", route.path).body(JSON, body).send();
         if matches!(route.body, Schema::Multipart(_)) {
-            // A form that is read in a stream, within the same bound until its token was found good: `tests/api/one_time_multipart.rs` of `tasks`.
+            // A form that is read as a stream, within the same bound until its token is validated:
+            // `tests/api/one_time_multipart.rs` of `tasks`.
             let detail = "Unsupported media type \"application/json\" in request.";
             expect_refusal(route, &post("{}".to_owned()).await, 415, detail);
             continue;
@@ -65,7 +66,7 @@ async fn who_is_signed_in_sends_2_mib_of_any_number_of_values_100_deep() {
     post(nested(101)).await.refuses(message::detail("JSON parse error - too deep."));
     post(format!("{{\"name\": \"a\", \"pad\": {}}}", nested(99))).await.expect_created();
     post(nested(100_000)).await.refuses(message::detail("JSON parse error - too deep."));
-    // What nobody declared is read and costs nothing; what is declared says what it takes.
+    // Undeclared members are read at low cost. A declared member reports its expected type.
     for (name, pad) in [("b", "[[0],[0],[0],[0]]"), ("c", "[0,0,0,0,0,0,0,0]"), ("d", "{\"\":0,\"\":{}}   ")] {
         let many = vec![pad; 100_000].join(",");
         post(format!("{{\"name\": \"{name}\", \"pad\": [{many}]}}")).await.expect_created();
@@ -118,13 +119,13 @@ async fn a_public_body_is_json_or_what_the_page_sends() {
     }
 }
 
-/// Requests as no library would send them.
+/// Requests that HTTP libraries do not send.
 pub mod raw {
     use crate::TestServer;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
-    /// What is answered to these bytes.
+    /// Returns the answer to these bytes.
     pub async fn send(server: &TestServer, text: &str) -> String {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
@@ -133,7 +134,7 @@ pub mod raw {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// A POST with these header lines, each with its line end.
+    /// Sends a POST with these header lines, each with its line end.
     pub async fn post(server: &TestServer, path: &str, headers: &str, body: &str) -> String {
         let length = body.len();
         let head =

@@ -1,4 +1,4 @@
-//! Answers are compressed for whoever accepts it, unless they hold a secret.
+//! Answers are compressed for clients that accept it, unless they contain a secret.
 
 use crate::TestServer;
 use crate::streams::serve_table;
@@ -23,7 +23,7 @@ async fn get(client: &ApiClient, path: &str, accepted: &str) -> Reply {
     client.call("GET", path).header("accept-encoding", accepted).send().await
 }
 
-/// What was sent, decoded as it says.
+/// Returns the decoded body of an answer.
 fn decoded(reply: &Reply) -> String {
     let mut text = String::new();
     match reply.header("content-encoding") {
@@ -64,13 +64,13 @@ async fn a_list_is_compressed_as_it_is_accepted() {
         ("gzip;q=0, *", ""),
         ("", ""),
         ("br, deflate", ""),
-        // Nothing that we could answer: then as it is, which is better than no answer.
+        // The server supports none of these. An uncompressed answer is better than a refusal.
         ("br, identity;q=0", ""),
         ("*;q=0", ""),
         ("gzip;q=2, zstd;q=x, ;;q=1, gzip;level=9", ""),
         ("é", ""),
     ] {
-        // The second and the third time, the answer may have been kept.
+        // From the second request on, the answer can come from the cache.
         for _ in 0..3 {
             let reply = get(&admin, USERS, accepted).await;
             assert_eq!((reply.status, reply.header("content-encoding")), (200, expected), "{accepted}");
@@ -126,7 +126,7 @@ async fn head_says_what_get_would() {
     }
 }
 
-/// 3 MiB of text that repeats itself here and there.
+/// 3 MiB of text with some repetition.
 static TEXT: LazyLock<String> =
     LazyLock::new(|| (0..200_000).map(|n: u64| format!("{} {n}\n", n * n % 8191)).collect());
 
@@ -190,7 +190,7 @@ async fn long_answers_streams_and_files_are_compressed_while_they_are_sent() {
             assert!(decoded(&reply) == *TEXT && 2 * reply.bytes.len() < TEXT.len(), "{path} {accepted}");
             let head = client.call("HEAD", path).header("accept-encoding", accepted).send().await;
             assert_eq!((head.header("content-encoding"), head.header("content-length")), (accepted, ""), "{path}");
-            // Parts are of what is not compressed.
+            // A range applies to the uncompressed content.
             let part = client.call("GET", path).header("accept-encoding", accepted).header("range", "bytes=0-9");
             assert_eq!(part.send().await.header("content-encoding"), "", "{path}");
         }
@@ -209,7 +209,7 @@ async fn what_is_compressed_already_or_sent_in_ranges_or_secret_is_left_alone() 
     }
 }
 
-/// The body of an answer that has come in chunks so far.
+/// Returns the received part of the body of a chunked answer.
 fn chunks(answer: &[u8]) -> Option<Vec<u8>> {
     let begin = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let (mut rest, mut body) = (&answer[begin..], Vec::new());
@@ -265,7 +265,7 @@ async fn no_token_is_compressed() {
     assert_eq!((reply.status, reply.header("content-encoding"), reply.header("vary")), (200, "", ""));
 }
 
-/// Names of members that hold secrets, or addresses with secrets in them. Moments and ids of them are none.
+/// Returns whether a member has a secret or an address with a secret as its value. Moments and ids of secrets do not count.
 fn names_a_secret(name: &str) -> bool {
     let words = ["token", "secret", "password", "ticket", "key", "code", "link"];
     let is_secret = words.iter().any(|word| name == *word || name.ends_with(&format!("_{word}")));
@@ -278,7 +278,7 @@ fn members(schema: &Value, names: &mut Vec<String>) {
             let properties = object.get("properties").and_then(Value::as_object);
             let names_of = |properties: &Map<String, Value>| properties.keys().cloned().collect::<Vec<_>>();
             let all = properties.map(names_of).unwrap_or_default();
-            // The address of a file takes a token in its header, or is for everybody.
+            // The address of a file requires a token in a header, or is public.
             let is_of_file = all.iter().any(|name| name == "size" || name == "filename");
             names.extend(all.into_iter().filter(|name| !is_of_file || name != "url"));
             object.values().for_each(|value| members(value, names));
@@ -296,11 +296,11 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
         let answers = std::iter::once(&route.answer).chain(route.otherwise.iter().map(|(_, answer)| answer));
         answers.for_each(|answer| members(&answer.to_json(), &mut names));
         let secrets: Vec<_> = names.iter().filter(|name| names_a_secret(name)).collect();
-        // What the fields of a configuration are called; the value is no secret.
+        // The names of configuration fields, whose values are not secrets.
         let is_plain = |name: &str| match name {
             "logout_url" => route.access != RouteAccess::Public,
             "url" => route.path.starts_with("/api/integrations/"),
-            // The name under which a user keeps something.
+            // The name of a preference of a user.
             "key" => route.path.starts_with("/api/users/me/preferences/"),
             _ => false,
         };

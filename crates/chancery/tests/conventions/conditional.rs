@@ -48,7 +48,7 @@ async fn a_list_or_an_instance_that_the_client_knows_is_answered_with_304() {
         "/api/security/",
         "/api/openapi.json",
     ] {
-        // The second and the third time, the answer may have been kept.
+        // From the second request on, the answer can come from the cache.
         for _ in 0..4 {
             let shown = admin.get(path).await;
             let tag = shown.header("etag");

@@ -1,4 +1,4 @@
-//! What every endpoint has in common (`docs/reference/conventions.md`), shown on users and roles.
+//! The common rules of all endpoints (`docs/reference/conventions.md`), tested with users and roles.
 
 use crate::TestServer;
 use crate::message;
@@ -9,14 +9,14 @@ use testkit::{ApiClient, Reply, SECOND, send_concurrently, statuses};
 
 // ---- Pages ---------------------------------------------------------------------------------------------------------
 
-/// Roles `Role 1`, `Role 2`, …, whose ids are the same numbers.
+/// Creates the roles `Role 1`, `Role 2`, …, whose ids are the same numbers.
 async fn roles(admin: &ApiClient, count: i64) {
     for n in 1..=count {
         admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
     }
 }
 
-/// An envelope without its results.
+/// Returns an envelope without its results.
 fn envelope(reply: &Reply) -> Value {
     let mut envelope = reply.ok();
     envelope.as_object_mut().unwrap().remove("results");
@@ -71,7 +71,7 @@ async fn next_and_previous_lead_through_the_pages_and_keep_the_other_parameters(
     assert_eq!((first.ids(), &first["previous"]), (vec![7, 6, 5], &Value::Null));
 }
 
-/// What follows the host.
+/// Returns an address without its scheme and host.
 fn path_of(address: &Value) -> &str {
     address.as_str().unwrap().strip_prefix("http://a.example").unwrap()
 }
@@ -126,7 +126,7 @@ async fn a_wrong_limit_or_offset_is_refused() {
 async fn lists_are_sorted_by_one_or_several_fields() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
-    // Two of them in the same moment.
+    // Two roles are created in the same moment.
     for name in ["b", "A"] {
         admin.post("/api/roles/", json!({"name": name})).await.expect_created();
     }
@@ -138,7 +138,7 @@ async fn lists_are_sorted_by_one_or_several_fields() {
         ("", [1, 2, 3, 4, 5, 6]),
         ("id", [1, 2, 3, 4, 5, 6]),
         ("-id", [6, 5, 4, 3, 2, 1]),
-        // Folded code points: ß is ss, and stands before st; ä stands behind all of ASCII.
+        // The order is by folded code points: ß is ss and comes before st; ä comes after all of ASCII.
         ("name", [2, 1, 5, 4, 6, 3]),
         ("-name", [3, 6, 4, 5, 1, 2]),
         ("created_at", [1, 2, 3, 4, 5, 6]),
@@ -186,7 +186,7 @@ async fn pages_of_equal_values_do_not_overlap() {
 
 // ---- Filters -------------------------------------------------------------------------------------------------------
 
-/// Users 2 to 5, each a second later than the one before: an internal one, whose link was sent, an external one, a full
+/// Creates the users 2 to 5, each a second later than the one before: an internal one, whose link was sent, an external one, a full
 /// one with both roles, and a service account. The super admin of the build is user 1.
 async fn create_people(server: &TestServer) -> ApiClient {
     let admin = server.admin().await;
@@ -200,7 +200,7 @@ async fn create_people(server: &TestServer) -> ApiClient {
         server.advance(SECOND);
         admin.post("/api/users/", user).await.expect_created();
     }
-    // As after a mail server has accepted the link, which the build of a test has none of.
+    // Simulates that a mail server has accepted the link, because the build of a test has no mail server.
     let sent = Sql::new("UPDATE users SET link_sent_at = created_at WHERE link_sent_by = 1");
     server.build.db.write::<_, StoreError>(move |conn| conn.exec(&sent).map(drop)).await.unwrap();
     admin
@@ -211,7 +211,7 @@ async fn every_predicate_of_every_type_selects() {
     let server = TestServer::start().await;
     let admin = create_people(&server).await;
     for (query, ids) in [
-        // Texts: with case as written, or ignoring it in the whole of Unicode.
+        // Texts: with the case as written, or case-insensitive in the whole of Unicode.
         ("full_name=Ann+Ärmel", vec![2]),
         ("full_name__exact=ann+Ärmel", vec![]),
         ("full_name__iexact=ANN+äRMEL", vec![2]),
@@ -224,7 +224,7 @@ async fn every_predicate_of_every_type_selects() {
         ("full_name__endswith=ärmel", vec![]),
         ("full_name__endswith=Ärmel", vec![2]),
         ("full_name__iendswith=ASSE", vec![3, 4]),
-        // No wildcards.
+        // Filters have no wildcards.
         ("full_name__contains=%25", vec![5]),
         ("full_name__icontains=_", vec![5]),
         ("full_name__contains=*", vec![]),
@@ -275,11 +275,11 @@ async fn every_predicate_of_every_type_selects() {
         ("is_available=false", vec![2, 3, 4]),
         ("is_super_admin=true", vec![1]),
         ("is_super_admin__exact=false", vec![2, 3, 4, 5]),
-        // Several filters must all hold, the same one twice as well.
+        // All filters apply, also two of the same name.
         ("id__gt=1&id__lt=4&account_type=external", vec![3]),
         ("full_name__icontains=a&full_name__icontains=s", vec![1, 3, 4]),
         ("id=2&id=3", vec![]),
-        // What no list column is called is ignored.
+        // Names that are not list columns are ignored.
         ("colour=red&password=x&first_name=Ann&first_name__gt=3&id=2", vec![2]),
     ] {
         let list = admin.get(&format!("/api/users/?{query}")).await;
@@ -316,7 +316,7 @@ async fn a_wrong_filter_is_refused_and_named() {
     let admin = server.admin().await;
     let choice = |value: &str| format!("Select a valid choice. {value} is not one of the available choices.");
     for (query, message) in [
-        // A listed column with a predicate that its type lacks.
+        // A listed column with a predicate that its type does not have.
         ("full_name__gt=3", choice("gt")),
         ("full_name__in=a", choice("in")),
         ("id__contains=3", choice("contains")),
@@ -370,7 +370,7 @@ async fn neither_secrets_nor_unlisted_columns_can_be_guessed_by_filters() {
             format!("created_by__{column}=0"),
         ] {
             let list = admin.get(&format!("/api/users/?{guess}")).await;
-            // `created_by` is a listed column, so that what follows it is a predicate, and none that it has.
+            // `created_by` is a listed column, so the next part is an unknown predicate.
             let expected = if guess.starts_with("created_by") { 400 } else { 200 };
             assert_eq!(list.status, expected, "{guess}: {list:?}");
             assert!(expected == 400 || list.ids() == [1], "{guess}");
@@ -712,7 +712,7 @@ async fn bearer_means_the_same_as_jwt_on_every_endpoint() {
     {
         let path = crate::routes::with_ids(route.path, &[1]);
         let wrong = ["", "x", "x y", &other.token, &admin.refresh_token];
-        // What writes is called by whoever may not.
+        // Routes that write are called without permission.
         let right = if route.method == Method::GET { vec![&admin.token, &nobody.token] } else { vec![&nobody.token] };
         for token in wrong.into_iter().chain(right.into_iter().map(String::as_str)) {
             let with = |scheme| {

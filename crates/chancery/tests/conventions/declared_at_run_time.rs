@@ -1,6 +1,6 @@
-//! The declaration kit over a resource that is declared while the server runs, as object classes will be: every type
-//! of field through validation, filters, ordering, OPTIONS and OpenAPI, on a real database; and over
-//! routes that know no declaration, while it changes.
+//! The declaration kit with a resource that is declared at run time, as object classes are. The tests cover every type of field in
+//! validation, filters, ordering, OPTIONS and OpenAPI, on a real database. They also cover routes that do not contain the
+//! declaration, while it changes.
 
 use crate::TestServer;
 use crate::streams::serve_table;
@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 use store::{Conn, Sql, StoreError};
 use testkit::NOW as START;
 
-/// A class with a field of every type; the columns are named by number, as a tenant's would be.
+/// A class with a field of every type. The columns have numbers as names, like those of tenants.
 fn invoices() -> Resource {
     let choices =
         |values: &[&'static str]| values.iter().map(|value| EnumOption::new(*value, value.to_uppercase())).collect();
@@ -63,7 +63,7 @@ fn invoices() -> Resource {
         Field::new("scans", FieldKind::Files { max_items: 2 }).column("f14").nullable().filter().isnull(),
         Field::new("parent", references("invoices")).column("f15").nullable().filter().sort(),
     ];
-    // Texts keep their folded copies beside them, in columns that are named by number as well.
+    // Texts have folded copies in columns with numbers as names too.
     let fields = fields.into_iter().map(|mut field| {
         if let (true, resource::ColumnSource::Column(column)) = (field.is_text(), &field.source) {
             field.folded = Some(format!("{column}_fold").into());
@@ -73,7 +73,7 @@ fn invoices() -> Resource {
     Resource::new("invoices", "Invoice", "invoices", fields.chain(Field::audit()))
 }
 
-/// The table of a declaration. Texts that sort do so by code points, whatever the server's own order is.
+/// Creates the table of a declaration. Sorted texts are in the order of code points, independent of the server's own order.
 fn make_table(conn: &mut Conn, is_embedded: bool) -> Result<(), StoreError> {
     conn.exec(&Sql::new(if is_embedded { table!("TEXT") } else { table!("TEXT COLLATE \"C\"") }))?;
     conn.exec(&Sql::new("CREATE UNIQUE INDEX invoices_f1 ON invoices(f1_fold)")).map(|_| ())
@@ -116,12 +116,12 @@ impl Invoices {
         invoices
     }
 
-    /// A request of nobody, since no route serves them yet.
+    /// Returns a request without a caller, because no route of the API serves the class.
     async fn request(&self, query: &str) -> Request {
         self.server.request(None, platform::table().routes().next().unwrap(), query).await
     }
 
-    /// Checks a body and inserts what it makes.
+    /// Checks a body and inserts the row.
     async fn create(&self, id: i64, body: Json) -> Result<(), Json> {
         let body = JsonBody::from_json(&body);
         let (request, resource) = (self.request("").await, self.resource.clone());
@@ -135,7 +135,7 @@ impl Invoices {
         self.server.build.db.write(script).await.map_err(|refusal| refusal.body())
     }
 
-    /// The list that a query selects.
+    /// Returns the list that a query selects.
     async fn list(&self, query: &str) -> Result<Json, Json> {
         let request = self.request(query).await;
         let shape = RowShape::from_declaration(Declaration::Owned(self.resource.clone()));
@@ -144,7 +144,7 @@ impl Invoices {
         Ok(serde_json::from_slice(answer.body.in_memory_bytes()).unwrap())
     }
 
-    /// The ids that a query selects, in order.
+    /// Returns the ids that a query selects, in order.
     async fn ids(&self, query: &str) -> Vec<i64> {
         let page = self.list(query).await.unwrap_or_else(|errors| panic!("{query}: {errors}"));
         page["results"].as_array().unwrap().iter().map(|row| row["id"].as_i64().unwrap()).collect()
@@ -330,7 +330,7 @@ fn options_and_openapi_describe_it() {
     assert!(openapi::parameters(&resource).iter().any(|parameter| parameter["name"] == "total__range"));
 }
 
-/// As the records of a class are: the fields that the tenant declares in an object of their own.
+/// Returns the resource in the form of a class's records: the fields of the tenant are in an object of their own.
 fn grouped() -> Resource {
     invoices().group("fields", 1..16)
 }
@@ -428,7 +428,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     ])
 });
 
-/// The shape of the class as it stands in the database now: which of its fields there are.
+/// Returns the shape of the class according to the database, with its existing fields.
 fn load_shape(conn: &mut Conn) -> Result<RowShape, StoreError> {
     let names = conn.query_all(&Sql::new("SELECT name FROM class_fields"), |row| Ok(row.text(0)?.to_owned()))?;
     let all = invoices().fields.into_iter();
@@ -453,7 +453,7 @@ fn load_shape(conn: &mut Conn) -> Result<RowShape, StoreError> {
 fn list_invoices(request: &Request, conn: &mut Conn) -> Outcome {
     let shape = load_shape(conn)?;
     let mut scope = Scope::matching("1 = 1");
-    // The moment in the extra columns is the test's own and changes nothing.
+    // The moment in the extra columns belongs to the test and changes nothing.
     scope.cacheable = rows::Cacheable::Until(None);
     rows::list(request, conn, &shape, scope)
 }
@@ -493,7 +493,7 @@ async fn answers_follow_the_declaration_when_it_changes() {
     let second = json!({"id": 1, "fields": {"title": "a", "is_paid": true}, "_meta": meta});
     assert_eq!(admin.get(path).await.ok()["results"], json!([second]));
     assert_eq!(admin.get("/api/object-records/1/").await.ok(), second);
-    // What is no field any more is no filter, either.
+    // A removed field is not a filter any more.
     assert_eq!(admin.get("/api/object-classes/7/object-records/?is_paid=true").await.ok()["filtered_count"], 1);
     admin.get("/api/object-classes/7/object-records/?ordering=pages").await.expect(400);
 }

@@ -1,5 +1,5 @@
-//! Two classes as tenants will declare them, of which one relates to the other: their fields stand in an object of their
-//! own and in two tables, and a caller may not view every related row.
+//! Two classes in the form of tenants' classes, with a relation from the first to the second. Their fields are in an object of
+//! their own and in two tables, and a caller may not view every related row.
 
 use crate::TestServer;
 use http::StatusCode;
@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-/// A field of a class: any row may hold null there, and lists may be filtered and sorted by it.
+/// A field of a class. Every row may have null in it, and lists can filter and sort by it.
 fn field(name: &'static str, kind: FieldKind, column: &'static str) -> Field {
     let mut field = Field::new(name, kind).column(column).filter().sort().isnull().blank_is_null();
     if field.is_text() {
@@ -60,7 +60,7 @@ fn orders() -> Resource {
     class("Order", "r12", fields)
 }
 
-/// The tables of both classes. Texts that sort do so by code points, whatever the server's own order is.
+/// Creates the tables of both classes. Sorted texts are in the order of code points, independent of the server's own order.
 fn make_tables(conn: &mut Conn, text: &'static str) -> Result<(), StoreError> {
     let audit = "created_at BIGINT, created_by BIGINT, modified_at BIGINT, modified_by BIGINT";
     let tables: [(&str, &[&str], &[&str], &'static str); 4] = [
@@ -114,7 +114,7 @@ impl TestClasses {
         self.server.build.db.write(script).await.map_err(|refusal| refusal.body())
     }
 
-    /// Checks the fields of a new record, and inserts what they make.
+    /// Checks the fields of a new record and inserts it.
     async fn create(&self, class: &Arc<Resource>, id: i64, fields: Json) -> Result<(), Json> {
         let body = JsonBody::from_json(&json!({"fields": fields}));
         let (request, class) = (self.request("").await, class.clone());
@@ -126,7 +126,7 @@ impl TestClasses {
         .await
     }
 
-    /// Checks the fields that a record is changed by, and changes it. Returns what it held before.
+    /// Checks the changed fields of a record and updates it. Returns the former values.
     async fn edit(&self, class: &Arc<Resource>, id: i64, fields: Json) -> Result<Changes, Json> {
         let body = JsonBody::from_json(&json!({"fields": fields}));
         let class = class.clone();
@@ -141,7 +141,7 @@ impl TestClasses {
         .await
     }
 
-    /// The orders that a query selects, for a caller who may not view the customers from 100 on.
+    /// Returns the orders that a query selects, for a caller who may not view the customers from 100 on.
     async fn list(&self, query: &str) -> Result<Vec<Json>, Json> {
         let request = self.request(query).await;
         let shape = RowShape::from_declaration(Declaration::Owned(self.orders.clone()));
@@ -178,7 +178,7 @@ async fn fields_stand_in_two_tables() {
     let body = json!({"number": "A1", "clerk": 1, "note": "b", "code": "x", "scans": [3]});
     assert_eq!(classes.create(orders, 1, body).await, Ok(()));
     assert_eq!(classes.create(orders, 2, json!({"number": "A2", "note": "Ä", "state": "done"})).await, Ok(()));
-    // A record that is older than the second table, which has no row there.
+    // A record from a time before the second table has no row there.
     let old = "INSERT INTO r12(id, f1, f1_fold, f4, created_at, modified_at) VALUES (3, 'A3', 'a3', 'new', 0, 0)";
     classes.write(move |conn| Ok(conn.exec(&Sql::new(old))?)).await.unwrap();
 
@@ -232,7 +232,7 @@ async fn what_is_unique_exactly_may_differ_in_case() {
         classes.create(orders, 3, json!({"number": "a", "code": "x"})).await,
         Err(json!({"fields": {"number": taken, "code": taken}}))
     );
-    // What another request wrote meanwhile is told at the same place.
+    // A concurrent write of another request is reported at the same place.
     for (name, id) in [("number", 3), ("code", 4)] {
         let mut changes = Changes::new();
         changes.insert("number", format!("n{id}").into());
@@ -254,7 +254,7 @@ async fn empty_texts_are_null() {
     assert_eq!(classes.ids("note__isnull=true").await, [1]);
     classes.edit(orders, 2, json!({"note": ""})).await.unwrap();
     assert_eq!(classes.ids("note__isnull=true&code__isnull=true").await, [1, 2]);
-    // Its folded copy is gone with it.
+    // The folded copy is removed too.
     assert_eq!(classes.ids("note__icontains=b").await, Vec::<i64>::new());
     assert_eq!(
         classes.create(orders, 3, json!({"number": " "})).await,
@@ -274,7 +274,7 @@ async fn users_and_defaults_are_checked() {
             "state": ["This field may not be null."],
         }}))
     );
-    // A default is as taken as a value that is sent.
+    // A default must be unique like a sent value.
     let mut fields = orders().fields;
     fields.iter_mut().filter(|field| field.name == "code").for_each(|field| field.default = Some("x".into()));
     let defaulted = Arc::new(class("Order", "r12", fields.drain(1..9).collect()));
@@ -384,6 +384,6 @@ fn openapi_asks_only_for_what_must_be_sent() {
     assert_eq!(fields["required"], json!(["number"]));
     let shown = &openapi::response(&orders(), resource::json::RowForm::List)["properties"]["fields"]["properties"];
     assert_eq!(shown["clerk"], json!({"type": ["integer", "null"]}));
-    // Records that are older than a required field hold null.
+    // Records that are older than a required field have null in it.
     assert_eq!(shown["number"], json!({"type": ["string", "null"]}));
 }

@@ -1,5 +1,5 @@
-//! Whatever bodies are sent, memory stays bounded and others are served (security, promise "resources stay bounded").
-//! `reliability/bodies` sends 200 at once of each shape to a release build.
+//! Memory stays bounded for any body, and other callers are served (security, promise "resources stay bounded").
+//! `reliability/bodies` sends 200 bodies at once of each shape to a release build.
 
 use crate::BINARY;
 use serde_json::json;
@@ -13,18 +13,18 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The largest body of the main API.
+/// The maximum size of a body of the main API.
 const LARGEST: usize = 2 * 1024 * 1024;
-/// What memory may grow by, in MiB.
+/// The maximum growth of memory in MiB.
 const GROWTH: u64 = 256;
-/// How long an answer may take.
+/// The maximum time for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where bodies go, and whether a user who is signed in sends them.
+/// The targets of bodies. `true` means that a signed-in user sends them.
 const TARGETS: [(&str, &str, bool); 7] = [
     ("POST", "/api/auth/login/", false),
     ("POST", "/api/auth/password-reset/", false),
-    // Whoever is nobody gets his 401 before he has sent anything.
+    // An anonymous caller gets 401 before sending a body.
     ("POST", "/api/users/", false),
     ("PATCH", "/api/users/me/", true),
     ("POST", "/api/roles/", true),
@@ -32,14 +32,14 @@ const TARGETS: [(&str, &str, bool); 7] = [
     ("POST", "/api/object-classes/1/object-records/batch/", true),
 ];
 
-/// The headers of a message of an agent, beside its token: of the revision that has batches, of a later one, and of the newest.
+/// The headers of an agent's message, beside its token, for the revision with batches, for a later one, and for the newest.
 const OF_MESSAGES: [&str; 3] = [
     "MCP-Protocol-Version: 2025-03-26\r\n",
     "MCP-Protocol-Version: 2025-06-18\r\n",
     "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: update_record\r\n",
 ];
 
-/// What is sent: its name, and a body that is just small enough.
+/// Returns the names and bodies of all shapes. Each body is slightly below the limit.
 fn shapes() -> Vec<(&'static str, Vec<u8>)> {
     let repeated = |begin: &str, part: &str, end: &str| {
         let count = (LARGEST - begin.len() - end.len()) / part.len();
@@ -73,16 +73,16 @@ fn shapes() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// How a call of a tool begins.
+/// The beginning of a call of a tool.
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"update_record","arguments":"#;
 
-/// The value of a hidden field of a page, in which only `&` is escaped here.
+/// Returns the value of a hidden field of a page. Only `&` is escaped in it.
 fn hidden_field(page: &Reply, name: &str) -> String {
     let rest = page.text.split_once(&format!("<input name=\"{name}\" type=\"hidden\" value=\"")).unwrap().1;
     rest.split_once('"').unwrap().0.replace("&amp;", "&")
 }
 
-/// The path of a connector's server, and the token of an agent of the super admin.
+/// Returns the path of a connector's server, and the token of a super admin's agent.
 pub async fn agent(process: &Process, admin: &ApiClient) -> (String, String) {
     const CALLBACK: &str = "https://agent.example/callback";
     // A verifier and its challenge (RFC 7636).
@@ -125,7 +125,7 @@ pub async fn agent(process: &Process, admin: &ApiClient) -> (String, String) {
     (path, tokens["access_token"].as_str().unwrap().to_owned())
 }
 
-/// The beginnings of the requests that a body is sent in, without its length.
+/// Returns the heads of the requests for a body, without its length.
 fn request_heads(caller: &ApiClient, (path, token): &(String, String)) -> Vec<String> {
     let head = |method: &str, path: &str, more: &str| {
         format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}")
@@ -140,12 +140,13 @@ fn request_heads(caller: &ApiClient, (path, token): &(String, String)) -> Vec<St
     of_api.into_iter().chain(of_agents).collect()
 }
 
-/// Sends what there is of a body and waits so long; the status, 0 when the connection was closed without one.
+/// Sends a head and a body and waits for an answer within the time. Returns the status, or 0 if the connection was closed without
+/// one.
 async fn send(address: SocketAddr, head: Arc<String>, body: Arc<Vec<u8>>, patience: Duration) -> u16 {
     let Ok(mut stream) = TcpStream::connect(address).await else { return 0 };
     let mut answer = [0; 12];
     let exchange = async {
-        // Whoever is refused early may find the connection closed.
+        // After an early refusal, the connection can be closed.
         let _ = stream.write_all(head.as_bytes()).await;
         let _ = stream.write_all(&body).await;
         let _ = stream.read_exact(&mut answer).await;
@@ -154,7 +155,7 @@ async fn send(address: SocketAddr, head: Arc<String>, body: Arc<Vec<u8>>, patien
     std::str::from_utf8(&answer).ok().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.parse().ok()).unwrap_or(0)
 }
 
-/// Honest calls, one after the other, until the others are done: how long each took.
+/// Sends ordinary calls, one after the other, until `done`. Returns their times.
 pub async fn honest(client: ApiClient, done: watch::Receiver<bool>) -> Vec<Duration> {
     let mut times = Vec::new();
     while !*done.borrow() {
@@ -171,15 +172,15 @@ pub async fn honest(client: ApiClient, done: watch::Receiver<bool>) -> Vec<Durat
     times
 }
 
-/// What came of the bodies of one shape.
+/// The results for the bodies of one shape.
 struct ShapeResult {
     honest: Vec<Duration>,
-    /// How often each status was answered.
+    /// The number of answers with each status.
     statuses: BTreeMap<u16, usize>,
 }
 
-/// Sends so many of a body to each target: whole ones to one target after the other, or, when `held` says how long,
-/// halves to all of them at once, of which the rest never comes.
+/// Sends a number of bodies to each target. Without `held`, whole bodies go to one target after the other. With `held`, halves go
+/// to all targets at once for that time, and the other halves never follow.
 async fn attack(
     process: &Process,
     (caller, heads): (&ApiClient, &[String]),

@@ -1,4 +1,4 @@
-//! What holds for every endpoint, whatever its domain. Most of it walks the table of routes.
+//! The rules of every endpoint, across all modules. Most tests walk the table of routes.
 //!
 //! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
 

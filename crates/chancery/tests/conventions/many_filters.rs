@@ -1,5 +1,5 @@
-//! Filters without number (`docs/reference/conventions.md`), on every list; and what else makes a statement long within
-//! an address that the listener takes.
+//! Large numbers of filters on every list (`docs/reference/conventions.md`), and other addresses within the listener's limit that
+//! lead to long statements.
 
 use crate::TestServer;
 use crate::message;
@@ -9,7 +9,7 @@ use platform::kit::route::Route;
 use platform::table;
 use resource::FieldKind;
 
-/// Every list that takes filters, with its filters' names in an address.
+/// Returns every list with filters, and the names of the filters in an address.
 fn lists() -> impl Iterator<Item = (&'static Route, Vec<String>)> {
     table().routes().filter(|route| route.method == Method::GET).filter_map(|route| {
         let filters: Vec<String> = resource::openapi::parameters(route.selects?)
@@ -22,7 +22,7 @@ fn lists() -> impl Iterator<Item = (&'static Route, Vec<String>)> {
     })
 }
 
-/// So many parameters, of these names in turn.
+/// Returns a number of parameters with these names in turn.
 fn parameters(names: &[String], count: usize, value: &str) -> String {
     names.iter().cycle().take(count).map(|name| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
@@ -35,7 +35,7 @@ async fn the_51st_filter_is_refused_by_every_list() {
     let mut count = 0;
     for (route, filters) in lists() {
         let path = with_ids(route.path, &[1]);
-        // Numbers, moments and texts alike; a wrong one would be told if it were looked at.
+        // The limit applies to numbers, moments and texts. A wrong value would be reported if it were read.
         for (number, value) in [(51, "1"), (51, "%00"), (700, "")] {
             let reply = admin.get(&format!("{path}?{}", parameters(&filters, number, value))).await;
             assert_eq!(reply, (400, message::detail("Limit of 50 filters has been exceeded.")), "{path}");
@@ -95,7 +95,7 @@ async fn a_choice_counts_once_however_often_it_is_sent() {
     }
 }
 
-/// Filters on records of the class that [`create_rows`] makes, each once.
+/// Filters on records of the class from [`create_rows`], each once.
 const OF_RECORDS: [&str; 9] = [
     "id__in",
     "owner",

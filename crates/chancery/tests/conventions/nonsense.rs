@@ -1,5 +1,5 @@
-//! No input is answered with a server error: every endpoint with wrong values in each place that takes one
-//! (security promise "no bad input gives a 5xx").
+//! Inputs never cause a server error: every endpoint gets wrong values in each place for a value (security promise "no bad input
+//! gives a 5xx").
 
 use crate::TestServer;
 use crate::message;
@@ -10,7 +10,7 @@ use platform::table;
 use serde_json::{Value, json};
 use testkit::{ApiClient, Reply};
 
-/// What a body's members are filled with.
+/// Returns the values for the members of bodies.
 fn values() -> Vec<Value> {
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
     vec![
@@ -42,7 +42,7 @@ fn values() -> Vec<Value> {
     ]
 }
 
-/// What parameters are filled with, as they stand in an address.
+/// The values of parameters, in the encoding of an address.
 const TEXTS: [&str; 24] = [
     "",
     "0",
@@ -72,7 +72,7 @@ const TEXTS: [&str; 24] = [
 
 #[track_caller]
 fn expect_answer(reply: &Reply, what: &str) {
-    // No history service is there.
+    // The test has no history service.
     let is_of_history = ["/history/", "/sign-ins/"].iter().any(|part| what.contains(part));
     let is_without_history = is_of_history && *reply == (503, message::detail("History is unavailable."));
     assert!(reply.status < 500 || is_without_history, "{what}: {reply:?}");
@@ -134,14 +134,14 @@ fn routes(methods: &[Method]) -> impl Iterator<Item = &'static Route> {
 
 #[tokio::test]
 async fn no_body_is_answered_with_a_server_error() {
-    // Sign-in itself is not what is guessed at here, nor are people locked out by it.
+    // The test sends many wrong passwords, so the limits of sign-in are off and accounts are not locked.
     let server = TestServer::start_with(|config| {
         (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1_000_000)
     })
     .await;
     crate::routes::create_rows(&server, 3).await;
     for route in routes(&[Method::POST, Method::PATCH, Method::PUT, Method::DELETE]) {
-        // Whoever is signed out by a route is signed in again for the next.
+        // A route can end the session, so each route gets a new sign-in.
         let admin = server.admin().await.with_header("x-api-key", testkit::API_KEY);
         match route.body {
             Schema::Form(fields) => try_forms(&admin, route, fields).await,
@@ -160,7 +160,7 @@ async fn no_parameter_is_answered_with_a_server_error() {
     }
 }
 
-/// A class with a field of every type, and a record of it; the aliases are the names of the types.
+/// Creates a class with a field of every type, and a record. The aliases are the names of the types.
 async fn class_of_every_type(admin: &ApiClient) -> (String, String) {
     let options = json!([{"value": "a", "text": "A"}, {"value": "0", "text": "Zero"}]);
     let class = admin.post("/api/object-classes/", json!({"name": "Everything"})).await.id();
@@ -209,7 +209,7 @@ async fn no_value_of_a_field_of_a_record_is_answered_with_a_server_error() {
         send("POST", &records, json!({"permission_sets": [set]})).await;
         send("PATCH", &batch, json!({"items": [{"id": value, "fields": {}}, value]})).await;
         send("DELETE", &batch, json!({"ids": [value, 0, value]})).await;
-        // The same as defaults, options and bounds of fields.
+        // The same values as defaults, options and bounds of fields.
         for kind in TYPES {
             for name in
                 ["default", "options", "initial", "min_value", "max_length", "precision", "related_object_class"]

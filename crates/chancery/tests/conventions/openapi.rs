@@ -1,4 +1,4 @@
-//! `GET /api/openapi.json`: what it says of every endpoint, and how clients will call it.
+//! `GET /api/openapi.json`: the description of every endpoint, and the names in generated clients.
 
 use crate::TestServer;
 use crate::message;
@@ -20,7 +20,7 @@ fn each_operation_has_a_name_of_its_own() {
     assert_eq!(ids.len(), routes().len() + HEALTH.len());
 }
 
-/// Clients keep the operations of a name in a module, which cannot be a function too.
+/// Clients put the operations of a group into a module, whose name cannot also be a function.
 #[test]
 fn no_name_of_an_operation_is_that_of_a_group() {
     for document in [openapi::document(table(), Audience::All), history::openapi::document(10_000, Audience::All)] {
@@ -33,7 +33,7 @@ fn no_name_of_an_operation_is_that_of_a_group() {
     }
 }
 
-/// What is answered whatever host is asked for, so that no table of routes has it.
+/// The addresses that are answered on every host. They are not in a table of routes.
 const HEALTH: [&str; 2] = ["GET /healthz", "GET /readyz"];
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn health_is_described_as_it_is_answered() {
     assert_eq!(names, ["waiting", "lag_seconds", "is_reachable", "refused", "warning"]);
 }
 
-/// Whether an operation has a parameter of this name, those that are shared looked up.
+/// Returns whether an operation has a parameter of this name. Resolves shared parameters.
 fn has_parameter(document: &Value, operation: &Value, name: &str) -> bool {
     operation["parameters"].as_array().unwrap().iter().any(|parameter| {
         let shared = parameter["$ref"].as_str().map(|address| document.pointer(&address[1..]).unwrap());
@@ -70,7 +70,7 @@ fn has_parameter(document: &Value, operation: &Value, name: &str) -> bool {
     })
 }
 
-/// The answer of an operation with this status, if it is described.
+/// Returns the answer of an operation with this status, if it is described.
 fn answer_with<'a>(document: &'a Value, operation: &'a Value, status: &str) -> Option<&'a Value> {
     responses(document, operation).find(|(of, _)| *of == status).map(|(_, answer)| answer)
 }
@@ -131,7 +131,7 @@ async fn where_412_is_described_another_state_is_answered_with_it() {
             let reply = match route.method {
                 Method::DELETE => call,
                 Method::PATCH => call.json(&json!({})),
-                // What these replace with is checked first.
+                // The server checks the new value of these first.
                 _ => call.json(&json!({"value": 1, "content": "1"})),
             };
             let reply = reply.send().await;
@@ -140,7 +140,7 @@ async fn where_412_is_described_another_state_is_answered_with_it() {
         }
     }
     assert!(conditional.len() > 12, "{conditional:?}");
-    // A session has no address of its own to read, and so no state to name.
+    // A session has no address that can be read, so it has no ETag.
     assert!(!conditional.contains(&"DELETE /api/users/me/sessions/{id}/".to_owned()));
     let end = admin.call("DELETE", &format!("/api/users/me/sessions/{session}/")).header("if-match", "\"x\"");
     end.send().await.expect_empty();
@@ -162,11 +162,11 @@ fn what_is_read_of_the_query_is_described() {
 fn the_detail_of_a_refusal_may_be_a_list() {
     let document = openapi::document(table(), Audience::All);
     let detail = &document["components"]["schemas"]["Errors"]["properties"]["detail"];
-    // As of `POST /api/single-sign-on/` beyond its limit.
+    // The form of `POST /api/single-sign-on/` above its limit.
     assert_eq!(detail["anyOf"], json!([{"type": "string"}, {"type": "array", "items": {"type": "string"}}]));
 }
 
-/// Calls a function with every object that a document holds, and its place in it.
+/// Calls a function with every object in a document, and its path.
 fn each_object(value: &Value, place: &str, visit: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Array(items) => {
@@ -180,7 +180,7 @@ fn each_object(value: &Value, place: &str, visit: &mut impl FnMut(&str, &Value))
     }
 }
 
-/// The documents of both services, with the names of the services.
+/// Returns the documents of both services, with the names of the services.
 fn documents() -> [(&'static str, Value); 2] {
     [
         ("main", openapi::document(table(), Audience::All)),
@@ -188,7 +188,7 @@ fn documents() -> [(&'static str, Value); 2] {
     ]
 }
 
-/// Generators of Go and TypeScript make a type of each member.
+/// Generators of Go and TypeScript create a type for each member.
 #[test]
 fn each_member_of_any_of_has_a_type() {
     for (service, document) in documents() {
@@ -211,7 +211,7 @@ fn a_required_property_is_named_once() {
     }
 }
 
-/// Go calls the constructor of `Role` `NewRole`.
+/// Go names the constructor of `Role` `NewRole`.
 #[test]
 fn no_schema_is_new_and_the_name_of_another() {
     for (service, document) in documents() {
@@ -254,7 +254,7 @@ fn messages_of_a_field_may_be_a_text() {
     assert_eq!(members[2], json!({"$ref": "#/components/schemas/Errors"}));
 }
 
-/// The server stops with an error, in tests, where a handler refuses with 429 and its route does not say so.
+/// In tests, the server answers with an error if a handler refuses with 429 and its route does not declare it.
 #[test]
 fn what_may_refuse_for_too_many_requests_is_described_so() {
     let document = openapi::document(table(), Audience::All);
@@ -286,7 +286,7 @@ fn a_user_reference_names_the_types_of_accounts() {
     assert_eq!(of_reference["enum"], of_user["enum"]);
 }
 
-/// The operations of a document, each with its method and path.
+/// Returns the operations of a document, each with its method and path.
 fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
     let paths = document["paths"].as_object().unwrap().iter();
     paths.flat_map(|(path, operations)| {
@@ -295,7 +295,7 @@ fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
     })
 }
 
-/// A client's code has these names, so a change of one is a decision.
+/// Code of clients contains these names, so a change of a name must be deliberate.
 #[test]
 fn operations_are_named_after_their_paths_and_what_they_do() {
     let document = openapi::document(table(), Audience::Clients);
@@ -305,7 +305,7 @@ fn operations_are_named_after_their_paths_and_what_they_do() {
     assert_eq!(named.join("\n"), NAMES.trim());
 }
 
-/// What only browsers visit below `/api/`.
+/// The addresses below `/api/` that only browsers visit.
 const OF_BROWSERS: [&str; 4] = [
     "GET /api/docs/",
     "GET /api/docs/{name}/",
@@ -329,7 +329,7 @@ fn clients_get_everything_but_pages_and_schema_documents() {
     }
 }
 
-/// What a component is called is what clients call the type.
+/// The name of a component is the name of the type in clients.
 #[test]
 fn bodies_and_answers_are_named_schemas() {
     let document = openapi::document(table(), Audience::Clients);
@@ -368,7 +368,7 @@ fn bodies_and_answers_are_named_schemas() {
     );
 }
 
-/// The answers of an operation, by status, those that are shared looked up.
+/// Returns the answers of an operation by status. Resolves shared answers.
 fn responses<'a>(document: &'a Value, operation: &'a Value) -> impl Iterator<Item = (&'a str, &'a Value)> {
     operation["responses"].as_object().unwrap().iter().map(|(status, answer)| match answer["$ref"].as_str() {
         Some(address) => (status.as_str(), document.pointer(&address[1..]).unwrap()),

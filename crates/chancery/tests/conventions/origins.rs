@@ -1,5 +1,5 @@
-//! Who may call what anybody may call: the build's own pages, configured front ends and programs, and no page of
-//! another site; and by which host a build is reached (`docs/reference/conventions.md`).
+//! Calls of public routes are accepted from the build's own pages, from configured front ends and from programs, but not from pages
+//! of other sites. The host of a request selects the build (`docs/reference/conventions.md`).
 
 use crate::TestServer;
 use crate::bodies::{expect_refusal, raw};
@@ -12,10 +12,10 @@ use platform::table;
 use serde_json::json;
 use testkit::{ADMIN, ApiClient, DOMAIN, PASSWORD, Reply};
 
-/// A front end on a site of its own.
+/// A front end on another site.
 const FRONT_END: &str = "https://front.example";
 
-/// The headers of whoever is welcome.
+/// The headers of accepted callers.
 const WELCOME: [(&str, &[(&str, &str)]); 8] = [
     ("a program", &[]),
     ("the own page over http", &[("origin", "http://a.example")]),
@@ -56,7 +56,7 @@ fn with_headers(client: &ApiClient, headers: &[(&str, &str)]) -> ApiClient {
     headers.iter().fold(client.clone(), |client, (name, value)| client.with_header(name, value))
 }
 
-/// Signs in by the page.
+/// Signs in with the sign-in page.
 async fn sign_in_by_page(client: &ApiClient) -> Reply {
     client.call("POST", "/sign-in/").form(&[("username", ADMIN), ("password", PASSWORD)]).send().await
 }
@@ -68,7 +68,7 @@ async fn own_pages_front_ends_and_programs_sign_in() {
         let client = with_headers(&server.anonymous(), headers);
         let pair = client.login(ADMIN, PASSWORD).await;
         assert_eq!(pair.status, 200, "{who}: {pair:?}");
-        // The page is stricter, since it can begin the session of a browser.
+        // The page is stricter, because it can begin the session of a browser.
         let is_own = headers.iter().all(|(_, value)| ![FRONT_END, "none"].contains(value));
         let page = sign_in_by_page(&client).await;
         assert_eq!(page.status, if is_own { 200 } else { 403 }, "{who}: {page:?}");
@@ -83,7 +83,7 @@ async fn own_pages_front_ends_and_programs_sign_in() {
 async fn a_foreign_page_is_refused_by_every_public_post_before_anything_is_counted() {
     let server = server().await;
     let posts = || table().routes().filter(|route| route.access == RouteAccess::Public && route.method == Method::POST);
-    // What these take is no visitor's: it carries the secret of the client that sends it.
+    // These routes do not use the browser's session: the request contains the secret of the client.
     let from_any_site: Vec<_> = posts().filter(|route| route.from_any_site).map(|route| route.path).collect();
     assert_eq!(from_any_site, ["/oauth/token/", "/oauth/revoke/"]);
     for route in posts().filter(|route| !route.from_any_site) {
@@ -122,7 +122,7 @@ async fn a_window_that_opened_a_page_cannot_reach_it() {
     }
 }
 
-/// Hosts by which nobody leads a browser to a server that is not theirs.
+/// Hosts that cannot lead a browser to a server of another owner.
 const OWN_HOSTS: [&str; 10] = [
     // The build's own domain.
     "a.example",
@@ -138,7 +138,7 @@ const OWN_HOSTS: [&str; 10] = [
     "[2001:db8::1]",
 ];
 
-/// Names that somebody else may have lead here.
+/// Names whose owners can point them to this server.
 const FOREIGN_HOSTS: [&str; 8] = [
     "evil.example",
     "evil.example:8000",
@@ -180,7 +180,7 @@ async fn a_fallback_build_shows_itself_to_browsers_where_no_foreign_name_leads()
             assert!(page.text.contains("CHANCERY_BASE_URL"), "it tells an operator what to do: {}", page.text);
         }
         assert_eq!(at(host).get("/sign-in/").await, (404, message::not_found()), "{host}");
-        // Programs are served by whatever name they call.
+        // Programs are served under every name.
         let program = at(host).sign_in(ADMIN, PASSWORD).await;
         program.get("/api/users/me/").await.ok();
     }
@@ -236,7 +236,7 @@ async fn browsers_stay_with_the_https_of_the_base_url() {
         assert_eq!(reply.header("strict-transport-security"), "", "it came without TLS");
     }
     assert_eq!(plain.get("/healthz").await.status, 200);
-    // A proxy that says nothing may terminate TLS.
+    // A proxy without this header can terminate TLS.
     for client in [anyone.clone(), anyone.with_header("x-forwarded-proto", "https")] {
         let reply = client.get("/api/security/").await;
         assert_eq!((reply.status, reply.header("strict-transport-security")), (200, "max-age=31536000"));

@@ -1,8 +1,7 @@
-//! No request outlives its caller's rights: whoever loses them while the body of his write is still on its way changes
-//! nothing, on any route (`docs/reference/conventions.md`).
+//! A request that loses its caller's rights while its body is still in transit changes nothing, on any route
+//! (`docs/reference/conventions.md`).
 //!
-//! The callers are served by one process; on PostgreSQL another one takes their rights, too, and everywhere the command
-//! line does.
+//! One process serves the callers. On PostgreSQL another process revokes rights too, and on both engines the command line does.
 
 use crate::routes::is_of_accounts;
 use crate::{BINARY, message};
@@ -19,12 +18,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const CALLER: &str = "caller@example.com";
-/// Where the caller ends the session that he calls with.
+/// The route by which the caller ends their own session.
 const OWN_SESSION: &str = "/api/users/me/sessions/{id}/";
 
-/// Where a caller begins to link an identity.
+/// The route by which a caller begins to link an identity.
 const LINK_IDENTITY: &str = "/api/single-sign-on/{id}/link/";
-/// What is told to the caller or to another server alone.
+/// Routes whose result goes only to the caller or to another server.
 const STORES_NOTHING: [&str; 4] = [
     LINK_IDENTITY,
     "/api/administration/messages/preview/",
@@ -32,44 +31,44 @@ const STORES_NOTHING: [&str; 4] = [
     "/api/authentication-objects/{id}/test/",
 ];
 const CHECK: &str = "/api/object-classes/{class_id}/document-templates/check/";
-/// Where a record or a class that is hidden from the caller is an unknown id.
+/// Routes for which a record or a class that the caller may not view is an unknown id.
 const UNKNOWN_TO_HIM: [&str; 3] = ["/api/object-records/{record}/owners/", GENERATE, "/api/object-class-forms/"];
-/// Where a job begins that goes on when the answer is there.
+/// The route that starts a job, which continues after the answer.
 const GENERATE: &str = "/api/object-records/documents/";
 
-/// Where repositories of custom components are, whose imports go on when the answer is there, too.
+/// The repositories of custom components. Their imports continue after the answer too.
 const REPOSITORIES: &str = "/api/custom-components/repository/";
 
-/// How a caller loses the right to what he has begun.
+/// The way in which a caller loses the right to a write in progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RightLoss {
     Deactivated,
     SignedOut,
-    /// The command line, a process of its own, sets his password.
+    /// The command line, a separate process, sets the caller's password.
     NewPassword,
-    /// His access token is too old.
+    /// The caller's access token is expired.
     Expired,
-    /// He may not call from this address any more.
+    /// The caller may not call from this address any more.
     Barred,
-    /// He is an `external` user from now on.
+    /// The caller becomes an `external` user.
     Demoted,
 }
 
-/// A write that succeeds.
+/// A valid write.
 struct Write {
     route: &'static Route,
     path: String,
     body: Value,
 }
 
-/// A write of which half the body was sent.
+/// A write with half of its body sent.
 struct HalfSentWrite<'a> {
     write: &'a Write,
     stream: TcpStream,
     rest: String,
 }
 
-/// A build whose super admin `caller@example.com` may do everything, and what his writes need.
+/// A build whose super admin `caller@example.com` may do everything, and the data for their writes.
 struct OutlivedScene {
     installation: Installation,
     mail: FakeServer,
@@ -85,7 +84,7 @@ impl OutlivedScene {
         let installation = Installation::with_build(BINARY)
             .set("CHANCERY_SSO_PROVIDER_B_ISSUER", &forger.issuer_setting())
             .set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8")
-            // Nobody takes events, so that what is stored changes by requests alone.
+            // Events are not delivered, so that only requests change the stored data.
             .set("CHANCERY_HISTORY_URL", "http://127.0.0.1:1");
         let account = ["--username", CALLER, "--account-type", "super_admin", "--password", PASSWORD];
         installation.succeeds(&[&["user", "create", "--build", "localhost"][..], &account[..]].concat());
@@ -96,7 +95,7 @@ impl OutlivedScene {
         let caller = client.sign_in(CALLER, PASSWORD).await;
         for route in table().routes() {
             let is_write = matches!(route.method, Method::POST | Method::PATCH | Method::PUT | Method::DELETE);
-            // Operators have no session that could end, and agents have their own (`crates/agents/tests/api`).
+            // Operators have no session that could end, and agents have tests of their own (`crates/agents/tests/api`).
             if is_write && is_of_accounts(route) {
                 let (path, body) = scene.example(route, &admin, &caller).await;
                 scene.writes.push(Write { route, path, body });
@@ -106,8 +105,8 @@ impl OutlivedScene {
         scene
     }
 
-    /// What a write of a route that succeeds looks like. It has rows of its own, so that none is in another's way. Uploads
-    /// are of the caller, who alone may use them.
+    /// Returns a valid write of a route. It has rows of its own, so that writes do not affect each other. Uploads belong to the
+    /// caller, because only they may use them.
     async fn example(&self, route: &Route, admin: &ApiClient, caller: &ApiClient) -> (String, Value) {
         let n = self.writes.len();
         let account = |name: &str| {
@@ -150,7 +149,7 @@ impl OutlivedScene {
                 return (path.replace("{id}", &id.to_string()), body);
             }
             ("PATCH", "/api/users/me/") => json!({"first_name": "Changed"}),
-            // The caller's own, which `begin` knows.
+            // The session is the caller's own. `begin` inserts its id.
             ("DELETE", OWN_SESSION) => json!({}),
             ("POST", "/api/roles/" | "/api/user-groups/") => name,
             ("PATCH", "/api/roles/{id}/") => return (single("/api/roles/", &name).await, changed),
@@ -267,7 +266,7 @@ impl OutlivedScene {
         (route.path.to_owned(), body)
     }
 
-    /// Binds an identity to a user, as a sign-in at a provider does; its id.
+    /// Binds an identity to a user, like a sign-in at a provider. Returns its id.
     fn bind_identity(&self, user: i64) -> String {
         let identity = "INSERT INTO single_sign_on_identities(issuer, subject, user_id, is_linked, created_at) VALUES";
         self.installation.sql("build_1", &format!("{identity} ('https://provider.example', '{user}', {user}, 0, 0)"));
@@ -275,7 +274,7 @@ impl OutlivedScene {
         self.installation.sql("build_1", &id)[0][0].clone().unwrap()
     }
 
-    /// The same of a custom component, or a repository, of its own.
+    /// Returns a valid write of a custom component or a repository of its own.
     async fn example_of_component(&self, method: &str, path: &str, admin: &ApiClient) -> (String, Value) {
         let sent = json!({"repository_url": "https://127.0.0.1:1/a.git", "username": "u", "token": "t"});
         if (method, path) == ("POST", REPOSITORIES) {
@@ -283,7 +282,7 @@ impl OutlivedScene {
         }
         let repository = admin.post(REPOSITORIES, sent).await.id();
         let here = format!("{REPOSITORIES}{repository}/");
-        // Its import, which fails, would change what is stored later.
+        // The failing import would otherwise change the stored data later.
         eventually(async || admin.get(&here).await.ok()["status"] != "processing").await;
         if path.starts_with(REPOSITORIES) {
             return (path.replace(&format!("{REPOSITORIES}{{id}}/"), &here), json!({}));
@@ -305,7 +304,7 @@ impl OutlivedScene {
         (component, if method == "PATCH" { json!({"description": "changed"}) } else { json!({}) })
     }
 
-    /// The same of a task of its own, of this template.
+    /// Returns a valid write of a task of its own, with this template.
     async fn example_of_task(&self, route: &Route, admin: &ApiClient, template: i64) -> (String, Value) {
         let below = route.path.trim_start_matches("/api/tasks/");
         if below.is_empty() {
@@ -336,7 +335,7 @@ impl OutlivedScene {
         (route.path.replace("/api/tasks/{task_id}/", &here), body)
     }
 
-    /// The same below a group of its own.
+    /// Returns a valid write below a group of its own.
     async fn example_of_group(&self, route: &Route, admin: &ApiClient, group: i64) -> (String, Value) {
         let here = format!("/api/user-groups/{group}/");
         let path = route.path.replace("/api/user-groups/{group_id}/", &here);
@@ -360,7 +359,7 @@ impl OutlivedScene {
         (path, json!([other]))
     }
 
-    /// A new group where a route takes groups, else a new user.
+    /// Creates a group if a route needs groups, otherwise a user. Returns its id.
     async fn create_subject(&self, route: &Route, admin: &ApiClient, of: &str) -> i64 {
         if route.path.ends_with("/user-groups/") {
             return admin.post("/api/user-groups/", json!({"name": format!("Beside {of}")})).await.id();
@@ -372,7 +371,7 @@ impl OutlivedScene {
         admin.post("/api/users/", user).await.id()
     }
 
-    /// The same below a class of its own.
+    /// Returns a valid write below a class of its own.
     async fn example_of_class(&self, route: &Route, [admin, caller]: [&ApiClient; 2], class: i64) -> (String, Value) {
         let here = format!("/api/object-classes/{class}/");
         let below = route.path.trim_start_matches("/api/object-classes/{class_id}/");
@@ -442,11 +441,11 @@ impl OutlivedScene {
         (path, if takes_body { body } else { json!({}) })
     }
 
-    /// The same below a record of its own.
+    /// Returns a valid write below a record of its own.
     async fn example_of_record(&self, route: &Route, admin: &ApiClient, class: i64) -> (String, Value) {
         if route.path.starts_with("/api/object-records/{record_id}/documents/{template_id}/") {
             let (record, template) = record_with_template(admin, class).await;
-            // No job of it is there that would end it.
+            // The run has no job that would end it.
             let columns = "record, template, requester, status, error_message, shown, created_at";
             let run = format!("({record}, {template}, 1, 'processing', '', '{{}}', 0)");
             self.installation.sql("build_1", &format!("INSERT INTO document_runs({columns}) VALUES {run}"));
@@ -486,9 +485,8 @@ impl OutlivedScene {
         }
     }
 
-    /// Everything that is stored but who delivers events at the moment, and the rows of uploads that are on their way, with
-    /// the bytes that are counted for them: they have no token yet, and are removed with what was stored of them when they
-    /// do not arrive.
+    /// Returns all stored rows, except the claim of the outbox and the rows and byte counts of unfinished uploads. Such uploads
+    /// have no token yet, and are removed with their stored bytes if they do not arrive.
     fn stored_rows(&self) -> BTreeMap<String, Vec<TextRow>> {
         let mut tables = self.installation.tables("build_1");
         tables.remove("outbox_claim");
@@ -509,14 +507,14 @@ impl OutlivedScene {
         tables
     }
 
-    /// The caller begins every write at one process, loses his right to them by what `admin` does there or elsewhere, and
-    /// goes on.
+    /// Begins every write at one process, revokes the caller's right through `admin` at the same or another process, and finishes
+    /// the writes.
     async fn revoke_right(&self, loss: RightLoss, process: &Process, admin: &ApiClient, is_elsewhere: bool) {
         let caller = process.client("localhost").sign_in(CALLER, PASSWORD).await;
         let counts = |write: &&Write| match loss {
-            // What may be done without any right is no loss.
+            // Writes without a required permission are not affected.
             RightLoss::Demoted => write.route.access != RouteAccess::Authenticated,
-            // An upload that has begun goes on while its session lives (`docs/reference/files.md`; `streams.rs` holds it).
+            // An upload that has begun continues while its session exists (`docs/reference/files.md`; tested in `streams.rs`).
             RightLoss::Expired => !matches!(write.route.handler, Handler::Upload(..)),
             _ => true,
         };
@@ -535,7 +533,7 @@ impl OutlivedScene {
                 let account = ["user", "set-password", "--build", "localhost", "--username", CALLER];
                 self.installation.succeeds(&[&account[..], &["--password", PASSWORD]].concat());
             }
-            // The process has the real clock.
+            // The process uses the real clock, so the test must wait.
             RightLoss::Expired => tokio::time::sleep(TOKENS_LAST).await,
             RightLoss::Barred => {
                 let elsewhere = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["203.0.113.0/24"]});
@@ -549,7 +547,7 @@ impl OutlivedScene {
             let (method, path) = (half.write.route.method.clone(), half.write.route.path);
             let (status, text) = half.finish().await;
             let detail: Value = serde_json::from_str(&text).unwrap_or_default();
-            // A link that is begun changes nothing; its callback looks again. So it may go by what the process knows.
+            // A begun link changes nothing, and its callback checks the rights again. The route may therefore use cached rights.
             let is_begun = status == 200 && path == LINK_IDENTITY && (is_elsewhere || loss == RightLoss::NewPassword);
             let is_right = match loss {
                 _ if is_begun => true,
@@ -582,12 +580,12 @@ impl OutlivedScene {
     }
 }
 
-/// Uploads a document without merge fields; the token.
+/// Uploads a document without merge fields. Returns the token.
 async fn upload_template(client: &ApiClient) -> String {
     client.upload("letter.docx", testkit::docx(["Dear Sir or Madam"])).await
 }
 
-/// Makes a record of a class, and a template of it.
+/// Creates a record of a class, and a template of the class.
 async fn record_with_template(admin: &ApiClient, class: i64) -> (i64, i64) {
     let class = format!("/api/object-classes/{class}/");
     let template = json!({"name": "Letter", "template_file": upload_template(admin).await});
@@ -595,10 +593,10 @@ async fn record_with_template(admin: &ApiClient, class: i64) -> (i64, i64) {
     (admin.post(&format!("{class}object-records/"), json!({})).await.id(), template)
 }
 
-/// How long access tokens last where that is tried.
+/// The validity of access tokens in the test of their expiry.
 const TOKENS_LAST: Duration = Duration::from_secs(6);
 
-/// Sends the header and half of the body, and returns when the server asks for the body: it has admitted the caller.
+/// Sends the header and half of the body. Returns when the server requests the body, because it has then admitted the caller.
 async fn begin<'a>(address: SocketAddr, caller: &ApiClient, write: &'a Write) -> HalfSentWrite<'a> {
     let body = write.body.to_string();
     let (half, rest) = body.split_at(body.len() / 2);
@@ -634,9 +632,9 @@ async fn begin<'a>(address: SocketAddr, caller: &ApiClient, write: &'a Write) ->
 }
 
 impl HalfSentWrite<'_> {
-    /// The answer to the whole: its status and body.
+    /// Sends the rest of the body. Returns the status and the body of the answer.
     async fn finish(mut self) -> (u16, String) {
-        // Whoever is refused already may find the connection closed.
+        // After an early refusal, the connection can be closed.
         let _ = self.stream.write_all(self.rest.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = self.stream.read_to_end(&mut answer).await;
@@ -657,7 +655,7 @@ async fn who_loses_a_right_while_his_body_is_on_its_way_changes_nothing() {
     for loss in losses {
         scene.revoke_right(loss, &process, &admin, false).await;
     }
-    // Whom another process deprives, this one does not hear of at once.
+    // This process does not learn immediately that another process has revoked the rights.
     if scene.installation.database_url().is_some() {
         let other = scene.installation.serve_api();
         let admin = other.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -680,13 +678,13 @@ async fn who_holds_a_token_that_expires_while_his_body_is_on_its_way_changes_not
     process.stop();
 }
 
-/// Else the tests above would show nothing.
+/// Without this test, the tests above could pass although the writes are invalid.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_writes_take_effect_when_nothing_is_lost() {
     let scene = OutlivedScene::set().await;
     let process = scene.installation.serve_api();
     let caller = process.client("localhost").sign_in(CALLER, PASSWORD).await;
-    // What goes on when it is answered comes last, but for what ends the caller's session.
+    // Writes that continue after the answer come last, except those that end the caller's session.
     let mut writes: Vec<&Write> = scene.writes.iter().collect();
     let goes_on = |route: &Route| {
         let is_of_components = route.path.starts_with("/api/custom-components/") && route.method == Method::POST;
@@ -698,7 +696,7 @@ async fn the_same_writes_take_effect_when_nothing_is_lost() {
         let (status, text) = begin(process.api(), &caller, write).await.finish().await;
         assert_eq!(status, write.route.status, "{} {}: {text}", write.route.method, write.path);
         let after = scene.stored_rows();
-        // It stores nothing, and jobs of the write before it may end meanwhile, or have ended.
+        // It stores nothing, and jobs of the write before it can end at the same time.
         if write.route.path == CHECK {
             before = after;
             continue;

@@ -1,5 +1,4 @@
-//! Lists and instances that are shown again without a new look: never one that a new look would not show
-//! (`crates/platform/src/pages.rs`).
+//! Cached answers of lists and instances: they never differ from an answer that is read again (`crates/platform/src/pages.rs`).
 
 use crate::BINARY;
 use crate::TestServer;
@@ -10,7 +9,7 @@ use testkit::{ADMIN, ApiClient, DOMAIN, Installation, PASSWORD, PostgreSql, Repl
 
 const USERS: &str = "/api/users/?ordering=-id&limit=3";
 
-/// A server to whose database nobody else writes: on PostgreSQL, any write on its server ends what is kept.
+/// Starts a server with a database of its own. On PostgreSQL, any write on its database server invalidates the cache.
 async fn start_alone() -> (Option<PostgreSql>, TestServer) {
     let postgresql = PostgreSql::start();
     let url = postgresql.as_ref().map(PostgreSql::url);
@@ -23,7 +22,7 @@ async fn start_alone() -> (Option<PostgreSql>, TestServer) {
     (postgresql, server.await)
 }
 
-/// Asks until the answer is one that was kept.
+/// Sends requests until the answer comes from the cache.
 async fn shown_again(server: &TestServer, api: &ApiClient, path: &str) -> Reply {
     let before = server.app.slot::<AnswerCache>().hits();
     for _ in 0..100 {
@@ -107,7 +106,7 @@ async fn every_write_is_in_the_next_look_at_an_instance() {
         assert_eq!(changed["name"], change["name"]);
         assert_eq!(api.get(&role).await.ok(), changed);
         api.with_header("if-match", tag).patch(&role, change).await.expect(412);
-        // What it refers to is shown in it.
+        // The instance shows data of the user that it references.
         shown_again(&server, &api, &role).await;
         let name = format!("Maker {n}");
         api.patch(&maker, json!({"first_name": name})).await.ok();
@@ -120,7 +119,7 @@ async fn every_write_is_in_the_next_look_at_an_instance() {
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 
-/// What decides which records somebody sees, and as what, is in the next page: the records, their class, assignments,
+/// A new page reflects everything that determines a caller's records and their content: the records, their class, assignments,
 /// groups, sets, owners and roles.
 #[tokio::test]
 async fn whatever_changes_a_list_of_records_is_in_the_next_one() {
@@ -138,7 +137,7 @@ async fn whatever_changes_a_list_of_records_is_in_the_next_one() {
         api.post(RECORDS, json!({"fields": {"title": title}})).await.expect_created();
     }
     let assignees = format!("/api/object-records/1/permission-sets/{set}/assignees/");
-    // A list that was kept is followed by one that tells what has changed, here by the ids that are left.
+    // A cached list is followed by a list with the change, here with the remaining ids.
     let next = async |ids: &[i64]| {
         let before = server.app.slot::<AnswerCache>().hits();
         assert_eq!(reader.get(RECORDS).await.ids(), ids);
@@ -178,7 +177,7 @@ async fn whatever_changes_a_list_of_records_is_in_the_next_one() {
     next(&[2, 3]).await;
     api.post(RECORDS, json!({"fields": {"title": "d"}})).await.expect_created();
     assert_eq!(reader.get(RECORDS).await["total_count"], 3);
-    // A field that comes or goes is another declaration.
+    // A new or removed field changes the declaration.
     api.post("/api/object-classes/1/fields/", json!({"label": "Note", "type": "text"})).await.expect_created();
     assert_eq!(reader.get(RECORDS).await["results"][0]["fields"], json!({"title": "b", "note": null}));
     api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
@@ -300,7 +299,7 @@ async fn each_caller_has_pages_of_his_own() {
             false
         );
     }
-    // Rights that change are new pages, and so is another host in the addresses of the others.
+    // Changed rights lead to new pages. Another host leads to other addresses in them.
     let role = json!({"name": "Listers", "permissions": {"users": ["list", "view", "edit"]}});
     let role = admin.post("/api/roles/", role).await.id();
     admin.patch(&format!("/api/users/{}/", full.id), json!({"roles": [role]})).await.ok();

@@ -1,5 +1,5 @@
-//! What a request may do is decided by what holds when it takes effect: each write looks first in its transaction
-//! whether its caller may still do it (`docs/reference/conventions.md`).
+//! The rights at the time of the effect decide about a request. Each write checks first in its transaction whether its caller may
+//! still do it (`docs/reference/conventions.md`).
 
 use crate::TestServer;
 use crate::message;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use store::{Conn, Sql, StoreError};
 use testkit::{ApiClient, MINUTE};
 
-/// The routes that change something for somebody who is signed in, but for those that only begin to link an identity.
+/// Returns the routes that change something for a signed-in caller, except the routes that only begin to link an identity.
 fn writes() -> Vec<&'static Route> {
     let writes = |route: &&Route| {
         is_of_accounts(route)
@@ -28,7 +28,7 @@ fn writes() -> Vec<&'static Route> {
     table().routes().filter(writes).collect()
 }
 
-/// What becomes of a request that was admitted already.
+/// Runs a request that is already admitted.
 async fn finish(route: &Route, request: Request) -> Outcome {
     let request = Arc::new(request);
     match route.handler {
@@ -38,7 +38,7 @@ async fn finish(route: &Route, request: Request) -> Outcome {
     }
 }
 
-/// The status and body of what becomes of it.
+/// Returns the status and the body of an outcome.
 fn status_and_body(outcome: Outcome) -> (u16, Json) {
     match outcome {
         Ok(answer) => {
@@ -48,7 +48,7 @@ fn status_and_body(outcome: Outcome) -> (u16, Json) {
     }
 }
 
-/// Everything that a build's database counts as changed: its log, its users and the version of its rights.
+/// Returns the parts of a build's database that count as changes: its log, its users and the version of its rights.
 async fn state(server: &TestServer) -> Vec<String> {
     let script = |conn: &mut Conn| {
         conn.query_all(&Sql::new("SELECT CAST(count(*) AS TEXT) || ' ' || CAST((SELECT n FROM versions WHERE name = 'rights') AS TEXT) FROM administration_log UNION ALL SELECT username || status || account_type FROM users"), |row| {
@@ -58,7 +58,7 @@ async fn state(server: &TestServer) -> Vec<String> {
     server.build.db.read::<_, StoreError>(script).await.unwrap()
 }
 
-/// Walks over all writes: each is admitted, then something happens to its caller, then it goes on.
+/// Walks over all writes: each is admitted, then `happens` changes its caller, then it continues.
 async fn walk(
     server: &TestServer,
     caller: &ApiClient,
@@ -150,7 +150,7 @@ async fn rights_that_others_lost_are_no_reason_to_refuse() {
     }
 }
 
-/// On SQLite nobody else writes meanwhile.
+/// SQLite does not have concurrent writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_that_ends_while_a_write_waits_ends_it() {
     let server = TestServer::start().await;
@@ -164,13 +164,13 @@ async fn a_right_that_ends_while_a_write_waits_ends_it() {
     let writing = tokio::spawn(async move {
         let waits = |_: &Request, conn: &mut Conn| {
             conn.exec(&Sql::new("UPDATE roles SET description = 'changed'"))?;
-            // Longer than the pause and the deactivation below.
+            // The wait is longer than the pause and the deactivation below.
             std::thread::sleep(Duration::from_millis(1500));
             Ok(Answer::empty())
         };
         status_and_body(write(&request, waits).await)
     });
-    // The write holds its row by then.
+    // By then, the write has locked its row.
     tokio::time::sleep(Duration::from_millis(300)).await;
     admin.post(&format!("/api/users/{}/deactivate/", other.id), json!({})).await.ok();
     assert_eq!(writing.await.unwrap(), (401, message::bad_token()));

@@ -1,5 +1,5 @@
-//! What holds for every endpoint, read from the table that serves them: sign-in, permissions, OPTIONS, both forms of a
-//! path, and the generated files. Ids of other builds are in `tenancy.rs`.
+//! The rules of every endpoint, read from the table of routes: sign-in, permissions, OPTIONS, both forms of a path, and the
+//! generated files. Ids of other builds are in `tenancy.rs`.
 
 use crate::TestServer;
 use crate::bodies::expect_refusal;
@@ -19,14 +19,15 @@ pub fn routes() -> Vec<&'static Route> {
     table().routes().collect()
 }
 
-/// Each path with its routes.
+/// Returns each path with its routes.
 fn paths() -> BTreeMap<&'static str, Vec<&'static Route>> {
     let mut paths: BTreeMap<_, Vec<_>> = BTreeMap::new();
     routes().into_iter().for_each(|route| paths.entry(route.path).or_default().push(route));
     paths
 }
 
-/// The routes that accounts call: neither public, nor for operators, nor for agents (`crates/agents/tests/api/mcp.rs`).
+/// Returns the routes that accounts call: neither public routes, nor those of operators, nor those of agents
+/// (`crates/agents/tests/api/mcp.rs`).
 fn routes_of_accounts() -> impl Iterator<Item = &'static Route> {
     table().routes().filter(|route| is_of_accounts(route))
 }
@@ -35,8 +36,8 @@ pub fn is_of_accounts(route: &Route) -> bool {
     !matches!(route.access, RouteAccess::Public | RouteAccess::ApiKey) && route.own_admission.is_none()
 }
 
-/// A path with these ids in the place of its names, the last one again when there are more names, the first build's domain
-/// in the place of a build, and [`UUID`] in the place of a uuid.
+/// Returns a path with these ids instead of its parameters. The last id is repeated for further parameters. The first build's
+/// domain replaces a build, and [`UUID`] a uuid.
 pub fn with_ids(path: &str, ids: &[i64]) -> String {
     let mut rest = ids.iter().copied().chain(std::iter::repeat(ids[ids.len() - 1]));
     let part = |part: &str| match part {
@@ -48,7 +49,7 @@ pub fn with_ids(path: &str, ids: &[i64]) -> String {
     path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-/// The uuids that a build has where the path of a route takes one.
+/// Returns the uuids of a build for the path of a route.
 pub async fn uuids(tenant: &TestBuild, path: &str) -> Vec<String> {
     let rows = match path {
         "/api/files/public-storage/{uuid}/" => "files WHERE is_public = 1",
@@ -67,7 +68,7 @@ pub async fn uuids(tenant: &TestBuild, path: &str) -> Vec<String> {
     tenant.build.db.read::<_, StoreError>(read).await.unwrap()
 }
 
-/// As [`with_ids`], with a uuid of the build.
+/// Returns the same as [`with_ids`], with a uuid of the build.
 pub async fn with_ids_of(tenant: &TestBuild, path: &str, ids: &[i64]) -> String {
     let path_with_ids = with_ids(path, ids);
     if !path.contains("{uuid}") {
@@ -76,7 +77,7 @@ pub async fn with_ids_of(tenant: &TestBuild, path: &str, ids: &[i64]) -> String 
     path_with_ids.replace(UUID, &uuids(tenant, path).await[0])
 }
 
-/// Calls a route with a body of the right kind.
+/// Calls a route with a body of its content type.
 async fn call(client: &ApiClient, route: &Route, path: &str) -> Reply {
     let call = client.call(route.method.as_str(), path);
     match route.body {
@@ -132,7 +133,7 @@ async fn what_is_for_operators_needs_the_key_of_the_deployment_and_nothing_else(
     for route in all {
         let (path, what) = (with_ids(route.path, &[1]), format!("{} {}", route.method, route.path));
         let unknown = path.replace(DOMAIN, "unknown.example");
-        // No account is an operator, whatever it may do.
+        // An account is never an operator, independent of its permissions.
         for client in [&admin, &server.anonymous(), &keyless.anonymous()] {
             for path in [&path, &unknown] {
                 assert_eq!(call(client, route, path).await, (401, message::unauthenticated()), "{what}");
@@ -212,7 +213,7 @@ async fn public_endpoints_need_no_token() {
     ];
     assert_eq!(public, expected, "a new public endpoint is a decision");
     for route in routes().into_iter().filter(|route| route.access == RouteAccess::Public) {
-        // Of what it shows one component is public.
+        // Only one of its components is public.
         let path = if route.path == "/ui-config/{*component}/" { "/ui-config/theme/" } else { route.path };
         let reply = call(&server.anonymous(), route, path).await;
         assert_ne!(reply.json, message::unauthenticated(), "{} {}", route.method, route.path);
@@ -223,7 +224,7 @@ async fn public_endpoints_need_no_token() {
 async fn a_permission_that_the_caller_lacks_is_answered_with_403_before_anything_else() {
     let server = TestServer::start().await;
     let external = server.as_type("external").await;
-    // Whoever signs in holds the others (`docs/reference/object-classes.md`).
+    // Every signed-in user has the other permissions (`docs/reference/object-classes.md`).
     let held = [("object_classes", "list"), ("mcp_connectors", "list")];
     let may_lack = |route: &&Route| match route.access {
         RouteAccess::Permission(resource, action) => !held.contains(&(resource, action)),
@@ -241,8 +242,8 @@ async fn a_permission_that_the_caller_lacks_is_answered_with_403_before_anything
     }
 }
 
-/// Gives a build so many rows of everything. Classes have three fields, templates and sets of each kind, so that what is
-/// below the second one has the numbers 4 to 6, as the sets of the second group do.
+/// Creates a number of rows of everything in a build. Classes have three fields, templates and sets of each kind. Objects below the
+/// second class therefore have the numbers 4 to 6, like the sets of the second group.
 pub async fn create_rows(tenant: &TestBuild, count: i64) {
     let admin = tenant.admin().await;
     for n in 1..=count {
@@ -297,7 +298,8 @@ pub async fn create_rows(tenant: &TestBuild, count: i64) {
         preference.send().await.expect_created();
         tenant.admin().await;
     }
-    // What is deleted comes last, so that the records before it have the numbers of their classes; so do fields beyond three.
+    // Deletions come last, so that the records before them have the numbers of their classes. Fields beyond three come last for the
+    // same reason.
     for n in 1..=count {
         let field = json!({"label": "Papers", "type": "document"});
         admin.post(&format!("/api/object-classes/{n}/fields/"), field).await.expect_created();
@@ -311,7 +313,7 @@ pub async fn create_rows(tenant: &TestBuild, count: i64) {
     }
 }
 
-/// Binds an identity to a user, as a sign-in at a provider does.
+/// Binds an identity to a user, like a sign-in at a provider.
 async fn bind_identity(tenant: &TestBuild, user: i64) {
     let sql = Sql::new(
         "INSERT INTO single_sign_on_identities(issuer, subject, user_id, is_linked, created_at) \
@@ -321,7 +323,7 @@ async fn bind_identity(tenant: &TestBuild, user: i64) {
     tenant.build.db.write::<_, StoreError>(move |conn| conn.exec(&sql)).await.unwrap();
 }
 
-/// Makes a custom component, and its repository as if it had been imported.
+/// Creates a custom component, and its repository in the state after an import.
 async fn fill_component(tenant: &TestBuild, admin: &ApiClient, n: i64) {
     let repository = json!({"repository_url": "https://127.0.0.1:1/a.git", "username": "u", "token": "t"});
     let id = admin.post("/api/custom-components/repository/", repository).await.id();
@@ -339,7 +341,7 @@ async fn fill_component(tenant: &TestBuild, admin: &ApiClient, n: i64) {
     admin.post("/api/custom-components/", component).await.expect_created();
 }
 
-/// Makes a document of a record and a template.
+/// Generates a document of a record and a template.
 async fn generate(admin: &ApiClient, record: i64, template: i64) {
     let body = json!({"object_record": record, "document_template": template});
     admin.post("/api/object-records/documents/", body).await.expect_created();
@@ -351,7 +353,7 @@ async fn generate(admin: &ApiClient, record: i64, template: i64) {
     .await;
 }
 
-/// Makes a class that relates to itself, and a record that this user and this group may view.
+/// Creates a class with a relation to itself, and a record that this user and this group may view.
 async fn fill_class(admin: &ApiClient, n: i64, user: i64, group: i64) {
     let class = admin.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.id();
     let class = format!("/api/object-classes/{class}/");
@@ -397,7 +399,7 @@ async fn a_path_with_and_without_its_slash_is_the_same() {
     }
 }
 
-/// The fields of bodies that hold the names of people and of what people make.
+/// The fields of bodies with names of people and of objects.
 const NAMES: [&str; 4] = ["name", "first_name", "last_name", "company_name"];
 
 #[test]
@@ -426,13 +428,13 @@ fn is_instance_by_id(path: &str) -> bool {
     path.trim_end_matches('/').ends_with("id}")
 }
 
-/// Lists, what is changed by arrays of ids, and instances without an id.
+/// Returns whether a path needs a schema document: lists, collections that arrays of ids change, and instances without an id.
 fn needs_a_schema_document(path: &str, routes: &[&'static Route]) -> bool {
     let is_collection = |route: &&Route| {
         matches!(route.answer, Schema::Page(_) | Schema::PageOf(_) | Schema::Records(_))
             || route.method == Method::POST && matches!(route.body, Schema::Body(_, true))
     };
-    // What takes many records at once has the document of their list.
+    // A route for several records has the schema document of their list.
     let is_single = |route: &&Route| route.method == Method::PATCH && !path.ends_with("/batch/");
     !is_instance_by_id(path) && routes.iter().any(|route| is_collection(route) || is_single(route))
 }
@@ -444,7 +446,7 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
     let (admin, external) = (server.admin().await, server.as_type("external").await);
     let external = external.with_header("x-api-key", API_KEY);
     admin.patch("/api/tasks/1/", json!({"assignees": [external.id]})).await.ok();
-    // What is below a class is for those who may view it.
+    // Only users who may view a class may view the objects below it.
     let everyone = json!({"permissions": {"object_records": ["view"]}});
     admin.patch("/api/object-classes/1/permission-sets/1/", everyone).await.ok();
     for (path, routes) in paths() {
@@ -472,7 +474,7 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
 async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has() {
     let server = TestServer::start().await;
     let admin = server.admin().await.with_header("x-api-key", API_KEY);
-    // Agents are told by `crates/agents/tests/api/mcp.rs`.
+    // The routes of agents are tested in `crates/agents/tests/api/mcp.rs`.
     for (path, routes) in
         paths().into_iter().filter(|(_, routes)| routes.iter().all(|route| route.own_admission.is_none()))
     {
@@ -523,7 +525,7 @@ fn every_endpoint_is_described() {
     }
 }
 
-/// Where the answers to OPTIONS are kept.
+/// The directory of the stored answers to OPTIONS.
 const OPTIONS: &str = "crates/chancery/tests/conventions/options";
 
 #[tokio::test]
@@ -551,7 +553,7 @@ pub fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Compares a generated file with what is checked in; `UPDATE=1` writes it.
+/// Compares a generated file with the checked-in file. `UPDATE=1` writes it.
 pub fn compare(file: &str, document: &Value) {
     let (path, text) = (root().join(file), format!("{document:#}\n"));
     if std::env::var("UPDATE").is_ok_and(|update| update == "1") {

@@ -1,5 +1,5 @@
-//! What accounts and builds share, none takes from the others: the memory of long bodies, and file descriptors
-//! (security, promise "builds do not feel each other"). `reliability/answers` tries it against a release build.
+//! Accounts and builds share the memory of long bodies and file descriptors, but cannot use the share of another (security, promise
+//! "builds do not feel each other"). `reliability/answers` tests it with a release build.
 
 use crate::BINARY;
 use crate::TestServer;
@@ -14,10 +14,10 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The largest body.
+/// The maximum size of a body.
 const LARGEST: usize = 2 * 1024 * 1024;
 
-/// Sends a body of 2 MiB at 20 kB a second, and returns the status.
+/// Sends a body of 2 MiB at 20 kB per second, and returns the status.
 async fn send_slowly(client: ApiClient) -> u16 {
     let mut stream = TcpStream::connect(client.address()).await.unwrap();
     let head = format!(
@@ -39,7 +39,7 @@ async fn send_slowly(client: ApiClient) -> u16 {
     status
 }
 
-/// The status of an answer; 0 where the connection was closed without one.
+/// Returns the status of an answer, or 0 if the connection was closed without one.
 async fn status(reader: &mut (impl tokio::io::AsyncRead + Unpin)) -> u16 {
     let mut head = [0; 12];
     let _ = reader.read_exact(&mut head).await;
@@ -54,22 +54,22 @@ async fn slow_bodies_of_an_account_leave_room_to_others() {
     for _ in 0..14 {
         slow.spawn(send_slowly(user.clone()));
     }
-    // The slow bodies have their places by then.
+    // By then, the slow bodies have their permits.
     tokio::time::sleep(Duration::from_secs(1)).await;
 
-    // A long body of another account is read at once.
+    // A long body of another account is read immediately.
     let begun = Instant::now();
     let refused = admin.patch("/api/users/me/", json!({"first_name": "x".repeat(LARGEST / 2)})).await;
     assert_eq!(refused.status, 400, "{refused:?}");
     println!("a body of 1 MiB beside 14 slow ones of another account: {:.1?}", begun.elapsed());
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 
-    // Since some of the account's bodies wait, those that are read must come faster.
+    // Some bodies of the account wait, so the bodies that are read must arrive faster.
     let first = slow.join_next().await.unwrap().unwrap();
     assert!(first == 408 && begun.elapsed() < Duration::from_secs(15), "{first} after {:?}", begun.elapsed());
 }
 
-/// Reads a kilobyte a second of a download, and returns the status.
+/// Reads a kilobyte per second of a download, and returns the status.
 async fn download_slowly(address: SocketAddr, path: String, lasts: Duration) -> u16 {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -104,11 +104,11 @@ async fn slow_downloads_leave_descriptors_to_others() {
     for _ in 0..400 {
         downloads.spawn(download_slowly(process.api(), path.clone(), Duration::from_secs(12)));
     }
-    // The downloads have begun by then.
+    // By then, the downloads have begun.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let honest = tokio::spawn(honest(admin.clone(), done));
     for _ in 0..5 {
-        // Uploads have places of their own, and the client gets its token.
+        // Uploads have permits of their own, so the client gets its token.
         assert!(!admin.upload("b.txt", vec![b'x'; 100_000]).await.is_empty());
     }
     let mut statuses = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! What lists cost: every list of the route table answers from at most three statements, or from a number of its own,
-//! whatever its page size.
+//! The cost of lists: every list of the route table needs at most three statements, or a number of its own, independent of its page
+//! size.
 
 use crate::TestServer;
 use crate::routes::{create_rows, with_ids};
@@ -17,21 +17,21 @@ async fn statements(server: &TestServer, admin: &ApiClient, route: &'static Rout
     server.build.db.read(script).await.unwrap_or_else(|refusal| panic!("{}: {}", route.path, refusal.body()))
 }
 
-/// Lists that cost more than three statements, and the most that each takes, whatever its page: what classes and records
-/// show beside their rows (counts, rights, labels) is asked for a page at a time.
+/// Lists with more than three statements, and their maximum, independent of the page size. Classes and records show counts, rights
+/// and labels beside their rows, which are read for a whole page at a time.
 const DEARER: [(&str, u64); 14] = [
-    // Whose identities they are, and what he holds.
+    // Loads the user of the identities, and their rights.
     ("/api/users/{user_id}/identities/", 6),
     ("/api/object-classes/", 5),
     ("/api/object-classes/{class_id}/object-records/", 10),
     ("/api/object-classes/{class_id}/object-records/deleted/", 4),
     ("/api/object-records/{record_id}/children/", 14),
-    // A record is found before what is below it.
+    // The record is loaded before the objects below it.
     ("/api/object-records/{record_id}/documents/", 5),
     ("/api/integrations/{uuid}/deliveries/", 4),
     ("/api/object-records/{record_id}/document-fields/", 3),
     ("/api/object-records/{record_id}/task-templates/", 4),
-    // Rights on the records of the tasks, and tasks by the twenty-five, since their responses may be long.
+    // Loads the rights on the records of the tasks, and tasks in groups of twenty-five, because their responses can be long.
     ("/api/tasks/", 9),
     ("/api/tasks/{task_id}/log/", 6),
     ("/api/object-records/{record}/owners/", 4),
@@ -70,8 +70,8 @@ async fn every_list_answers_from_three_statements() {
     }
 }
 
-/// Thirty classes, of which the first relates to itself and to the second, with thirty records that all have children,
-/// labels of every kind, owners and assignees.
+/// Creates thirty classes. The first has relations to itself and to the second. Thirty records have children, labels of every kind,
+/// owners and assignees.
 async fn fill_classes(admin: &ApiClient, assignee: i64) {
     for n in 1..=30 {
         admin.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.expect_created();
@@ -105,7 +105,7 @@ async fn fill_classes(admin: &ApiClient, assignee: i64) {
     let set_of =
         async |class: i64| admin.get(&format!("/api/object-classes/{class}/record-permission-sets/")).await.ids()[0];
     let (of_one, of_two) = (set_of(1).await, set_of(2).await);
-    // The first record of the build is what all the others are below.
+    // The first record of the build is the parent of all others.
     let first = make(1, json!({"title": "first"}), of_one).await;
     assert_eq!(first, 1);
     for n in 0..30 {
@@ -135,7 +135,7 @@ async fn a_list_of_classes_or_records_costs_the_same_whatever_its_page() {
             if !has_right(caller).await {
                 continue;
             }
-            // A process asks for a declaration once.
+            // A process loads a declaration only once.
             statements(&server, caller, route, "").await;
             let page = statements(&server, caller, route, "limit=2").await;
             let all = statements(&server, caller, route, "limit=1000").await;

@@ -1,5 +1,5 @@
-//! Bodies that come and go in pieces, over routes of their own: uploads that their handlers read, and answers that are made
-//! while they are sent. `streams_memory.rs` measures what they take.
+//! Streamed bodies over routes of the tests: uploads that handlers read, and answers that are produced while they are sent.
+//! `streams_memory.rs` measures their memory.
 
 use crate::TestServer;
 use crate::message;
@@ -43,7 +43,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     ])
 });
 
-/// A client of routes of the test's own, who is who another one is.
+/// Serves routes of the test. Returns a client with the account of another client.
 pub async fn serve_table(tenant: &TestBuild, of: &ApiClient, table: &'static Table) -> ApiClient {
     let (app, listener) = (tenant.app.clone(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = listener.local_addr().unwrap();
@@ -56,7 +56,7 @@ async fn client(tenant: &TestBuild, of: &ApiClient) -> ApiClient {
     serve_table(tenant, of, &TABLE).await
 }
 
-/// Writes down how many bytes have come.
+/// Answers with the number of received bytes.
 fn upload(request: Arc<Request>, mut upload: Upload) -> HandlerFuture {
     Box::pin(async move {
         let (mut bytes, mut pieces) = (0, 0);
@@ -88,7 +88,7 @@ fn upload_with_words(_: Arc<Request>, mut upload: Upload) -> HandlerFuture {
 
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
-/// Ten times 100,000 bytes; `?length=` announces so many, `?fail=` breaks off after some of them.
+/// Answers with ten times 100,000 bytes. `?length=` announces this length, and `?fail=` fails after this number of pieces.
 fn pieces(request: &Request) -> Outcome {
     let number = |wanted: &str| {
         request.query.pairs().find(|(name, _)| *name == wanted).and_then(|(_, value)| value.parse::<u64>().ok())
@@ -108,7 +108,7 @@ fn pieces(request: &Request) -> Outcome {
 
 static LEFT: Notify = Notify::const_new();
 
-/// One piece, and no other before the client is gone.
+/// Sends one piece, and no other before the client has disconnected.
 fn abandoned_stream(_: &Request) -> Outcome {
     Ok(Answer::pieces("text/plain", None, |producer| async move {
         producer.send("first").await?;
@@ -130,7 +130,7 @@ fn cached(_: &Request, _: &mut Conn) -> Outcome {
     Ok(Answer { cacheable_until: Some(i64::MAX), ..Answer::pieces("application/json", Some(2), pieces) })
 }
 
-/// An upload of which only the head is sent.
+/// Sends only the head of an upload.
 async fn begin(client: &ApiClient, path: &str, lines: &str) -> TcpStream {
     let mut stream = TcpStream::connect(client.address()).await.unwrap();
     let token = &client.token;
@@ -143,7 +143,7 @@ async fn begin(client: &ApiClient, path: &str, lines: &str) -> TcpStream {
 async fn answer(stream: &mut TcpStream) -> String {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     let read = async {
-        // The connection stays open when the upload was read to its end.
+        // The connection stays open if the whole upload was read.
         while !bytes.ends_with(b"}") {
             match stream.read(&mut piece).await {
                 Ok(0) | Err(_) => break,
@@ -237,7 +237,7 @@ async fn the_token_of_an_upload_counts_at_its_begin_and_the_session_at_its_end()
     let mut ended = begin(&of_other, UPLOAD, "Content-Length: 7\r\n").await;
     long.write_all(b"123").await.unwrap();
     ended.write_all(b"123").await.unwrap();
-    // The upload has begun by then.
+    // By then, the upload has begun.
     tokio::time::sleep(Duration::from_millis(200)).await;
     other.post("/api/auth/logout/", json!({"refresh_token": other.refresh_token})).await.expect_empty();
     ended.write_all(b"4567").await.unwrap();
@@ -251,7 +251,7 @@ async fn the_token_of_an_upload_counts_at_its_begin_and_the_session_at_its_end()
     assert_eq!(activity_text(&server).await, "6");
 }
 
-/// An account has 64 uploads in flight, or fewer with fewer descriptors.
+/// An account may have 64 concurrent uploads, or fewer with fewer descriptors.
 #[tokio::test]
 async fn uploads_that_stand_still_give_their_places_to_one_that_waits() {
     let server = TestServer::start().await;
@@ -260,7 +260,7 @@ async fn uploads_that_stand_still_give_their_places_to_one_that_waits() {
     let mut held = Vec::new();
     for _ in 0..65 {
         let mut stream = begin(&client, UPLOAD, "Content-Length: 9\r\nExpect: 100-continue\r\n").await;
-        // The server asks for the body once the upload has its place.
+        // The server requests the body after the upload has its permit.
         let mut asked = [0; 25];
         stream.read_exact(&mut asked).await.unwrap();
         assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");

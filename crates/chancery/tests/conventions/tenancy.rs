@@ -1,5 +1,5 @@
-//! Builds know nothing of one another: an id of another build is an unknown id, wherever it is sent, with the
-//! same answer, byte for byte.
+//! Builds are isolated from each other. An id of another build is an unknown id, in every place, with the same answer, byte for
+//! byte.
 
 use crate::TestServer;
 use crate::message;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 use testkit::{ApiClient, Reply, TestBuild, UUID, rounds, without_its_id};
 
-/// No build has it, nor [`UUID`].
+/// An id that does not exist in any build, like [`UUID`].
 const UNKNOWN: i64 = 987_654;
 
-/// Role, user, group and set of the first build with numbers that the second build has not.
+/// Role, user, group and set of the first build, with numbers that do not exist in the second build.
 struct OtherBuildIds {
     role: i64,
     user: i64,
@@ -28,7 +28,8 @@ struct OtherBuildIds {
     set: i64,
 }
 
-/// Two builds, the second one's super admin, who has user 1, role 1 and group 1 with set 3, and what is foreign to him.
+/// Creates two builds. Returns the second, its super admin, and ids that exist only in the first. The super admin of the second has
+/// user 1, role 1 and group 1 with set 3.
 async fn builds(server: &TestServer) -> (TestBuild, ApiClient, OtherBuildIds) {
     let first = server.admin().await;
     for n in 1..=4 {
@@ -51,7 +52,7 @@ async fn builds(server: &TestServer) -> (TestBuild, ApiClient, OtherBuildIds) {
     (second, api, foreign)
 }
 
-/// The call answers the same for a foreign id as for one that no build has, but for the number itself.
+/// Expects the same answer for an id of another build as for an id that does not exist, except for the number.
 async fn expect_unknown(api: &ApiClient, method: &str, path: &str, body: impl Fn(i64) -> Value, id: i64, status: u16) {
     let path_of = |id: i64| path.replace("{id}", &id.to_string());
     let foreign = api.call(method, &path_of(id)).json(&body(id)).send().await;
@@ -144,7 +145,7 @@ async fn the_same_number_means_each_builds_own() {
     let (second, api, _) = builds(&server).await;
     let first = server.admin().await;
     let own = second.as_type("internal").await;
-    // User 2 of either build, which are not the same.
+    // User 2 exists in both builds, and is not the same person.
     assert_eq!(own.id, 2);
     api.post("/api/user-groups/1/members/users/", json!([2])).await.expect_created();
     let member = api.get("/api/user-groups/1/members/users/").await.column("user");
@@ -153,7 +154,7 @@ async fn the_same_number_means_each_builds_own() {
 
     api.patch("/api/security/", json!({"password_complexity": {"min_length": 9}})).await.ok();
     assert_eq!(first.get("/api/security/").await.ok()["password_complexity"]["min_length"], 8);
-    // The same names, too, and a log of one's own.
+    // Both builds can use the same names, and each has a log of its own.
     api.post("/api/roles/", json!({"name": "Role 1"})).await.expect_created();
     let log = first.get("/api/administration/log/?ordering=id").await;
     assert!(!log.text.contains(&own.username), "{log:?}");
@@ -175,7 +176,7 @@ async fn a_token_of_one_build_opens_no_other() {
     first.get("/api/users/me/").await.ok();
 }
 
-/// What a collection's address ends with, and the table of its ids. Of those that fit, the longest one counts.
+/// The ends of collections' addresses, and the tables of their ids. The longest match counts.
 const COLLECTIONS: [(&str, &str); 30] = [
     ("users", "users"),
     ("roles", "roles"),
@@ -204,26 +205,26 @@ const COLLECTIONS: [(&str, &str); 30] = [
     ("record-permission-sets", "record_permission_sets"),
     ("object-records", "records"),
     ("object-records/deleted", "deleted_records"),
-    // The first ownership of a record has its id.
+    // The first ownership of a record has the record's id.
     ("object-records/{record}/owners", "records"),
     ("object-records/{record_id}/permission-sets", "record_permission_sets"),
     ("object-records/{record_id}/permission-sets/{set_id}/assignees", "record_assignees"),
 ];
-/// Stands where an id is tried.
+/// The placeholder for an id.
 const HERE: &str = "HERE";
 
-/// A place of an operation that takes an id.
+/// A place of an operation for an id.
 struct IdParameter {
     method: Method,
     path: String,
     body: Option<Value>,
-    /// Where the id is one.
+    /// The table that contains the id.
     table: &'static str,
-    /// The path of the route, when the id is a uuid.
+    /// The path of the route, if the id is a uuid.
     of_uuid: Option<&'static str>,
 }
 
-/// The table of the last collection that an address goes through, or of this name.
+/// Returns the table of the last collection in an address, or of this name.
 fn collection(path: &str) -> &'static str {
     let path = format!("/{}/", path.trim_matches('/'));
     let end = |address: &str| path.rfind(&format!("/{address}/")).map(|at| at + address.len());
@@ -232,18 +233,18 @@ fn collection(path: &str) -> &'static str {
     found.max().unwrap_or_else(|| panic!("{path} is below no collection")).2
 }
 
-/// The table of the ids in a body that is an array.
+/// Returns the table of the ids in a body that is an array.
 fn sent_ids(route: &Route) -> &'static str {
     match route.path.trim_end_matches('/').rsplit('/').next() {
-        // Who becomes an owner or an assignee is a user; an assignment to a record is ended by its own id.
+        // New owners and assignees are users. The end of an assignment to a record names the assignment's own id.
         Some("owners") => "users",
         Some("assignees") if route.method == Method::POST => "users",
         _ => collection(route.path),
     }
 }
 
-/// What takes an id in calls about records, whose fields tenants declare, and inside of JSON: a query or a body, and the table
-/// of the ids. The class has the fields of [`create_rows`].
+/// Returns the places for ids in calls about records, in declared fields and inside JSON: a query or a body, and the table of the
+/// ids. The class has the fields of [`create_rows`].
 fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'static str)> {
     let here = json!(HERE);
     let below = route.path.trim_start_matches("/api/object-classes/{class_id}/").trim_start_matches("/api/");
@@ -258,7 +259,7 @@ fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'stati
             (json!({"permission_sets": [{"permission_set": 1, "user_groups": [here]}]}), "user_groups"),
         ]
     };
-    // A PATCH takes no assignees.
+    // A PATCH does not accept assignees.
     let of_patch = || bodies().into_iter().take(4);
     let in_body = |(body, table)| ("", Some(body), table);
     match (route.method.as_str(), below) {
@@ -320,12 +321,12 @@ fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'stati
     }
 }
 
-/// Whether a part of a path takes an id. A key and the name of a component are none.
+/// Returns whether a part of a path is an id. A key and the name of a component are not.
 fn is_id(part: &str) -> bool {
     part.starts_with('{') && !["{key}", "{*component}"].contains(&part)
 }
 
-/// Every place of an operation that takes an id: in its path, its body, its filters.
+/// Returns every place for an id in an operation: in its path, its body and its filters.
 fn places(route: &Route) -> Vec<IdParameter> {
     let place = |path: String, body: Option<Value>, table| {
         let of_uuid = None;
@@ -337,7 +338,7 @@ fn places(route: &Route) -> Vec<IdParameter> {
         _ => Some(json!({})),
     };
     let mut places = Vec::new();
-    // What stands in the other places of a path exists.
+    // The other ids of a path exist.
     let own = with_ids(route.path, &[1, 3, 2]);
     let parts: Vec<&str> = route.path.split('/').collect();
     for (at, part) in parts.iter().enumerate().filter(|(_, part)| is_id(part)) {
@@ -379,7 +380,7 @@ fn places(route: &Route) -> Vec<IdParameter> {
         let is_other = |other: &&Field| other.name == field.name && !std::ptr::eq(*other, field);
         let other = route.selects.iter().flat_map(|declared| &declared.fields).find(is_other);
         let table = match &field.kind {
-            // The name of a filter of another type.
+            // Another field's filter has this name.
             _ if other.is_some_and(|other| other.filter) => continue,
             FieldKind::Reference { target } | FieldKind::References { target, .. } => collection(&target.table),
             FieldKind::User | FieldKind::UserId => "users",
@@ -389,7 +390,7 @@ fn places(route: &Route) -> Vec<IdParameter> {
         };
         for predicate in field.predicates() {
             let query = format!("{}__{}={HERE}", field.name, predicate.name());
-            // Two numbers are compared with, and which of them is greater tells nothing of who has them.
+            // Comparisons use two numbers, and their order reveals nothing about the owner.
             if matches!(predicate.name(), "exact" | "in") {
                 places.push(place(format!("{own}?{query}"), plain.clone(), table));
             }
@@ -398,7 +399,7 @@ fn places(route: &Route) -> Vec<IdParameter> {
     places
 }
 
-/// The ids of a build, by table.
+/// Returns the ids of a build, by table.
 async fn ids(tenant: &TestBuild) -> BTreeMap<&'static str, Vec<i64>> {
     let read = |conn: &mut Conn| {
         let mut all = BTreeMap::new();
@@ -412,7 +413,7 @@ async fn ids(tenant: &TestBuild) -> BTreeMap<&'static str, Vec<i64>> {
     tenant.build.db.read(read).await.unwrap()
 }
 
-/// Callers of every account type that signs in, and one who holds every permission that roles give.
+/// Returns callers of every account type that can sign in, and a caller with every permission of roles.
 async fn callers(server: &TestServer) -> Vec<ApiClient> {
     let mut callers = vec![server.admin().await, server.with_role(assignable()).await];
     for account_type in ["internal", "external", "full", "service_internal", "service_external"] {
@@ -421,7 +422,7 @@ async fn callers(server: &TestServer) -> Vec<ApiClient> {
     callers
 }
 
-/// Calls with an id at its place. What the answer repeats of it reads as if it were the place.
+/// Calls with an id at its place. Replaces the id in the answer by the placeholder.
 async fn call_with(caller: &ApiClient, place: &IdParameter, text: &str) -> Reply {
     let call = caller.call(place.method.as_str(), &place.path.replace(HERE, text));
     let call = match &place.body {
@@ -443,15 +444,15 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
     let other = server.build("b.example").await;
     create_rows(&server, 1).await;
     create_rows(&other, 9).await;
-    // More sessions than the callers have.
+    // The number exceeds the sessions of the callers.
     for _ in 0..10 {
         other.admin().await;
     }
     let callers = callers(&server).await;
     let (own, theirs) = (ids(&server).await, ids(&other).await);
     let mut trials = Vec::new();
-    // What is for operators goes by the build in its path (`limits.rs`), the files of a page are no build's, and agents have tokens of
-    // their own (`crates/agents/tests/api/tenancy.rs`).
+    // Routes of operators use the build in their path (`limits.rs`). The files of the API's page do not belong to a build. Agents
+    // have tokens of their own (`crates/agents/tests/api/tenancy.rs`).
     let is_left_out = |route: &Route| {
         route.access == RouteAccess::ApiKey || route.path == "/api/docs/{name}/" || route.own_admission.is_some()
     };
@@ -469,7 +470,7 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
                     foreign.map(ToString::to_string).collect()
                 }
             };
-            // The newest, or all of them in a long run.
+            // The newest id, or all of them in a long run.
             let many = if rounds(1) > 1 { usize::MAX } else { 1 };
             let foreign: Vec<String> = foreign.into_iter().rev().take(many).collect();
             assert!(!foreign.is_empty(), "{} has no row to be confused with", place.table);
@@ -484,10 +485,10 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
                 let who = format!("{} {} {:?} by {}", place.method, place.path, place.body, caller.username);
                 let unknown = if place.of_uuid.is_some() { UUID.to_owned() } else { UNKNOWN.to_string() };
                 let unknown = call_with(&caller, place, &unknown).await;
-                // Whose rights are asked for is no filter.
+                // The parameter selects whose rights are shown, so it is not a filter.
                 let is_filter = place.path.contains('?') && !place.path.contains("/access/");
                 let expected = if is_filter { &[200, 403, 404] } else { &[400, 403, 404] };
-                // No history service is there.
+                // The test has no history service.
                 let is_without_history = unknown.status == 503 && place.path.ends_with("/history/");
                 let is_free = route.access == RouteAccess::Public || is_without_history;
                 assert!(expected.contains(&unknown.status) || is_free, "{who}: {unknown:?}");

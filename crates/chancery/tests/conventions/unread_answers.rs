@@ -1,5 +1,5 @@
-//! Large answers that nobody reads, many at once, take little memory and delay nobody (security, promise "resources stay
-//! bounded"). `reliability/answers` asks for 200 at once of each kind, of a release build.
+//! Many large answers that clients do not read need little memory and delay no other caller (security, promise "resources stay
+//! bounded"). `reliability/answers` requests 200 at once of each kind from a release build.
 
 use crate::BINARY;
 use crate::TestServer;
@@ -17,15 +17,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use web::listener::{self, Limits};
 
-/// What memory may grow by, in MiB.
+/// The maximum growth of memory in MiB.
 const GROWTH: u64 = 256;
-/// The length of a long value, and how many a record has. Fifteen such records have 26 MiB.
+/// The length of a long value, and the number of values of a record. Fifteen such records have 26 MiB.
 const LONG: usize = 65_000;
 const VALUES: usize = 28;
 const RECORDS: usize = 15;
 const SETS: usize = 20;
 
-/// A server, and callers who may ask it for much.
+/// A server, and callers who may request large answers.
 struct LargeAnswersScene {
     _installation: Installation,
     process: Process,
@@ -34,7 +34,7 @@ struct LargeAnswersScene {
     agent: (String, String),
 }
 
-/// A server whose class 1 has a list of records of 26 MiB and a list of fields of 1.3 MiB.
+/// Starts a server whose class 1 has a list of records of 26 MiB and a list of fields of 1.3 MiB.
 async fn start_scene() -> LargeAnswersScene {
     let installation = Installation::with_build(BINARY).set("CHANCERY_ADDRESS_ATTEMPTS", "0");
     let process = installation.serve();
@@ -67,7 +67,7 @@ async fn start_scene() -> LargeAnswersScene {
     LargeAnswersScene { _installation: installation, process, admin, agent }
 }
 
-/// A request that is sent as it stands, by a client that reads a kilobyte a second of the answer.
+/// Sends a request as a text, and reads a kilobyte per second of the answer.
 async fn read_slowly(process_api: std::net::SocketAddr, request: String, lasts: Duration) -> u16 {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -91,7 +91,7 @@ fn get(client: &ApiClient, path: &str, more: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: JWT {}\r\n{more}\r\n", client.token)
 }
 
-/// Calls the tool `update_record`, which answers with the record of 0.9 MB twice.
+/// Returns a call of the tool `update_record`, whose answer contains the record of 0.9 MB twice.
 fn call_tool((path, token): &(String, String)) -> String {
     let body = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -105,7 +105,7 @@ fn call_tool((path, token): &(String, String)) -> String {
     )
 }
 
-/// So many slow readers of each answer, beside honest calls.
+/// Starts a number of slow readers of each answer, beside ordinary calls.
 async fn disturb(count: usize, lasts: Duration, most_p99: Option<Duration>) {
     let LargeAnswersScene { process, admin, agent, .. } = &start_scene().await;
     let requests = [
@@ -147,7 +147,7 @@ async fn disturb(count: usize, lasts: Duration, most_p99: Option<Duration>) {
         assert!(statuses.keys().all(|status| [0, 200, 503].contains(status)), "{name}: {statuses:?}");
         assert!(most - before <= GROWTH, "{name}: memory grew by {} MiB", most - before);
         assert!(most_p99.is_none_or(|most| p99(&times) <= most), "{name}: p99 {:?}", p99(&times));
-        // A reader at its usual pace is served at once again.
+        // A reader with the usual pace is served immediately again.
         admin.get("/api/object-classes/1/fields/?limit=1000").await.ok();
     }
 }
@@ -159,7 +159,7 @@ async fn a_page_of_any_list_has_at_most_32_mib() {
     for name in ["Clerk", "Auditor"] {
         admin.post("/api/roles/", json!({"name": name, "permissions": {}})).await.expect_created();
     }
-    // Longer than any role that can be made.
+    // The text is longer than the maximum of a role.
     let long = "x".repeat(17 * 1024 * 1024);
     let write = move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE roles SET description = $1").arg(long.clone()));
     server.build.db.write::<_, StoreError>(write).await.unwrap();
@@ -182,7 +182,7 @@ async fn two_hundred_answers_that_nobody_reads_disturb_nobody() {
     disturb(200, Duration::from_secs(30), Some(Duration::from_millis(250))).await;
 }
 
-/// Reads an answer at a rate in bytes a second, for a time at most. Returns the bytes and whether the connection was cut.
+/// Reads an answer at a rate in bytes per second, for at most this time. Returns the bytes and whether the connection was cut.
 async fn read_at_rate(address: SocketAddr, request: String, rate: usize, longest: Duration) -> (usize, bool) {
     const PIECES_A_SECOND: usize = 20;
     let socket = TcpSocket::new_v4().unwrap();
@@ -195,7 +195,7 @@ async fn read_at_rate(address: SocketAddr, request: String, rate: usize, longest
             Ok(count) => read += count,
             Err(_) => return (read, true),
         }
-        // The rate is what this test is about.
+        // The test needs this rate.
         tokio::time::sleep(Duration::from_secs(1) / PIECES_A_SECOND as u32).await;
     }
     (read, false)
@@ -210,7 +210,7 @@ async fn a_reader_below_the_lowest_rate_is_cut_off() {
     let write = move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE roles SET description = $1").arg(long.clone()));
     server.build.db.write::<_, StoreError>(write).await.unwrap();
 
-    // The kernel buffers little of an answer at this listener, so that the rate decides after seconds.
+    // The kernel buffers little of an answer at this listener, so that the rate has an effect after seconds.
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_send_buffer_size(32 * 1024).unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -222,7 +222,7 @@ async fn a_reader_below_the_lowest_rate_is_cut_off() {
     let request = get(&admin, "/api/roles/", "").replace("localhost", testkit::DOMAIN);
     let began = Instant::now();
     let honest = tokio::spawn(read_at_rate(address, request.clone(), 200_000, Duration::from_secs(16)));
-    // Slower than 64 KiB a second, but never without progress for the ten seconds after which any answer ends.
+    // The rate is below 64 KiB per second, but never without progress for ten seconds, after which any answer would end.
     let (read, is_cut) = read_at_rate(address, request, 20_000, Duration::from_secs(40)).await;
     println!("cut off after {:.1?} and {read} bytes", began.elapsed());
     assert!(is_cut && read > 50_000, "{read} bytes");

@@ -1,4 +1,4 @@
-//! The page of the description, and the viewer whose files are checked in.
+//! The page of the API's description, and the checked-in files of its viewer.
 
 use crate::TestServer;
 use crate::message;
@@ -32,7 +32,7 @@ async fn the_description_has_a_page_with_nothing_from_elsewhere() {
     browser.get("/api/docs/page.js").await.expect_reply(404, message::detail("Not found."));
 }
 
-/// The files of the viewer that are checked in, each with the name of its original in the package.
+/// The checked-in files of the viewer, each with the name of its original in the package.
 const VIEWER: [(&str, &str); 5] = [
     ("swagger-ui-bundle.js.gz", "swagger-ui-bundle.js"),
     ("swagger-ui.css.gz", "swagger-ui.css"),

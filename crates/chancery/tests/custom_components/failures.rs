@@ -1,4 +1,4 @@
-//! Repositories that are not imported, and why; and imports that are interrupted.
+//! Repositories that cannot be imported, the reasons, and interrupted imports.
 
 use crate::{
     CONFIG, ComponentsScene, REPOSITORIES, TOO_LARGE, UNREACHABLE, UNREADABLE, admin, repository, wait_for_end,
@@ -60,7 +60,7 @@ async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
             with(all.iter().map(|bytes| (format!("{}.bin", bytes[0]), bytes.as_slice())).collect()),
             url_error(TOO_LARGE),
         ),
-        // The same bytes in many places are as many files.
+        // Equal files count separately.
         ("copies", with((0..2000).map(|n| (format!("{n}.js"), &b"same"[..])).collect()), url_error(TOO_LARGE)),
     ];
     let process = set.installation.serve();
@@ -72,7 +72,7 @@ async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
         set.git.commit(name, &borrowed);
         made.push((repository(&api, &set.git.url(name)).await, name, errors));
     }
-    // One without a commit.
+    // A repository without a commit.
     set.git.repository("empty");
     let errors = json!({"config.json": required, "index.html": required});
     made.push((repository(&api, &set.git.url("empty")).await, &"empty", &errors));
@@ -97,7 +97,7 @@ async fn wrong_credentials_are_corrected_by_another_import() {
     assert_eq!(wait_for_end(&api, &at).await["errors"], url_error(UNREACHABLE));
     api.post(&import, json!({"username": GIT_USERNAME})).await.ok();
     assert_eq!(wait_for_end(&api, &at).await["status"], "imported");
-    // What is there no more, and what never was, cannot be told apart from what is not permitted.
+    // A deleted repository, a repository that never existed, and a forbidden one have the same answer.
     let nothing = repository(&api, &set.git.url("nothing.git")).await;
     assert_eq!(wait_for_end(&api, &nothing).await["errors"], url_error(UNREACHABLE));
     for secret in ["wr0ng-t0ken", GIT_TOKEN] {
@@ -132,10 +132,10 @@ async fn hostile_servers_are_left() {
         (other(200, of_type(advertisement), b"000eversion 1\n0000"), UNREADABLE),
         (other(200, of_type(advertisement), b"000eversion 2\n0000"), UNREADABLE),
         (other(200, of_type(advertisement), b"000eversion 2\n000cfetch=\n001aobject-format=sha256\n0000"), UNREADABLE),
-        // Its own answer is no answer to the next question.
+        // The server repeats this answer, which is not an answer to the next request.
         (other(200, of_type(advertisement), b"000eversion 2\n000afetch\n0000"), UNREADABLE),
         (other(200, of_type(advertisement), &loud), TOO_LARGE),
-        // It sends nothing for too long: at once, and half-way.
+        // The server sends nothing for too long, from the beginning or in the middle.
         (GitAnswer::Never, UNREACHABLE),
         (GitAnswer::Half, UNREACHABLE),
     ] {
@@ -144,10 +144,10 @@ async fn hostile_servers_are_left() {
         let found = wait_for_end(&api, &at).await;
         assert_eq!(found["errors"], url_error(wrong), "{:.200}", format!("{answer:?}"));
     }
-    // Whatever it says, nobody was led elsewhere.
+    // Answers of the server never lead the client elsewhere.
     assert!(set.git.request_lines().iter().all(|line| line.contains("/map.git/")));
 
-    // A certificate that nobody vouches for.
+    // The certificate has an unknown authority.
     let stranger = GitServer::start(&Authority::new("Other CA")).await;
     stranger.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
     let at = repository(&api, &stranger.url("map.git")).await;
@@ -189,7 +189,7 @@ async fn whoever_asked_for_an_import_must_still_be_allowed_to() {
     set.git.answers(GitAnswer::Git);
     assert_eq!(wait_for_end(&api, &second).await["errors"], url_error(UNREACHABLE));
     assert_eq!(set.git.request_lines().len(), 1);
-    // Nor may the right end while the server is being asked.
+    // The right must not end during the import either.
     api.patch(&format!("/api/users/{}/", eve.id), json!({"account_type": "super_admin"})).await.ok();
     let eve = process.client("localhost").sign_in("eve@example.com", PASSWORD).await;
     set.git.answers(GitAnswer::After(Duration::from_secs(3)));
@@ -200,7 +200,7 @@ async fn whoever_asked_for_an_import_must_still_be_allowed_to() {
     assert_eq!(wait_for_end(&api, &second).await["errors"], url_error(UNREACHABLE));
     assert_eq!(set.git.request_lines().len(), asked + 3);
     set.git.answers(GitAnswer::Git);
-    // Another one asks, with what is stored.
+    // Another user starts the import with the stored credentials.
     api.post(&format!("{second}import/"), json!({})).await.ok();
     assert_eq!(wait_for_end(&api, &second).await["status"], "imported");
 }
@@ -212,7 +212,7 @@ async fn imports_of_a_build_leave_places_to_others() {
     set.installation.succeeds(&["build", "create", "b.example"]);
     let process = set.installation.serve();
     let (first, second) = (admin(&process).await, process.client("b.example").sign_in(ADMIN, PASSWORD).await);
-    // More than the four places of the process, at a server that answers nothing until it is given up after seconds.
+    // The number exceeds the four permits of the process. The server answers nothing until the imports time out after seconds.
     set.git.answers(GitAnswer::Never);
     let mut waiting = Vec::new();
     for _ in 0..6 {
@@ -224,7 +224,7 @@ async fn imports_of_a_build_leave_places_to_others() {
     let began = Instant::now();
     assert_eq!(wait_for_end(&second, &at).await["status"], "imported");
     println!("an import beside six of another build: {:.1?}", began.elapsed());
-    // One of them has been asked for, and the others wait for its end.
+    // One of them was requested, and the others wait for its end.
     let mut statuses = Vec::new();
     for at in &waiting {
         statuses.push(first.get(at).await.ok()["status"].clone());

@@ -1,4 +1,4 @@
-//! What is imported, how it is served, and what becomes of it.
+//! The results of imports, the serving of their files, and their deletion.
 
 use crate::{COMPONENTS, CONFIG, ComponentsScene, admin, component, repository, wait_for_end};
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ async fn a_repository_is_imported_and_served() {
         for part in ["iframe", "script", "empty"] {
             assert_eq!(by(part).await.status, 200, "{file}: {part}");
         }
-        // As a page of its own it could imitate one of the server's; and no cache may show it as one.
+        // As a page of its own it could imitate a page of the server. Caches must not show it as one either.
         let page = by("document").await;
         page.expect_reply(403, message::forbidden());
         for answer in [&page, &reply] {
@@ -121,7 +121,7 @@ async fn a_repository_is_imported_and_served() {
     ] {
         anyone.get(&format!("{base}{gone}")).await.expect_reply(404, message::not_found());
     }
-    // As no client of ours would send it.
+    // Requests that ordinary clients do not send.
     for gone in [
         "../index.html",
         "%2e%2e/index.html",
@@ -147,14 +147,14 @@ async fn a_repository_is_imported_and_served() {
     }
     anyone.post(&format!("{base}index.html"), json!({})).await.expect(405);
 
-    // Disabled, it is not there; enabled again, it is.
+    // A disabled component is not served; an enabled one is.
     let one = format!("{COMPONENTS}{id}/");
     api.patch(&one, json!({"is_enabled": false})).await.ok();
     anyone.get(&format!("{base}index.html")).await.expect_reply(404, message::not_found());
     api.patch(&one, json!({"is_enabled": true})).await.ok();
     anyone.get(&format!("{base}index.html")).await.expect(200);
 
-    // Another build knows nothing of it.
+    // The component does not exist in another build.
     set.installation.succeeds(&["build", "create", "b.example"]);
     process.client("b.example").get(&format!("{base}index.html")).await.expect_reply(404, message::not_found());
 
@@ -194,7 +194,7 @@ async fn another_import_updates_and_one_that_fails_changes_nothing() {
     assert_eq!(api.get(&file(&second, "index.html")).await.text, "second");
     assert_eq!(api.get(&format!("{COMPONENTS}{id}/")).await["status"], "installed");
 
-    // With the component and its repository the stored files go.
+    // The deletion of the component and its repository removes the stored files.
     let stored = || stored_files(&set);
     assert_eq!(stored(), 1);
     api.delete(&format!("{COMPONENTS}{id}/")).await.expect_empty();
@@ -203,7 +203,7 @@ async fn another_import_updates_and_one_that_fails_changes_nothing() {
     eventually(async || stored() == 0).await;
 }
 
-/// The status of the answer to a path that is sent as it is.
+/// Returns the status of the answer to a path that is sent unchanged.
 fn status(process: &Process, path: &str) -> u16 {
     let mut stream = TcpStream::connect(process.api()).unwrap();
     stream
@@ -214,7 +214,7 @@ fn status(process: &Process, path: &str) -> u16 {
     String::from_utf8_lossy(&answer)[9..12].parse().unwrap()
 }
 
-/// How many files of builds are stored.
+/// Returns the number of stored files of builds.
 fn stored_files(set: &ComponentsScene) -> usize {
     let groups = std::fs::read_dir(set.installation.data().join("files")).into_iter().flatten().flatten();
     let groups = groups.filter(|entry| entry.path().is_dir() && !entry.file_name().to_string_lossy().starts_with('.'));
@@ -224,7 +224,7 @@ fn stored_files(set: &ComponentsScene) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_repository_within_the_bounds_is_imported() {
     let set = ComponentsScene::start_scene().await;
-    // Bytes that do not compress, in files that share most of them, so that git sends deltas.
+    // Incompressible bytes, in files that share most of them, so that git sends deltas.
     let mut state = 1_u64;
     let mut random = |count: usize| -> Vec<u8> {
         let next = |_| {

@@ -1,4 +1,4 @@
-//! Repositories of custom components on a real git server, their imports, and how their files are served.
+//! Repositories of custom components on a real git server, their imports, and the serving of their files.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -19,7 +19,7 @@ const UNREADABLE: &str = "Repository could not be read.";
 const TOO_LARGE: &str = "Repository is too large. Up to 2000 files, 50 MB in all and 10 MB a file, are allowed.";
 const CONFIG: &[u8] = br#"{"version": "1.0", "publisher": "Maps Ltd"}"#;
 
-/// The binary with a git server that it trusts and may connect to.
+/// The binary with a trusted git server to which it may connect.
 struct ComponentsScene {
     git: GitServer,
     installation: Installation,
@@ -41,13 +41,13 @@ async fn admin(process: &Process) -> ApiClient {
     process.client("localhost").sign_in(ADMIN, PASSWORD).await
 }
 
-/// Makes a repository; its address in the API.
+/// Creates a repository. Returns its address in the API.
 async fn repository(api: &ApiClient, url: &str) -> String {
     let body = json!({"repository_url": url, "username": GIT_USERNAME, "token": GIT_TOKEN});
     format!("{REPOSITORIES}{}/", api.post(REPOSITORIES, body).await.id())
 }
 
-/// Waits until something is not being processed any more.
+/// Waits until an object is not processing any more.
 async fn wait_for_end(api: &ApiClient, path: &str) -> Value {
     // Large repositories take longer than other jobs.
     eventually_within(Duration::from_secs(120), async || {
@@ -57,7 +57,7 @@ async fn wait_for_end(api: &ApiClient, path: &str) -> Value {
     .await
 }
 
-/// Makes a component of a repository that is imported; its id.
+/// Creates a component of an imported repository. Returns its id.
 async fn component(api: &ApiClient, repository: &str) -> i64 {
     let id: i64 = repository.trim_end_matches('/').rsplit('/').next().unwrap().parse().unwrap();
     let uses = json!({

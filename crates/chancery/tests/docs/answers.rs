@@ -1,14 +1,14 @@
-//! The answer to a request, as a page has it.
+//! The answer to a request in the form of a page.
 //!
-//! The page decides which headers it shows and what it leaves out; everything else is the real answer.
+//! The page decides which headers it shows and what it omits; everything else is the real answer.
 
 use crate::pattern::{self, Placeholders};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value as Json};
 
-/// How wide a line of JSON may be.
+/// The maximum width of a line of JSON.
 const WIDTH: usize = 110;
-/// What stands for whatever is left out.
+/// The placeholder for omitted content.
 const REST: &str = "…";
 
 /// An answer.
@@ -18,7 +18,7 @@ pub struct DocumentedAnswer {
     pub text: String,
 }
 
-/// The answer as a page shows it that showed it like this before; the same text where it is still true.
+/// Renders an answer with the choices of the text in the page. Returns the same text if it is still correct.
 pub fn render_answer(before: &str, answer: &DocumentedAnswer, names: &mut Placeholders) -> String {
     let (head, body) = before.split_once("\n\n").unwrap_or((before.trim_end(), ""));
     let reason = StatusCode::from_u16(answer.status).ok().and_then(|status| status.canonical_reason()).unwrap_or("");
@@ -33,7 +33,7 @@ pub fn render_answer(before: &str, answer: &DocumentedAnswer, names: &mut Placeh
     let body = match serde_json::from_str::<Json>(&answer.text) {
         Ok(real) => {
             let now = merge_answer(serde_json::from_str(body).ok().as_ref(), &real, names);
-            // What the page says is as good as what would be written now.
+            // The page's own text has the same content as a new one.
             let is_same = serde_json::from_str::<Json>(body).is_ok_and(|before| before == now);
             if is_same { body.to_owned() } else { pretty(&now, 0, 0) }
         }
@@ -47,7 +47,7 @@ pub fn render_answer(before: &str, answer: &DocumentedAnswer, names: &mut Placeh
     lines.join("\n")
 }
 
-/// The real value, without what the page leaves out.
+/// Returns the real value, without the content that the page omits.
 fn merge_answer(before: Option<&Json>, real: &Json, names: &mut Placeholders) -> Json {
     match (before, real) {
         (Some(Json::String(pattern)), Json::String(text)) if pattern::matches(pattern, text, names) => {
@@ -75,7 +75,7 @@ fn merged_object(before: &Map<String, Json>, real: &Map<String, Json>, names: &m
     now
 }
 
-/// A list may leave out what follows its first items (`[1, 2, "…"]`).
+/// Merges a list. It can omit the items after the first ones (`[1, 2, "…"]`).
 fn merged_array(before: &[Json], real: &[Json], names: &mut Placeholders) -> Vec<Json> {
     let rest = before.len().checked_sub(1).filter(|last| before[*last] == REST && real.len() > *last);
     let shown = &real[..rest.unwrap_or(real.len())];
@@ -85,7 +85,7 @@ fn merged_array(before: &[Json], real: &[Json], names: &mut Placeholders) -> Vec
     now
 }
 
-/// JSON for people: what fits on a line stands on one. `used` is how much of the first line is taken.
+/// Formats JSON for people: a value that fits is on one line. `used` is the number of characters before it on the first line.
 fn pretty(value: &Json, indent: usize, used: usize) -> String {
     let line = one_line(value);
     if used + line.chars().count() < WIDTH {

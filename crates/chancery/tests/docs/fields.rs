@@ -1,5 +1,5 @@
-//! Tables of fields. One that follows the line `<!-- fields of options/users.json -->` has a row for each field of that
-//! schema document; only the last column is written by hand.
+//! Tables of fields. A table after the line `<!-- fields of options/users.json -->` has a row for each field of that schema
+//! document. Only the last column is written by hand.
 
 use crate::page::{DocPage, FencedBlock};
 use crate::root;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MARK: &str = "<!-- fields of ";
 const HEAD: &str = "| Field | Type | Rules | Lists | Meaning |\n|---|---|---|---|---|\n";
 
-/// What differs between the tables of a page and the schema documents.
+/// Returns the differences between the tables of a page and the schema documents.
 pub fn check(page: DocPage) -> Vec<String> {
     let (mut changes, mut problems, mut at) = (Vec::new(), Vec::new(), 0);
     let mut lines = page.text.split_inclusive('\n').enumerate().peekable();
@@ -33,7 +33,7 @@ pub fn check(page: DocPage) -> Vec<String> {
     problems
 }
 
-/// The table of a schema document, with the meanings of the table before.
+/// Returns the table of a schema document, with the meanings of the former table.
 fn table(file: &str, before: &str) -> String {
     let meanings: BTreeMap<&str, &str> = before.lines().skip(2).filter_map(row_of).collect();
     let document = std::fs::read_to_string(root().join("crates/chancery/tests/conventions").join(file))
@@ -57,7 +57,7 @@ fn table(file: &str, before: &str) -> String {
     HEAD.to_owned() + &rows.iter().map(row).collect::<String>()
 }
 
-/// The field and the meaning of a row.
+/// Returns the field and the meaning of a row.
 fn row_of(row: &str) -> Option<(&str, &str)> {
     let name = row.strip_prefix("| `")?.split_once('`')?.0;
     Some((name, row.trim_end().strip_suffix('|')?.rsplit_once('|')?.1.trim()))
@@ -67,8 +67,8 @@ fn text<'a>(field: &'a Json, member: &str) -> &'a str {
     field[member].as_str().unwrap_or("")
 }
 
-/// A row for each field, those of a group with its name in front. They are columns of the list only if the group is none, and no
-/// list of objects.
+/// Adds a row for each field. Fields of a group have its name as a prefix. They are columns of the list only if the group is
+/// neither a column nor a list of objects.
 fn fields(schema: &Json, group: &str, columns: &[Json], rows: &mut Vec<(String, [String; 3])>) {
     for field in schema.as_array().into_iter().flatten() {
         let name = format!("{group}{}", text(field, "alias"));
@@ -110,7 +110,7 @@ fn rules(field: &Json) -> String {
     rules.extend(
         bound("reserved").and_then(Json::as_array).map(|names| format!("none of {}", join_values(names.iter()))),
     );
-    // The names of all time zones would be no help.
+    // The names of all time zones would not be helpful.
     let values = field["values"].as_array().filter(|values| values.len() < 20);
     rules.extend(values.map(|values| join_values(values.iter().map(|value| &value["value"]))));
     rules.join(", ")
@@ -120,7 +120,7 @@ fn join_values<'a>(values: impl Iterator<Item = &'a Json>) -> String {
     values.map(|value| format!("`{}`", value.as_str().unwrap_or(""))).collect::<Vec<_>>().join(", ")
 }
 
-/// What a list can do with a column.
+/// Returns the features of a column in a list.
 fn list_features(column: &Json) -> String {
     let filter = column["predicates"].as_array().is_some_and(|predicates| !predicates.is_empty());
     let can = [(filter, "filter"), (column["sort_ok"] == true, "sort")];

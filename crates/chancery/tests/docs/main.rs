@@ -1,8 +1,8 @@
-//! The pages of `docs/reference/` are true: their requests are sent to real servers and answered as they say, their tables
-//! of fields are those of the schema documents, and every endpoint stands in one of them.
+//! The pages of `docs/reference/` are correct: real servers answer their requests as written, their tables of fields are those of
+//! the schema documents, and every endpoint is in one of them.
 //!
-//! `UPDATE=1 cargo test --workspace --test docs` writes the answers and the tables as they are now. How a page is written
-//! says `docs/reference/README.md`.
+//! `UPDATE=1 cargo test --workspace --test docs` writes the present answers and tables. `docs/reference/README.md` describes the
+//! format of a page.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -24,19 +24,19 @@ use std::path::PathBuf;
 /// The binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
-/// The top of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Whether pages are to be written anew.
+/// Returns whether pages are to be written again.
 fn is_update() -> bool {
     std::env::var("UPDATE").is_ok_and(|update| update == "1")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_says_what_is_so() {
-    // The examples are the same on every database; other tests see to it that the answers are.
+    // The examples are the same on every database, because other tests compare the answers.
     if testkit::test_database().is_some() {
         return;
     }
@@ -50,7 +50,7 @@ async fn every_page_says_what_is_so() {
 #[test]
 fn every_link_leads_somewhere() {
     let pages = DocPage::read_pages();
-    // As code hosts name the anchors of headings.
+    // The format of headings' anchors on code hosts.
     let anchor = |heading: &str| {
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
         kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -92,7 +92,7 @@ fn every_endpoint_stands_in_a_page() {
         let methods = methods.as_object().unwrap().keys().filter(|method| *method != "parameters");
         methods.map(move |method| format!("`{} {path}`", method.to_uppercase()))
     });
-    // OPTIONS is the same everywhere; `conventions.md` says what it answers.
+    // OPTIONS is the same everywhere; `conventions.md` describes its answer.
     let routes = table().routes().filter(|route| route.method != Method::OPTIONS);
     let missing: Vec<String> = routes
         .map(|route| format!("`{} {}`", route.method, route.path.replace("{*", "{")))
@@ -102,7 +102,8 @@ fn every_endpoint_stands_in_a_page() {
     assert!(missing.is_empty(), "These endpoints stand in no page of docs/reference/: {missing:#?}");
 }
 
-/// The pictures of `docs/console.md` are those of its screens, one of them dark as well, and small enough for a repository.
+/// The pictures of `docs/console.md` are those of its screens. One of them is also dark, and the files are small enough for a
+/// repository.
 #[test]
 fn every_screen_has_its_pictures() {
     const MOST: u64 = 60 * 1024;

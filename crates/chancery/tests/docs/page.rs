@@ -1,4 +1,4 @@
-//! A page of `docs/reference/`, read and written back.
+//! Reads a page of `docs/reference/`, and writes it back.
 
 use crate::{is_update, root};
 use std::ops::Range;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 /// A page.
 pub struct DocPage {
-    /// Its name, `users.md`.
+    /// Its name, such as `users.md`.
     pub name: String,
-    /// What stands in it.
+    /// Its content.
     pub text: String,
     path: PathBuf,
 }
@@ -19,12 +19,12 @@ pub struct FencedBlock {
     pub language: String,
     /// The number of its first line, from 1.
     pub line: usize,
-    /// Where its content stands in the text of the page.
+    /// The range of its content in the text of the page.
     pub place: Range<usize>,
 }
 
 impl DocPage {
-    /// Every page, by name.
+    /// Returns every page, by name.
     pub fn read_pages() -> Vec<DocPage> {
         let entries = root().join("docs/reference").read_dir().unwrap().map(|entry| entry.unwrap().path());
         let mut paths: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
@@ -37,7 +37,7 @@ impl DocPage {
         paths.into_iter().map(page).collect()
     }
 
-    /// Its fenced blocks, from the top.
+    /// Returns its fenced blocks, from the top.
     pub fn blocks(&self) -> Vec<FencedBlock> {
         let (mut blocks, mut open, mut at) = (Vec::new(), None::<FencedBlock>, 0);
         for (n, line) in self.text.split_inclusive('\n').enumerate() {
@@ -59,7 +59,7 @@ impl DocPage {
         blocks
     }
 
-    /// Writes what changed, when that is asked for; else returns what differs, by line.
+    /// Writes the changes in an update; otherwise returns the differences, by line.
     pub fn settle(mut self, changes: Vec<(FencedBlock, String)>) -> Vec<String> {
         let changed: Vec<_> =
             changes.into_iter().filter(|(block, now)| self.text[block.place.clone()] != *now).collect();

@@ -1,8 +1,8 @@
-//! Texts of pages with holes: `…` is any text, `{name}` what the name stands for or will stand for from there on.
+//! Texts of pages with placeholders. `…` is any text. `{name}` is the value of the name, or the first match defines it.
 
 use std::collections::HashMap;
 
-/// What names stand for.
+/// The values of names.
 pub type Placeholders = HashMap<String, String>;
 
 enum PatternPart<'a> {
@@ -34,26 +34,26 @@ fn parts(pattern: &str) -> Vec<PatternPart<'_>> {
     parts
 }
 
-/// The name of a hole that begins here.
+/// Returns the name of a placeholder that begins here.
 fn name_at(text: &str) -> Option<&str> {
     let (name, _) = text.strip_prefix('{')?.split_once('}')?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     is_name.then_some(name)
 }
 
-/// Every name that stands in a text.
+/// Returns every name in a text.
 pub fn names(text: &str) -> Vec<&str> {
     let names =
         parts(text).into_iter().filter_map(|part| if let PatternPart::Name(name) = part { Some(name) } else { None });
     names.collect()
 }
 
-/// Whether a text has holes.
+/// Returns whether a text has placeholders.
 pub fn has_holes(text: &str) -> bool {
     parts(text).len() > 1
 }
 
-/// The text with what its names stand for; a name that stands for nothing stays.
+/// Returns the text with the values of its names. A name without a value remains.
 pub fn filled(text: &str, names: &Placeholders) -> String {
     let part = |part: PatternPart| match part {
         PatternPart::Text(text) => text.to_owned(),
@@ -63,7 +63,7 @@ pub fn filled(text: &str, names: &Placeholders) -> String {
     parts(text).into_iter().map(part).collect()
 }
 
-/// Whether a text is as the pattern says. New names stand for what they met from here on.
+/// Returns whether a text matches the pattern. New names get the text that they match as their value.
 pub fn matches(pattern: &str, text: &str, names: &mut Placeholders) -> bool {
     let parts = parts(pattern);
     let mut met = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs a page from its top to its end, against servers of its own.
+//! Runs a page from its top to its end, with servers of its own.
 
 use crate::BINARY;
 use crate::TestServer;
@@ -14,16 +14,16 @@ use testkit::{
     API_KEY, ApiClient, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Installation, Reply, SECRET_KEY, TestSettings,
 };
 
-/// What requests to the history service have as their `Host`.
+/// The `Host` of requests to the history service.
 const HISTORY: &str = "history.example";
-/// The first line of a body that is a Word document; its paragraphs follow.
+/// The first line of a body that is a Word document. Its paragraphs follow.
 const WORD_DOCUMENT: &str = "(a Word document)\n";
-/// What is made in the background: the state of a generated document, and of an import.
+/// The paths with background work: the state of a generated document, and of an import.
 const IN_THE_BACKGROUND: [&str; 2] = ["/documents/", "/custom-components/repository/"];
 const TYPES: [&str; 7] =
     ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
 
-/// What a page talks to.
+/// The servers of a page.
 struct PageSession {
     server: TestServer,
     history: HistoryServer,
@@ -40,7 +40,7 @@ struct PageRequest {
     body: String,
 }
 
-/// What the page says otherwise than the servers.
+/// Returns the differences between the page and the servers.
 pub async fn run(page: DocPage) -> Vec<String> {
     let (mut session, mut changes, mut sent) = (PageSession::start().await, Vec::new(), None::<PageRequest>);
     for block in page.blocks() {
@@ -83,7 +83,7 @@ impl PageSession {
         PageSession { server, history, provider, engine: engine.unwrap(), names }
     }
 
-    /// A request as it is sent. A name that is an account type's is the token of an account of that type.
+    /// Parses a request into its sent form. A name that is an account type is the token of an account of that type.
     async fn call(&mut self, text: &str, at: &str) -> PageRequest {
         for name in pattern::names(text) {
             if TYPES.contains(&name) && !self.names.contains_key(name) {
@@ -105,8 +105,8 @@ impl PageSession {
         PageRequest { method: method.to_owned(), target: target.to_owned(), headers, body: body.trim_end().to_owned() }
     }
 
-    /// The answer to a request. One of the history service, to which events come in the background, and one about a document
-    /// are asked for again for a while.
+    /// Returns the answer to a request. Requests to the history service, which receives events in the background, and requests
+    /// about documents are repeated for a while.
     async fn answer(&mut self, call: &PageRequest, before: &str) -> String {
         let host = call.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let is_history = host.is_some_and(|(_, host)| host == HISTORY);
@@ -119,7 +119,7 @@ impl PageSession {
                 self.names = names;
                 return now;
             }
-            // An answer that is another one for good is shown soon, so the attempts are few.
+            // The attempts are few, so that a permanent difference is reported soon.
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         unreachable!("it ends with the last attempt")
@@ -146,7 +146,7 @@ impl PageSession {
         DocumentedAnswer { status, headers, text }
     }
 
-    /// What a provider does at which somebody signs in: it sends the browser back with a code.
+    /// Simulates a sign-in at a provider: it sends the browser back with a code.
     fn provider_answers(&self, authorization: &str) -> DocumentedAnswer {
         let query = testkit::parameters(authorization);
         let code = self.provider.authorize(authorization);
@@ -155,7 +155,7 @@ impl PageSession {
         DocumentedAnswer { status: 302, headers, text: String::new() }
     }
 
-    /// The last mail to the one in `To:`.
+    /// Returns the last mail to the address in `To:`.
     async fn mail(&mut self, before: &str) -> String {
         let to = before.lines().find_map(|line| line.strip_prefix("To: ")).unwrap();
         let mail = self.server.mail_to(to).await;
@@ -163,8 +163,8 @@ impl PageSession {
         if pattern::matches(before, &now, &mut self.names) { before.to_owned() } else { now }
     }
 
-    /// Commands (`$ chancery …`), each with what it writes. They are run again for a while where that has holes, since
-    /// a server does some things in the background.
+    /// Runs commands (`$ chancery …`) and returns them with their output. If they have placeholders, they are run again for a
+    /// while, because a server does some work in the background.
     async fn console(&mut self, before: &str) -> String {
         let mut now = self.run_commands(before);
         for _ in 0..50 {
@@ -174,7 +174,7 @@ impl PageSession {
             if !pattern::has_holes(before) {
                 break;
             }
-            // An output that is another one for good is shown soon, so the attempts are few.
+            // The attempts are few, so that a permanent difference is reported soon.
             tokio::time::sleep(Duration::from_millis(100)).await;
             now = self.run_commands(before);
         }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Write;
 use testkit::{ApiClient, Behaviour, FakeHistory, HISTORY_KEY, HistoryServer, NOW, S3Server, eventually};
 
-/// A temporary file without a name.
+/// Returns a temporary file without a name.
 fn file(content: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(content).unwrap();
@@ -19,7 +19,7 @@ async fn copy_content(server: &TestServer, content: &[u8]) -> Result<Option<Stri
     put_copy(&server.app, &server.build, file(content), content.len() as u64).await
 }
 
-/// A server that delivers to a fake service.
+/// Starts a server that delivers to a fake service.
 async fn with_fake(history: &FakeHistory) -> TestServer {
     let service = history.service();
     TestServer::start_with(|config| config.events.history = service).await
@@ -29,7 +29,7 @@ fn failure(why: &str, may_retry: bool) -> Result<Option<String>, CopyFailure> {
     Err(CopyFailure { why: why.to_owned(), may_retry })
 }
 
-/// Puts a copy, writes its event, and gets the file of the event.
+/// Puts a copy, writes its event, and reads the file of the event.
 async fn a_copy_comes_back(service: &HistoryServer) {
     let server = start_with_history(service).await;
     let content: Vec<u8> = (0..3_000_001_u32).map(|number| (number / 7) as u8).collect();
@@ -116,7 +116,7 @@ async fn a_failure_says_whether_a_retry_may_help_and_tells_no_secret() {
     history.set_behaviour(Behaviour::Serves);
     assert!(matches!(copy_content(&server, b"%PDF").await, Ok(Some(_))));
 
-    // A file that is shorter than it was said to be is not stored as a whole one.
+    // A file that is shorter than its announced length is not stored as a whole.
     let short = put_copy(&server.app, &server.build, file(b"%PDF"), 1_000_000).await.unwrap_err();
     assert!(short.may_retry && short.why.starts_with("the file was not uploaded: "), "{short}");
     assert!(!short.why.contains("secret") && !short.why.contains('\n'), "{short}");

@@ -1,4 +1,4 @@
-//! The main API and the real history service together.
+//! The main API together with the real history service.
 
 use crate::BINARY;
 use serde_json::{Value as Json, json};
@@ -14,7 +14,7 @@ fn installation() -> Installation {
     }
 }
 
-/// A caller of the history service with the tenant of a build, which `build list` tells.
+/// Returns a caller of the history service with the tenant of a build, from the output of `build list`.
 pub fn tenant(installation: &Installation, process: &Process, domain: &str) -> ApiClient {
     let listed = installation.succeeds(&["build", "list"]);
     let line = listed.lines().find(|line| line.starts_with(&format!("{domain}\t"))).unwrap();
@@ -24,7 +24,7 @@ pub fn tenant(installation: &Installation, process: &Process, domain: &str) -> A
         .with_header("x-client-id", client_id)
 }
 
-/// The first list of system events that is long enough.
+/// Returns the first list of system events with at least this number.
 pub async fn events(history: &ApiClient, count: usize) -> Vec<Json> {
     eventually(async || {
         let listed = history.get("/api/system-events").await.ok();
@@ -102,12 +102,12 @@ async fn an_outage_of_the_history_service_stops_nothing() {
     both.client("localhost").login(ADMIN, PASSWORD).await.ok();
     let first = events(&tenant(&installation, &both, "localhost"), 1).await;
     both.stop();
-    // The main API alone: nobody answers where it delivers to.
+    // Only the main API runs, so its deliveries get no answer.
     let api = installation.serve_api();
     for _ in 0..3 {
         api.client("localhost").login(ADMIN, PASSWORD).await.ok();
     }
-    // What is committed when the process begins to count may show at its next count alone.
+    // A commit at the time of the process's first count can be missing until the next count.
     eventually(async || api.client("localhost").get("/readyz").await.ok()["history"]["waiting"] == 3).await;
     let ready = api.client("localhost").get("/readyz").await.ok();
     assert_eq!((&ready["status"], &ready["history"]["waiting"]), (&json!("ok"), &json!(3)));

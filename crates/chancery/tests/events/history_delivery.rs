@@ -1,4 +1,4 @@
-//! The main API delivers its events to the history service: none lost, none twice, system events in their order
+//! The main API delivers its events to the history service: all of them, each once, system events in their order
 //! (`docs/reference/history.md`).
 
 use crate::TestServer;
@@ -27,7 +27,7 @@ async fn start_with_history(history: &FakeHistory) -> TestServer {
     TestServer::start_with(|config| (config.events.history, config.identity.address_attempts) = (service, 0)).await
 }
 
-/// The kinds of the events.
+/// Returns the types of the events.
 fn kinds(events: &[Json]) -> Vec<i64> {
     events.iter().map(|event| event["event_type"].as_i64().unwrap()).collect()
 }
@@ -40,7 +40,7 @@ pub async fn count_waiting(tenant: &TestBuild) -> i64 {
     number(tenant, "SELECT count(*) FROM outbox").await
 }
 
-/// A row of the outbox as if it had been there for long, with some bytes in it.
+/// Adds an old row with a number of bytes to the outbox.
 async fn put_old(tenant: &TestBuild, id: &str, bytes: usize) {
     let id = id.to_owned();
     let body = json!({
@@ -75,7 +75,7 @@ async fn a_build_has_its_tenant_as_soon_as_it_is_made() {
         assert!(hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{tenant:?}");
         assert_eq!(tenant.label, format!("{} {} 0", build.domain, build.uid));
     }
-    // The secret is kept, and not readable.
+    // The secret is stored, and is not readable.
     let sql = Sql::new("SELECT client_id, client_secret FROM history_tenants ORDER BY created_at, domain DESC");
     let read =
         move |conn: &mut Conn| conn.query_all(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]));
@@ -112,7 +112,7 @@ async fn a_tenant_whose_answer_was_lost_is_followed_by_another() {
     history.wait_for_events(1).await;
     let tenants = history.tenants();
     assert!(tenants.len() >= 2, "{tenants:?}");
-    // What is kept is the last one, and it stays.
+    // The last tenant is stored and remains.
     eventually(async || count_waiting(&server).await == 0).await;
     server.admin().await;
     history.wait_for_events(2).await;
@@ -158,11 +158,11 @@ async fn an_event_arrives_at_once() {
         history.wait_for_events(n).await;
         times.push(started.elapsed());
     }
-    // The fastest of them, since a machine may be busy with something else for a while.
+    // The test uses the fastest delivery, because the machine can be busy for a while.
     assert!(times.iter().min() < Some(&Duration::from_millis(500)), "{times:?}");
 }
 
-/// A request of the first super admin, for what later resources will do in theirs.
+/// Returns a request of the first super admin, for writes of events.
 pub async fn request(server: &TestServer, admin: &ApiClient) -> Arc<Request> {
     let route = table().routes().find(|route| matches!(route.handler, Handler::Write(_))).unwrap();
     Arc::new(server.request(Some(admin), route, "").await)
@@ -182,7 +182,7 @@ pub fn record_created_event(record_id: i64) -> OutboxHistoryEvent {
     }
 }
 
-/// The envelopes that arrived, by record: many are on their way at once, so they arrive in any order.
+/// Returns the received envelopes, by record. Deliveries are concurrent, so they arrive in any order.
 fn envelopes(history: &FakeHistory) -> Vec<Json> {
     let mut envelopes = history.envelopes();
     envelopes.sort_by_key(|envelope| envelope["detail"]["record_id"].as_i64());
@@ -221,7 +221,7 @@ async fn history_of_records_arrives_in_its_envelope() {
     });
     assert_eq!(envelopes[0], expected);
     assert_eq!(kinds(&history.system_events()), [1, 2, 2, 2]);
-    // What is undone leaves nothing.
+    // A rollback leaves no event.
     let undone = |request: &Request, conn: &mut Conn| {
         outbox::put_history(request, conn, &[record_created_event(31)])?;
         Err::<(), _>(platform::kit::refusal::Refusal::not_found())
@@ -243,12 +243,12 @@ async fn an_outage_delays_and_loses_nothing() {
         fail(&client, "nobody@example.com").await;
     }
     history.wait_for_calls(before + 3).await;
-    // New events do not shorten the pauses.
+    // New events do not shorten the back-off.
     assert!(history.calls() < before + 10, "{} calls", history.calls() - before);
     client.sign_in(ADMIN, PASSWORD).await;
     assert_eq!(count_waiting(&server).await, 21);
     server.advance(3600 * SECOND);
-    // What is committed when the process begins to count may show at its next count alone.
+    // A commit at the time of the process's first count can be missing until the next count.
     eventually(async || {
         client.get("/readyz").await.ok()["history"]
             == json!({"waiting": 21, "lag_seconds": 3600, "is_reachable": false, "refused": 0})
@@ -419,7 +419,7 @@ async fn an_outage_costs_one_call_at_a_time() {
     eventually(async || !relay::delivery_lag(&server.app).is_reachable).await;
     let first = history.calls() - before;
     assert!(first <= 64, "{first}");
-    // Each further try: which service it is, or one event.
+    // Each further attempt requests the service's id, or sends one event.
     history.wait_for_calls(before + first + 4).await;
     assert!(history.calls() - before <= first + 10, "{first}, then {}", history.calls() - before);
     history.set_behaviour(Behaviour::Serves);
@@ -460,17 +460,17 @@ async fn events_of_a_batch_wait_together_or_not_at_all() {
     let request = request(&server, &server.admin().await).await;
     history.wait_for_events(1).await;
     eventually(async || count_waiting(&server).await == 0).await;
-    // A delivery that finds nothing sets the estimate to zero, even if events are added meanwhile.
+    // A delivery that finds nothing sets the estimate to zero, even if events are added at the same time.
     quiet_period().await;
     history.set_behaviour(Behaviour::Refuses);
     commit_events(&request, 1..=100).await.unwrap();
-    // It would fit in part.
+    // A part of the events would fit.
     let refusal = commit_events(&request, 101..=300).await.unwrap_err();
     assert_eq!((refusal.status.as_u16(), refusal.body), (503, message::detail("History is unavailable.")));
     assert_eq!(count_waiting(&server).await, 100);
     history.set_behaviour(Behaviour::Serves);
     eventually(async || count_waiting(&server).await == 0).await;
-    // What is larger than the bound has all of it.
+    // A transaction above the bound may use the whole outbox.
     commit_events(&request, 101..=600).await.unwrap();
     eventually(async || count_waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), (1..=600).collect::<Vec<_>>());
@@ -486,12 +486,12 @@ async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
     let request = request(&server, &server.admin().await).await;
     history.wait_for_events(1).await;
     eventually(async || count_waiting(&server).await == 0).await;
-    // A sixteenth waits, on its way to a service that does not answer yet.
+    // A sixteenth of the bound waits, in a delivery to a service that does not answer yet.
     history.set_behaviour(Behaviour::Hangs);
     let calls = history.calls();
     commit_events(&request, 1..=200).await.unwrap();
     history.wait_for_calls(calls + 1).await;
-    // A delivery that found nothing just before may have set the estimate to zero; none does while this one hangs.
+    // A delivery that found nothing just before can have set the estimate to zero. Later ones cannot, while this one hangs.
     let mut next = 201;
     while outbox::backlog(&server.build).current_estimate().bytes <= 800_000 / 16 {
         commit_events(&request, next..=next + 199).await.unwrap();
@@ -499,14 +499,14 @@ async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
     }
     let turn = || Box::pin(outbox::turn(&server.app, &server.build));
     assert!(ready_within(5, &mut turn()).await.is_none());
-    // Once the service is known to be away, batches do not wait for it.
+    // After the service is marked as unreachable, batches do not wait for it.
     history.set_behaviour(Behaviour::Refuses);
     eventually(async || !relay::delivery_lag(&server.app).is_reachable).await;
     assert!(ready_within(1, &mut turn()).await.is_some());
     history.set_behaviour(Behaviour::Serves);
     eventually(async || count_waiting(&server).await == 0).await;
     eventually(async || outbox::backlog(&server.build).current_estimate().bytes == 0).await;
-    // Few batches at a time.
+    // The number of concurrent batches is small.
     let mut held = Vec::new();
     for _ in 0..4 {
         held.push(turn().await);
@@ -517,7 +517,8 @@ async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
     assert!(ready_within(1, &mut fifth).await.is_some());
 }
 
-/// Polls a future at most so often, first at once and then whenever it wakes; its result, if it was ready by then.
+/// Polls a future at most this number of times, first immediately and then at each wake. Returns its result, if it was ready by
+/// then.
 async fn ready_within<F: Future + Unpin>(polls: usize, future: &mut F) -> Option<F::Output> {
     let mut left = polls;
     poll_fn(|context| {
@@ -544,7 +545,7 @@ async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     let server = TestServer::start_with(change).await;
     let client = server.anonymous();
     history.set_behaviour(Behaviour::Refuses);
-    // A third: failures of the same account and address share a row, successes do not.
+    // A third is used: failures of the same account and address share a row, successes do not.
     put_old(&server, "00000000-0000-4000-8000-000000000001", 33_000).await;
     client.sign_in(ADMIN, PASSWORD).await;
     eventually(async || outbox::backlog(&server.build).current_estimate().bytes > 33_000).await;
@@ -554,7 +555,7 @@ async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     }
     client.sign_in(ADMIN, PASSWORD).await;
     assert_eq!(count_waiting(&server).await, 5);
-    // All of it.
+    // The whole outbox is used.
     put_old(&server, "00000000-0000-4000-8000-000000000002", 80_000).await;
     eventually(async || outbox::backlog(&server.build).current_estimate().bytes > 100_000).await;
     client.login(ADMIN, PASSWORD).await.expect_reply(503, message::detail("History is unavailable."));
@@ -575,7 +576,7 @@ async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
         (&data["count"], &data["last_at"], &folded["source_id"]),
         (&json!(8), &json!("2026-01-31T09:34:00.000000Z"), &json!(0))
     );
-    // What needs no event goes on, and so does everything once there is place.
+    // Requests without an event succeed, and all others do after the outbox has space.
     client.get("/api/security/").await.ok();
     server.advance(MINUTE);
     history.set_behaviour(Behaviour::Serves);
@@ -620,7 +621,7 @@ async fn what_was_committed_before_a_crash_arrives_after_it() {
     process.stop();
 }
 
-/// Puts history events of these records into the outbox of a build, as a process would.
+/// Adds history events of these records to the outbox of a build, like a process.
 async fn insert(installation: &Installation, records: std::ops::RangeInclusive<i64>) {
     let store = installation.store().await;
     let bodies: Vec<(String, String)> = records
@@ -651,7 +652,7 @@ async fn many_history_events_survive_a_crash_while_they_are_sent() {
     let history = FakeHistory::start().await;
     let installation = installation(history.address.port());
     insert(&installation, 1..=1000).await;
-    // Answers that are lost with the process: the events have arrived, and are in the outbox still.
+    // The answers are lost with the process: the events have arrived, and are still in the outbox.
     history.set_behaviour(Behaviour::LosesAnswers);
     let process = installation.serve_api();
     eventually(async || history.envelopes().len() >= 64).await;
@@ -722,7 +723,7 @@ async fn history_stays_when_a_build_goes_unless_it_is_to_go() {
     assert_eq!(gone, format!("The build b.example was deleted.\n{stays}"));
     assert_eq!(history.deleted(), [] as [&str; 0]);
 
-    // What did not arrive in time is told.
+    // Events that were not delivered in time are reported.
     installation.succeeds(&["build", "create", "c.example"]);
     history.set_behaviour(Behaviour::Refuses);
     let process = installation.serve_api();
@@ -732,7 +733,7 @@ async fn history_stays_when_a_build_goes_unless_it_is_to_go() {
     history.set_behaviour(Behaviour::Serves);
     process.stop();
 
-    // The same domain again is another tenant.
+    // The same domain gets another tenant.
     installation.succeeds(&["build", "create", "b.example"]);
     let second = history.tenants()[3].clone();
     assert_ne!(first.database_name, second.database_name);
@@ -743,7 +744,7 @@ async fn history_stays_when_a_build_goes_unless_it_is_to_go() {
     assert!(refused.starts_with(&expected) && refused.lines().count() == 1, "{refused}");
     assert!(installation.succeeds(&["build", "list"]).contains("b.example\tactive"));
 
-    // As if an earlier attempt had come half-way.
+    // The state after an earlier attempt that ended in the middle.
     history.set_behaviour(Behaviour::LosesAnswers);
     installation.fails(&["build", "delete", "b.example", "--yes", "--with-history"]);
     history.set_behaviour(Behaviour::Serves);

@@ -1,5 +1,5 @@
-//! How much waits for the real history service, and for how long, while records are made by the thousand. These tests take
-//! minutes (`reliability/history`).
+//! The number of events that wait for the real history service, and their time, while thousands of records are created. These tests
+//! take minutes (`reliability/history`).
 
 use crate::TestServer;
 use crate::history_delivery::{count_waiting, record_created_event, request};
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use store::Conn;
 use testkit::{HISTORY_KEY, HistoryServer, NOW, eventually};
 
-/// What may wait by default.
+/// The default bound of the outbox in bytes.
 const BOUND: i64 = 256 << 20;
 
-/// The three events of each of 1,000 new records with ten fields.
+/// Returns the three events of each of 1,000 new records with ten fields.
 fn batch(first: i64) -> Vec<OutboxHistoryEvent> {
     let source = EventSource::user(3, "Ada Lovelace");
     let value = |field_id| FieldValue {
@@ -38,7 +38,7 @@ fn batch(first: i64) -> Vec<OutboxHistoryEvent> {
     (first..first + 1000).flat_map(record).collect()
 }
 
-/// Commits a batch in its turn.
+/// Commits a batch when it has its turn.
 async fn put_batch(server: &TestServer, request: &Arc<Request>, first: i64) -> Result<(), Refusal> {
     let events = batch(first);
     let _turn = outbox::turn(&server.app, &server.build).await;
@@ -82,7 +82,7 @@ async fn batches_of_a_hundred_thousand_records_leave_most_of_the_outbox_free() {
 async fn what_an_outage_left_is_delivered_while_more_is_written() {
     let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     let request = request(&server, &server.admin().await).await;
-    // As much as there is room for: ten minutes of 450 events a second.
+    // Fills the outbox: ten minutes of 450 events per second.
     let mut batches = 0;
     let refused = loop {
         match put_batch(&server, &request, batches * 1000).await {
@@ -92,7 +92,7 @@ async fn what_an_outage_left_is_delivered_while_more_is_written() {
     };
     let left = outbox::backlog(&server.build).current_estimate();
     assert_eq!((refused.as_u16(), left.bytes > BOUND - (4 << 20), left.bytes <= BOUND), (503, true, true), "{left:?}");
-    // The service is there again, and records are made all the time.
+    // The service is available again, while records are created continuously.
     let history = HistoryServer::start().await;
     let address = HistoryAddress { url: format!("http://{}", history.address), api_key: HISTORY_KEY.to_owned() };
     platform::events::connect(&server.app, HistoryClient::new(&address).unwrap());

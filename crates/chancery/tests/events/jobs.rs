@@ -1,4 +1,4 @@
-//! Background work (`kit::jobs`): what becomes of jobs of kinds that are made up here.
+//! Background work (`kit::jobs`): the life of jobs of kinds that exist only in these tests.
 
 use crate::TestServer;
 use platform::kit::app::App;
@@ -29,12 +29,12 @@ static ONE: JobKind = PROBE;
 static ONCE_MORE: JobKind = JobKind { name: "once more", runs_again: true, ..PROBE };
 /// One at a time over all builds.
 static NARROW: JobKind = JobKind { name: "narrow", at_a_time: 1, ..PROBE };
-/// Two at a time of a build.
+/// Two at a time in a build.
 static PAIRED: JobKind = JobKind { name: "paired", of_build: 2, ..PROBE };
 static HASTY: JobKind = JobKind { name: "hasty", patience: Duration::from_millis(100), ..PROBE };
 static KINDS: [&JobKind; 5] = [&ONE, &ONCE_MORE, &NARROW, &PAIRED, &HASTY];
 
-/// What ran, by the build's uid and the name in the payload, and what was let go on.
+/// The executed jobs, by the build's uid and the name in the payload, and the released builds.
 static RAN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 static RELEASED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -47,7 +47,7 @@ fn run(_: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure>>
                 return Err(JobFailure { is_final: true, details: json!("why"), ..JobFailure::new("never") });
             }
             "panics" => panic!("a fault of ours"),
-            // Longer than another build's jobs need to begin.
+            // The time is longer than the start of another build's jobs.
             "takes a moment" => tokio::time::sleep(Duration::from_millis(20)).await,
             "tells and lasts" => {
                 job.progress(3, 10).await?;
@@ -60,7 +60,7 @@ fn run(_: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure>>
     })
 }
 
-/// Until the build is released.
+/// Waits until the build is released.
 async fn wait_for_release(build: &Build) {
     while !RELEASED.lock().unwrap().contains(&build.uid) {
         // The future of a job is `Send`, which that of `testkit::eventually` is not.
@@ -79,7 +79,7 @@ async fn server() -> TestServer {
     TestServer::start_with(|config| config.domains = config.domains.clone().with_settings(settings)).await
 }
 
-/// What ran in a build.
+/// Returns the names of the executed jobs of a build.
 fn executed_jobs(tenant: &TestBuild) -> Vec<String> {
     let ran = RAN.lock().unwrap();
     ran.iter().filter(|(uid, _)| *uid == tenant.build.uid).map(|(_, name)| name.clone()).collect()
@@ -93,7 +93,7 @@ fn wake(tenant: &TestBuild) {
     jobs::wake(&tenant.app, &tenant.build);
 }
 
-/// A request of nobody's, for its transaction.
+/// Returns a request without a caller, for its transaction.
 async fn request(tenant: &TestBuild) -> Request {
     let route = platform::table().routes().next().unwrap();
     tenant.request(None, route, "").await
@@ -129,7 +129,7 @@ async fn state(tenant: &TestBuild, id: i64) -> Option<JobState> {
     tenant.build.db.read::<_, StoreError>(move |conn| jobs::state(conn, id)).await.unwrap()
 }
 
-/// The state of a job once it is as wanted.
+/// Waits until the state of a job meets a condition. Returns it.
 async fn wait_for_state(
     tenant: &TestBuild,
     id: i64,
@@ -213,7 +213,7 @@ async fn a_lease_is_renewed_for_as_long_as_its_job_runs() {
     let server = server().await;
     let id = enqueue_job(&server, &ONE, "a", "lasts").await;
     running(&server, id).await;
-    // Five times as long as a lease.
+    // The time is five times the lease.
     for _ in 0..10 {
         // The process renews its lease by the real clock.
         tokio::time::sleep(LEASE * 2 / 3).await;
@@ -229,7 +229,7 @@ async fn a_lease_is_renewed_for_as_long_as_its_job_runs() {
 #[tokio::test]
 async fn a_job_of_a_process_that_died_is_taken_when_its_lease_has_run_out() {
     let server = server().await;
-    // A process that is alone ends all leases at its first look at a build.
+    // The only process of a deployment ends all leases when it first reads a build's jobs.
     let first = enqueue_job(&server, &ONE, "first", "nothing").await;
     wait_for_removal(&server, first).await;
     let id = put_later(&server, &ONE, "a", "nothing", None, HOUR).await;
@@ -251,7 +251,7 @@ async fn a_job_whose_lease_another_process_took_is_left_to_it() {
     let id = enqueue_job(&server, &ONE, "a", "lasts").await;
     running(&server, id).await;
     sql(&server, Sql::new("UPDATE jobs SET holder = 'other', held_until = $1").arg(NOW + HOUR)).await;
-    // The process finds out when it renews its lease.
+    // The process detects the loss when it renews its lease.
     tokio::time::sleep(LEASE).await;
     let health = server.anonymous().get("/readyz").await.ok();
     assert_eq!(health["jobs"]["running"], 0, "it was ended");
@@ -270,7 +270,7 @@ async fn a_job_is_canceled_before_it_runs_and_while_it_does() {
     cancel(&server, runs).await;
     wait_for_removal(&server, runs).await;
     assert_eq!(server.anonymous().get("/readyz").await.ok()["jobs"]["running"], 0);
-    // Another process learns of it when it renews its lease, and one that died has left it marked.
+    // Another process detects the cancellation when it renews its lease. The job of a dead process remains marked.
     let left = put_later(&server, &ONE, "left", "nothing", None, HOUR).await;
     let held = Sql::new("UPDATE jobs SET holder = 'dead', held_until = $1, next_at = $1 WHERE id = $2");
     sql(&server, held.arg(NOW + SECOND).arg(left)).await;
@@ -301,7 +301,7 @@ async fn of_jobs_with_one_key_there_is_one() {
     let id = put_later(&server, &ONE, "first", "nothing", Some("k"), HOUR).await;
     assert_eq!(put_later(&server, &ONE, "later", "nothing", Some("k"), 2 * HOUR).await, id);
     assert_eq!(state(&server, id).await.unwrap().next_at, NOW + HOUR);
-    // The same key of another kind is another job.
+    // The same key with another kind is another job.
     let other = put_later(&server, &ONCE_MORE, "other", "nothing", Some("k"), HOUR).await;
     assert_ne!(other, id);
     assert_eq!(put_later(&server, &ONE, "now", "nothing", Some("k"), 0).await, id);
@@ -350,7 +350,7 @@ async fn a_build_with_many_jobs_does_not_keep_another_waiting() {
     assert!(before + between < 50);
 }
 
-/// A job of one kind does not wait for those of another.
+/// Jobs of one kind do not wait for those of another.
 #[tokio::test]
 async fn of_jobs_put_together_as_many_begin_as_their_kind_says() {
     let server = server().await;
@@ -364,7 +364,7 @@ async fn of_jobs_put_together_as_many_begin_as_their_kind_says() {
     };
     let ids = commit::write(&request, write).await.unwrap();
     until_ran(&server, 1).await;
-    // Sooner than the next count of what waits.
+    // The pause is shorter than the interval of the count of waiting jobs.
     quiet_period().await;
     assert_eq!(executed_jobs(&server), ["a", "b"]);
     release(&server);

@@ -1,4 +1,4 @@
-//! What becomes of events: each sign-in in the outbox, and the way from there to the history service.
+//! Events: each sign-in in the outbox, and its delivery to the history service.
 //!
 //! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
 

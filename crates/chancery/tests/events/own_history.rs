@@ -1,5 +1,5 @@
-//! Each database has a history service of its own, which it notes at the first contact. Nothing is delivered to another
-//! one or deleted there, and commands find their own by themselves.
+//! Each database has a history service of its own, whose id it stores at the first contact. The server never delivers to another
+//! one and never deletes there, and commands find their own without settings.
 
 use crate::BINARY;
 use crate::TestServer;
@@ -12,17 +12,17 @@ const ANOTHER: &str = "0b9d2f4e-8a55-4c39-9a2f-3d5c0e6b7a11";
 const WHAT_TO_DO: &str =
     "set CHANCERY_HISTORY_URL to its own, or run `chancery history adopt` to use this one from now on";
 
-/// On the embedded engines, without any setting of the history service.
+/// Returns an installation on the embedded engines without settings of the history service.
 fn embedded() -> Installation {
     Installation::embedded(BINARY).set("CHANCERY_ADMIN_PASSWORD", PASSWORD)
 }
 
-/// With the key that the other tests of history use, too.
+/// Returns an installation with the key of the other tests of history.
 fn installation_with_key() -> Installation {
     embedded().set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY)
 }
 
-/// A backup, as an installation whose history service is to be at an address.
+/// Returns a backup as an installation whose history service has this address.
 fn copy(original: &Installation, url: &str) -> Installation {
     original.succeeds(&["backup", "copy"]);
     let data = original.home().join("copy");
@@ -33,7 +33,7 @@ fn url_of(process: &Process) -> String {
     format!("http://{}", process.history())
 }
 
-/// The client id of a build's tenant; empty while there is none.
+/// Returns the client id of a build's tenant. Empty if it has none.
 fn client_id(installation: &Installation, domain: &str) -> String {
     let listed = installation.succeeds(&["build", "list"]);
     let line = listed.lines().find(|line| line.starts_with(&format!("{domain}\t"))).unwrap();
@@ -59,7 +59,7 @@ async fn a_copy_deletes_its_own_history_and_leaves_that_of_the_original() {
 
     assert_eq!(gone, "The build localhost was deleted.\nIts history was deleted, too.\n");
     assert_eq!(events(&history, 1).await, before);
-    // Nor does it make anything there when it is told to.
+    // A command does not create anything there either.
     let url = url_of(&process);
     let line = original.fails(&["build", "create", "b.example", "--data", "copy", "--history-url", &url]);
     let refused =
@@ -106,7 +106,7 @@ async fn a_copy_delivers_nothing_to_the_history_service_of_the_original_until_an
     assert_eq!(copy.succeeds(&["build", "list"]).lines().count(), 1);
     api.stop();
 
-    // The original is gone, and the copy takes its place.
+    // The original is deleted, and the copy replaces it.
     let adopted = copy.succeeds(&["history", "adopt"]);
     assert!(adopted.starts_with("The history service of this database is "), "{adopted}");
     assert!(adopted.ends_with(&format!(" now ({url}).\n")), "{adopted}");
@@ -129,7 +129,7 @@ async fn a_copy_has_its_own_history_service_from_its_first_start_on() {
     };
     let of_original = id(&process).await;
     original.succeeds(&["backup", "copy"]);
-    // One more copy, of the copy.
+    // A copy of the copy.
     original.succeeds(&["backup", "copy-of-copy", "--data", "copy"]);
 
     for directory in ["copy", "copy-of-copy"] {
@@ -165,7 +165,7 @@ async fn commands_find_the_history_service_of_their_server_by_themselves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_use_the_embedded_history_while_no_server_runs() {
     let installation = embedded();
-    // Before the first start there is no history yet: the server makes the tenant.
+    // Before the first start there is no history yet, so the server creates the tenant later.
     let made = installation.run(&["build", "create", "a.example"]);
     assert_eq!((made.code, made.stdout.as_str(), made.stderr.as_str()), (0, "The build a.example was made.\n", ""));
     assert_eq!(client_id(&installation, "a.example"), "");
@@ -208,7 +208,8 @@ async fn a_service_that_is_not_the_databases_own_is_refused_by_commands() {
     assert_eq!(installation.succeeds(&["build", "list"]).lines().count(), 1);
     assert_eq!((own.tenants().len(), own.deleted().len(), other.tenants().len()), (1, 0, 0));
 
-    // Where the address that is set does not answer, or none is set, it is asked where a server reached it last.
+    // If the configured address does not answer, or none is set, the command uses the address at which a server last reached the
+    // service.
     let closed = format!("http://127.0.0.1:{}", FakeServer::closed_port().await);
     let made = installation.run(&["build", "create", "c.example", "--history-url", &closed]);
     assert_eq!((made.code, made.stderr.as_str(), own.tenants().len()), (0, "", 2));
@@ -217,7 +218,7 @@ async fn a_service_that_is_not_the_databases_own_is_refused_by_commands() {
     installation.succeeds(&["build", "create", "b.example"]);
     assert_eq!(own.tenants().len(), 2);
 
-    // A tenant that is not there is not said to be deleted.
+    // A missing tenant is not reported as deleted.
     let tenant = own.tenants()[1].clone();
     own.remove_tenant(&tenant.client_id);
     let gone = installation.succeeds(&["build", "delete", "b.example", "--yes", "--with-history"]);
@@ -239,7 +240,7 @@ async fn a_service_that_is_not_reached_is_named_with_its_setting() {
     assert!(lines.len() == 2 && lines[0] == later, "{lines:?}");
     assert!(lines[1].starts_with(&format!("CHANCERY_HISTORY_URL: {url}: ")), "{lines:?}");
 
-    // A wrong key is named, too, and none is made where none is known.
+    // A wrong key is reported too, and a missing key is not generated.
     let history = FakeHistory::start().await;
     let url = format!("http://{}", history.address);
     let installation = embedded().set("CHANCERY_HISTORY_URL", &url);
@@ -328,7 +329,7 @@ async fn a_service_of_a_former_version_is_taken_while_none_is_noted() {
     let notes = async || platform::events::own_history::notes(&server.app.store).await.unwrap();
     assert_eq!(notes().await.id, None);
 
-    // It is upgraded: what it tells then is noted.
+    // The service is upgraded, so its new id is stored.
     history.set_id(Some(ANOTHER));
     eventually(async || {
         server.admin().await;
@@ -361,7 +362,7 @@ async fn a_second_server_on_one_postgresql_with_a_history_of_its_own_is_refused(
     let missing = "chancery: CHANCERY_HISTORY_URL: must be set, since there is no history in nowhere/history (`chancery serve \
                    history` makes one)\n";
     assert_eq!(nothing, missing);
-    // With the same data directory they share their history.
+    // With the same data directory, both servers share their history.
     installation.serve().stop();
     process.stop();
     let second = installation.home().join("second");

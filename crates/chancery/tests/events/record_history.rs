@@ -1,4 +1,4 @@
-//! The history of a record: the events that the main API tells, read back from the real history service.
+//! The history of a record: events of the main API, read from the real history service.
 
 use crate::TestServer;
 use crate::history_delivery::{count_waiting, number, request};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use store::Conn;
 use testkit::{Behaviour, FakeHistory, HISTORY_KEY, HistoryServer, NOW, SECOND, eventually};
 
-/// A server that delivers to a real history service.
+/// Starts a server that delivers to a real history service.
 pub async fn start_with_history(history: &HistoryServer) -> TestServer {
     let service = HistoryAddress { url: format!("http://{}", history.address), api_key: HISTORY_KEY.to_owned() };
     TestServer::start_with(|config| (config.events.history, config.identity.address_attempts) = (Some(service), 0))
@@ -36,14 +36,14 @@ pub async fn delivered(server: &TestServer) {
     assert_eq!(number(server, "SELECT count(*) FROM outbox_refused").await, 0);
 }
 
-/// The history of a record, as an endpoint would ask for it.
+/// Returns the history of a record, like an endpoint.
 async fn history(server: &TestServer, record_id: i64, query: &str) -> Result<RecordHistory, Refusal> {
     let route = table().routes().find(|route| route.path == "/api/users/").unwrap();
     let request = server.request(None, route, query).await;
     record_history::history_of_record(&request, record_id).await
 }
 
-/// The answer to a request that succeeds.
+/// Returns the answer to a successful request.
 async fn answer(server: &TestServer, record_id: i64, query: &str) -> Json {
     let history = history(server, record_id, query).await.unwrap();
     let shown: Json = serde_json::from_slice(history.answer.body.in_memory_bytes()).unwrap();
@@ -51,7 +51,7 @@ async fn answer(server: &TestServer, record_id: i64, query: &str) -> Json {
     shown
 }
 
-/// The types of the events that a request lists.
+/// Returns the types of the events that a request lists.
 async fn types(server: &TestServer, query: &str) -> Vec<Json> {
     let listed = answer(server, 12, query).await;
     assert_eq!(
@@ -61,7 +61,7 @@ async fn types(server: &TestServer, query: &str) -> Vec<Json> {
     listed["results"].as_array().unwrap().iter().map(|event| event["event_type"].clone()).collect()
 }
 
-/// Three events of the record 12, a second after each other.
+/// Returns three events of the record 12, with a second between them.
 fn three() -> Vec<OutboxHistoryEvent> {
     vec![
         RecordChangeEvent::RecordCreated(Vec::new()).to_history_event(12, &EventSource::user(3, "Ada Lovelace"), NOW),
@@ -175,7 +175,7 @@ async fn each_filter_and_its_opposite_divide_the_events() {
     commit_events(&server, three()).await;
     delivered(&server).await;
     let all = [json!("record_deleted"), json!("owners_added"), json!("record_created")];
-    // The events that meet each, by their places in the list.
+    // The events that match each filter, by their indices in the list.
     for (filter, value, met) in [
         ("event_type", "owners_added", &[1][..]),
         ("event_type__in", "record_deleted,record_created", &[0, 2]),
@@ -189,7 +189,7 @@ async fn each_filter_and_its_opposite_divide_the_events() {
         ("event_datetime__lt", "2026-01-31T09:30:01Z", &[2]),
         ("event_datetime__lte", "2026-01-31T09:30:01Z", &[1, 2]),
         ("event_datetime__range", "2026-01-31T09:30:00Z,2026-01-31T09:30:01Z", &[1, 2]),
-        // What no event can be before or after.
+        // The moments are outside the range of all events.
         ("event_datetime__gt", "0001-01-01T00:00:00Z", &[0, 1, 2]),
         ("event_datetime__gt", "9999-12-31T00:00:00Z", &[]),
     ] {
@@ -198,9 +198,9 @@ async fn each_filter_and_its_opposite_divide_the_events() {
         assert_eq!(types(&server, &format!("{filter}={value}")).await, shown(listed), "{filter}={value}");
         assert_eq!(types(&server, &format!("{filter}__exclude={value}")).await, shown(left), "not {filter}={value}");
     }
-    // Another record cannot be asked for, and there is no other order.
+    // The parameters cannot select another record or another order.
     assert_eq!(types(&server, "record_id=13&ordering=event_datetime&unknown=1").await, all);
-    // Together they all hold; sent twice, one counts once at the service.
+    // All filters apply together. The service counts a repeated filter once.
     assert_eq!(types(&server, &["source_id=4"; 50].join("&")).await, all[..1]);
 }
 
@@ -248,7 +248,7 @@ async fn a_service_that_is_away_or_slow_is_told_in_time() {
         unavailable(history(&server, 12, "").await);
         assert!(started.elapsed() < Duration::from_secs(8), "{behaviour:?}: {:?}", started.elapsed());
     }
-    // Another service has taken the address.
+    // Another service uses the address now.
     fake.set_behaviour(Behaviour::Serves);
     fake.set_id(Some("11111111-1111-4111-8111-111111111111"));
     unavailable(history(&server, 12, "").await);

@@ -1,11 +1,11 @@
-//! System events (`docs/reference/history.md`): what becomes of each sign-in is one of ten events, in the outbox.
+//! System events (`docs/reference/history.md`): the outcome of each sign-in is one of ten events in the outbox.
 
 use crate::TestServer;
 use serde_json::{Value, json};
 use store::{Conn, Sql, StoreError};
 use testkit::{ADMIN, MINUTE, PASSWORD, TestBuild, WaitingSystemEvent, events};
 
-/// The kinds, sources and reasons of the events.
+/// Returns the types, sources and reasons of the events.
 async fn waiting_events(tenant: &TestBuild) -> Vec<(i64, i64, Value)> {
     events(tenant)
         .await
@@ -50,7 +50,7 @@ async fn one_401_and_an_event_that_tells_why() {
         attempt(&internal, "wrong").await;
         expected.push((2, 2, json!("wrong_password")));
         if n == 4 {
-            // After its cause, by a microsecond.
+            // The event follows its cause by a microsecond.
             expected.push((6, 2, Value::Null));
         }
     }
@@ -104,7 +104,7 @@ async fn what_was_typed_is_not_kept() {
 async fn failures_do_not_fill_the_disk() {
     let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     let client = server.anonymous();
-    // As if so many rows waited.
+    // Simulates this number of waiting rows.
     let waiting = |n: i64| {
         move |conn: &mut Conn| {
             let sql =
@@ -129,7 +129,7 @@ async fn failures_do_not_fill_the_disk() {
     };
     let here = || "127.0.0.1".to_owned();
     assert_eq!(counts(events(&server).await), [(2, 0, here(), json!(3)), (2, 1, here(), json!(3))]);
-    // The next minute has rows of its own, and successes are all there.
+    // The next minute has rows of its own, and every success has a row.
     server.advance(MINUTE);
     failed("nobody@example.com").await;
     client.sign_in(ADMIN, PASSWORD).await;
@@ -137,7 +137,7 @@ async fn failures_do_not_fill_the_disk() {
     let all = events(&server).await;
     assert_eq!(all.iter().filter(|event| event.event_type == 1 && event.at > 0).count(), 2);
     assert_eq!(counts(all).len(), 3);
-    // Far too many: neither account nor address.
+    // Beyond the second threshold, the row has neither account nor address.
     run(&server, clear).await;
     server.build.db.write::<u64, StoreError>(waiting(-100_001)).await.unwrap();
     for _ in 0..2 {
@@ -174,7 +174,7 @@ async fn parallel_failures_are_all_counted() {
     assert_eq!((failures.len(), &failures[0].data["count"]), (1, &json!(refused)));
 }
 
-/// An event of somebody's success, long ago.
+/// Returns an old event of a successful sign-in.
 fn success(n: i64) -> String {
     json!({
         "id": uuid(n), "event_timestamp": "1970-01-01T00:00:00.000000Z", "category": 1, "event_type": 1, "source_id": 1,
@@ -183,7 +183,7 @@ fn success(n: i64) -> String {
     .to_string()
 }
 
-/// Any text of the right length.
+/// Returns a text with the length of a uuid.
 fn uuid(n: i64) -> String {
     format!("{n:036}")
 }

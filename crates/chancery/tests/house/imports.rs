@@ -1,19 +1,19 @@
-//! Which files of a crate import which, as the paths in their sources say.
+//! Reads the imports between the files of a crate from the paths in their sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// A module, or what is in one, by its path in its crate.
+/// A module or one of its items, by its path in its crate.
 pub type ModulePath = Vec<String>;
 
-/// The modules of a crate. What stands under `#[cfg(test)]` is left out.
+/// The modules of a crate. Code under `#[cfg(test)]` is omitted.
 #[derive(Default)]
 pub struct Modules {
     files: BTreeSet<ModulePath>,
-    /// What each module, in a file of its own or not, calls by a short name: its imports and re-exports.
+    /// The short names in each module, in a file of its own or not: its imports and re-exports.
     short_names: BTreeMap<ModulePath, BTreeMap<String, ModulePath>>,
-    /// Each path that a module uses, as it is written. A re-export is no use.
+    /// Each path that a module uses, as written. A re-export does not count as a use.
     paths: Vec<(ModulePath, ModulePath)>,
 }
 
@@ -74,7 +74,7 @@ impl Modules {
         }
     }
 
-    /// The module that declares what a path leads to, as far as it is one of ours; `None` for a module itself.
+    /// Returns the module of the crate that declares the target of a path. `None` for a module.
     fn declares(&self, module: &ModulePath, path: &[String], steps: usize) -> Option<ModulePath> {
         let mut at = module.clone();
         for (number, part) in path.iter().enumerate() {
@@ -85,7 +85,7 @@ impl Modules {
                 "super" => drop(at.pop()),
                 _ if self.files.contains(&child) || self.short_names.contains_key(&child) => at = child,
                 short => match self.short_names.get(&at).and_then(|names| names.get(short)) {
-                    // A crate may have the name of what is imported from it, hence the bound.
+                    // A crate can have the name of an item that is imported from it, which requires the bound.
                     Some(long) if steps < 10 => {
                         return self.declares(&at, &[long, &path[number + 1..]].concat(), steps + 1);
                     }
@@ -97,7 +97,7 @@ impl Modules {
         None
     }
 
-    /// The files that each file imports.
+    /// Returns the files that each file imports.
     pub fn imports(&self) -> BTreeMap<ModulePath, BTreeSet<ModulePath>> {
         let file = |mut module: ModulePath| {
             while !self.files.contains(&module) {
@@ -115,7 +115,7 @@ impl Modules {
     }
 }
 
-/// Reads one path of a `use`, or the braces of many, up to the mark that ends it: each with its short name.
+/// Reads one path of a `use`, or a list in braces, up to the mark that ends it: each with its short name.
 fn use_tree(tokens: &[String], at: &mut usize, before: &[String], found: &mut Vec<(String, ModulePath)>) {
     let mut path = before.to_vec();
     let mut short = None;
@@ -145,7 +145,7 @@ fn use_tree(tokens: &[String], at: &mut usize, before: &[String], found: &mut Ve
     }
 }
 
-/// The words and marks of a source, without comments, literals and what stands under `#[cfg(test)]`.
+/// Returns the words and marks of a source, without comments, literals and code under `#[cfg(test)]`.
 fn tokens(source: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut rest = source;
@@ -195,7 +195,7 @@ fn tokens(source: &str) -> Vec<String> {
     kept
 }
 
-/// The length of the literal that a text begins with.
+/// Returns the length of the literal at the beginning of a text.
 fn literal_length(text: &str) -> usize {
     let mark = text.as_bytes()[0];
     let mut is_escaped = true;

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// What every crate above the ground may import beside what [`IMPORTS`] names.
+/// The crates that every higher crate may import beside those in [`IMPORTS`].
 const GROUND: [&str; 3] = ["resource", "store", "web"];
 
-/// What a crate may import of ours, from the top down.
+/// The crates of the workspace that each crate may import, from the top down.
 const IMPORTS: [(&str, &[&str]); 22] = [
     ("chancery", &["platform", "history"]),
     ("testkit", &["identity", "events", "kit", "migrations", "history", "same-features"]),
@@ -57,7 +57,7 @@ const IMPORTS: [(&str, &[&str]); 22] = [
     ("same-features", &[]),
 ];
 
-/// The modules that the tests of a crate serve in addition to its imports. None is above the crate, so an edit of a crate and
+/// The modules that the tests of a crate serve in addition to its imports. They are not above the crate, so an edit of a crate and
 /// of its tests compiles only these two.
 const SERVED_BY_TESTS: [(&str, &[&str]); 4] = [
     // Each server has accounts.
@@ -68,7 +68,7 @@ const SERVED_BY_TESTS: [(&str, &[&str]); 4] = [
     ("extensions", &["documents", "tasks"]),
 ];
 
-/// The folders of our crates, by their names.
+/// Returns the folders of the workspace's crates, by their names.
 fn crates() -> BTreeMap<String, PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = root.join("crates").read_dir().unwrap().map(|entry| entry.unwrap().path());
@@ -102,7 +102,7 @@ fn a_crate_imports_only_what_it_may() {
     assert!(gone.is_empty(), "IMPORTS names crates that are no more: {gone:?}");
 }
 
-/// The most files that may import each other in a circle.
+/// The maximum number of files that may import each other in a cycle.
 const LARGEST_CIRCLE: usize = 3;
 
 #[test]
@@ -130,7 +130,7 @@ fn path_text(file: &ModulePath) -> String {
     if file.is_empty() { "lib".to_owned() } else { file.join("/") }
 }
 
-/// The files that a file imports, and those that they import, and so on.
+/// Returns the files that a file imports, directly or through others.
 fn reachable_files<'a>(
     file: &'a ModulePath,
     imports: &'a BTreeMap<ModulePath, BTreeSet<ModulePath>>,

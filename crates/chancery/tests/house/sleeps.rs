@@ -1,4 +1,4 @@
-//! Sleeps of tests. A test waits for a condition by `testkit::eventually`; a sleep states in a comment why it is none.
+//! Sleeps of tests. A test waits for a condition by `testkit::eventually`; a comment above a sleep gives another reason.
 
 use crate::crates;
 use std::fs::read_to_string;
@@ -16,7 +16,7 @@ pub fn each_file(folder: &Path, extension: &str, read: &mut impl FnMut(&Path)) {
     }
 }
 
-/// The number of the first line of a file that belongs to tests, from 0.
+/// Returns the number of the first line of a file that belongs to tests, from 0.
 fn first_line_of_tests(path: &Path, is_source: bool, text: &str) -> usize {
     if !is_source || path.ends_with("tests.rs") {
         return 0;

@@ -1,4 +1,4 @@
-//! The API that the tests of this crate serve: all modules of the binary.
+//! The API of this crate's tests: all modules of the binary.
 
 /// The modules that the tests serve.
 pub struct Api;

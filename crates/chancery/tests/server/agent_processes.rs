@@ -1,5 +1,5 @@
-//! Agents at several processes over one PostgreSQL: what one ends, the others refuse, writes at once and reads within a second; a
-//! code or a refresh token that is used at two of them works at one; and what agents did at both is listed.
+//! Agents at several processes over one PostgreSQL. If one process ends a grant, the others refuse it: writes immediately, reads
+//! within a second. A code or a refresh token that is used at two of them works at one. The actions of agents at both are listed.
 
 use crate::BINARY;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const CONNECTORS: &str = "/api/mcp/connectors/";
 const RECORD: &str = "/api/object-records/1/";
 const SET: &str = "/api/object-classes/1/record-permission-sets/1/";
 
-/// Two processes, a super admin at each, and the connector of an agent that may view and edit record 1 for him.
+/// Two processes, a super admin at each, and the connector of an agent that may view and edit record 1 for the super admin.
 struct TwoProcesses {
     _installation: Installation,
     processes: [Process; 2],
@@ -28,7 +28,7 @@ struct TwoProcesses {
     client: [String; 2],
 }
 
-/// The value of a hidden field of a page.
+/// Returns the value of a hidden field of a page.
 fn hidden_field(page: &Reply, name: &str) -> String {
     let begin = format!("<input name=\"{name}\" type=\"hidden\" value=\"");
     let rest = page.text.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {page:?}")).1;
@@ -36,13 +36,13 @@ fn hidden_field(page: &Reply, name: &str) -> String {
     value.replace("&quot;", "\"").replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
-/// The cookie that an answer sets.
+/// Returns the cookie that an answer sets.
 fn cookie(reply: &Reply) -> String {
     reply.header("set-cookie").split(';').next().unwrap().to_owned()
 }
 
 impl TwoProcesses {
-    /// `None` without a PostgreSQL server.
+    /// Starts the processes. Returns `None` without a PostgreSQL server.
     async fn start() -> Option<TwoProcesses> {
         let installation = Installation::postgresql(BINARY).map(Installation::and_build)?;
         let processes = [installation.serve_api(), installation.serve_api()];
@@ -90,7 +90,7 @@ impl TwoProcesses {
         self.processes[process].client("localhost")
     }
 
-    /// The code of a new grant of the super admin, who signs in and consents at a process.
+    /// Returns the code of a new grant of the super admin, who signs in and consents at a process.
     async fn code(&self, process: usize) -> String {
         let client = self.client_at(process);
         let path = format!(
@@ -111,7 +111,7 @@ impl TwoProcesses {
         parameters(call.send().await.header("location"))["code"].clone()
     }
 
-    /// A call of the token endpoint of a process.
+    /// Prepares a call of the token endpoint of a process.
     fn token(&self, process: usize, fields: &[(&str, &str)]) -> testkit::PreparedCall {
         let [id, secret] = &self.client;
         let client = [("client_id", id.as_str()), ("client_secret", secret)];
@@ -128,7 +128,7 @@ impl TwoProcesses {
         self.token(process, &fields)
     }
 
-    /// The tokens of a new grant.
+    /// Returns the tokens of a new grant.
     async fn grant(&self) -> [String; 2] {
         let answer = self.exchange(0, &self.code(0).await).send().await.ok();
         ["access_token", "refresh_token"].map(|name| answer[name].as_str().unwrap().to_owned())
@@ -142,7 +142,7 @@ impl TwoProcesses {
         call.header("authorization", &format!("Bearer {token}")).send().await
     }
 
-    /// Changes the title of the record by an agent at a process.
+    /// Changes the title of the record as an agent at a process.
     async fn write(&self, process: usize, token: &str, title: &str) -> Reply {
         self.call(process, token, "update_record", json!({"object_record": 1, "fields": {"title": title}})).await
     }
@@ -177,7 +177,7 @@ async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
             "session" => {
                 let sessions = scene.admins[0].get("/api/users/me/sessions/?limit=1000").await.ok();
                 let sessions = sessions["results"].as_array().unwrap();
-                // The last one that began is the agent's.
+                // The latest session is the agent's.
                 let grant = sessions.iter().filter_map(|of| of["id"].as_i64()).max().unwrap();
                 scene.admins[0].delete(&format!("/api/users/me/sessions/{grant}/")).await.expect_empty();
             }
@@ -192,12 +192,12 @@ async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
             }
         }
         let ended = Instant::now();
-        // A write looks at once.
+        // A write reads the database, so it is refused immediately.
         let reply = scene.write(1, &access, "Too late").await;
         assert_eq!(reply.status, 401, "{how}: {reply:?}");
         assert!(reply.header("www-authenticate").contains("resource_metadata"), "{how}: {reply:?}");
         assert_eq!(scene.title().await, how);
-        // A read, too, once the process has heard of it, and within a second.
+        // A read is refused after the process has received the change, within a second.
         while scene.read(1, &access).await.status == 200 {
             assert!(ended.elapsed() < Duration::from_secs(5), "{how}");
         }
@@ -246,7 +246,7 @@ async fn a_code_or_a_refresh_token_works_at_one_process_of_two() {
         assert_eq!(statuses(&replies), [200, 400], "{replies:?}");
         let lost = replies.iter().find(|reply| reply.status == 400).unwrap();
         assert_eq!(lost.json["error"], "invalid_grant");
-        // Somebody has used it a second time, so the grant is over, with the tokens of the one who came first.
+        // The code was used a second time, so the grant is revoked, with the tokens of the first use.
         let won = replies.iter().find(|reply| reply.status == 200).unwrap();
         let ended = Instant::now();
         for process in [0, 1] {
@@ -289,7 +289,7 @@ async fn what_agents_did_at_every_process_is_listed_at_each() {
 async fn the_calls_of_a_grant_are_bounded_over_all_processes() {
     let Some(scene) = TwoProcesses::start().await else { return };
     let [access, _] = scene.grant().await;
-    // In batches of the revision that has them, which the call names by no header.
+    // The calls are batches. A call without a header of the revision has the revision that supports them.
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_object_classes"}});
     let batch = |count: usize| json!(vec![call.clone(); count]);
     let send = async |process: usize, count: usize| {
@@ -302,22 +302,22 @@ async fn the_calls_of_a_grant_are_bounded_over_all_processes() {
             assert_eq!(send(process, 20).await, 200);
         }
     }
-    // 560 calls are made. Each process learns of those of the other within a second or so, with its own.
+    // There are 560 calls. Each process receives the counts of the other within about a second, with its own calls.
     for process in [0, 1].repeat(10) {
-        // The processes exchange their counts meanwhile, which nothing shows.
+        // The processes exchange their counts in the meantime, which the test cannot observe.
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(send(process, 1).await, 200, "{:?}", begun.elapsed());
     }
-    // Longer than the processes need to exchange their counts.
+    // The pause is longer than the exchange of the processes' counts.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     for process in [0, 1] {
         assert_eq!(send(process, 20).await, 200);
-        // The other process learns of these calls.
+        // The other process receives the count of these calls.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
     }
     for process in [0, 1] {
         let status = send(process, 20).await;
-        // On a machine that takes so long, the minute is over.
+        // On a slow machine, the minute is over.
         assert!(
             status == 429 || begun.elapsed() > Duration::from_secs(55),
             "{process}: {status} {:?}",

@@ -1,5 +1,5 @@
-//! What commands do to a build as a whole holds for classes, whose tables are made while the server runs: a copy has their
-//! records and finds them by their words, another secret key changes nothing about them, and a deleted build leaves none.
+//! Commands for a whole build include classes, whose tables are created at run time. A copy contains their records and finds them
+//! by their words, another secret key does not change them, and a deleted build leaves none.
 
 use crate::BINARY;
 use serde_json::json;
@@ -11,7 +11,7 @@ async fn admin(process: &Process, domain: &str) -> ApiClient {
     process.client(domain).sign_in(ADMIN, PASSWORD).await
 }
 
-/// A class with two fields and a record.
+/// Creates a class with two fields and a record.
 async fn make_class(api: &ApiClient) {
     api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     for field in
@@ -22,7 +22,7 @@ async fn make_class(api: &ApiClient) {
     api.post(RECORDS, json!({"fields": {"title": "First of all", "n": 1}})).await.expect_created();
 }
 
-/// Checks that the record of [`make_class`] is there, and that others can be made.
+/// Checks that the record of [`make_class`] exists, and that others can be created.
 async fn expect_consistent(api: &ApiClient) {
     let found = api.get(&format!("{RECORDS}?search=first+al&ordering=title")).await.ok();
     assert_eq!(found["results"][0]["fields"], json!({"title": "First of all", "n": 1}));

@@ -1,5 +1,5 @@
-//! Typed clients, generated from the OpenAPI documents for clients, in use by the programs in `examples/`; and the linter of
-//! all documents.
+//! Typed clients, generated from the OpenAPI documents for clients and used by the programs in `examples/`, and the linter of all
+//! documents.
 
 use crate::BINARY;
 use platform::kit::openapi::{self, Audience};
@@ -8,10 +8,10 @@ use std::process::Command;
 use tempfile::TempDir;
 use testkit::{ADMIN, CommandOutput, HISTORY_KEY, Installation, PASSWORD, npm_packages, python_environment};
 
-/// The repository.
+/// The root of the repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The text of a file of the repository.
+/// Includes the text of a file of the repository.
 macro_rules! text {
     ($path:literal) => {
         include_str!(concat!("../../../../", $path))
@@ -99,7 +99,7 @@ fn typescript_has_typed_clients() {
 fn python_has_typed_clients() {
     let programs = python_environment("python-clients", text!("examples/python/requirements.txt"));
     let directory = directory_with(&PYTHON_PROGRAMS, None);
-    // The generator formats what it made by a program that it looks for there.
+    // The generator formats its output with a program that it expects there.
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let program = |name: &str| {
         let mut command = Command::new(programs.join(name));
@@ -132,7 +132,7 @@ fn python_has_typed_clients() {
     );
 }
 
-/// What the two programs write, each at its service.
+/// Returns the output of the two programs, each with its service.
 fn run_clients(mut users: Command, mut history: Command) -> String {
     let installation = Installation::with_build(BINARY).set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY);
     let process = installation.serve();
@@ -142,7 +142,7 @@ fn run_clients(mut users: Command, mut history: Command) -> String {
     written
 }
 
-/// A new directory with these files, below another one or anywhere.
+/// Creates a new directory with these files, below another one or in the default place.
 fn directory_with(files: &[(&str, &str)], parent: Option<&Path>) -> TempDir {
     let directory = parent.map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
     for (name, text) in files {
@@ -151,14 +151,14 @@ fn directory_with(files: &[(&str, &str)], parent: Option<&Path>) -> TempDir {
     directory
 }
 
-/// A generator warns of what it leaves out.
+/// Checks that a generator printed no warning, because it warns about parts that it omits.
 #[track_caller]
 fn expect_silent(module: &str, generated: &CommandOutput) {
     let warns = |text: &str| text.to_lowercase().contains("warn");
     assert!(!warns(&generated.stdout) && !warns(&generated.stderr), "{module}: {generated:#?}");
 }
 
-/// Runs a program that succeeds.
+/// Runs a program that must succeed.
 #[track_caller]
 fn run(command: &mut Command) -> CommandOutput {
     let output = command.output().unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));

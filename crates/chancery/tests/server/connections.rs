@@ -1,5 +1,5 @@
-//! What holds while others hold connections for nothing: half-sent headers, idle ones, bodies that drip.
-//! `reliability/connections` tries it with thousands, against a release build.
+//! The service beside connections that do nothing: half-sent headers, idle connections, slow bodies. `reliability/connections`
+//! tests it with thousands of connections against a release build.
 
 use crate::BINARY;
 use serde_json::json;
@@ -12,45 +12,45 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// When half-sent headers must be gone: ten seconds, and what a busy machine adds.
+/// The maximum time of half-sent headers: ten seconds, and a margin for a busy machine.
 const REAPED: Duration = Duration::from_secs(15);
 
-/// A connection that ended sooner was not held: it was turned away.
+/// The minimum time of an accepted connection. A shorter one was refused.
 const HELD: Duration = Duration::from_secs(5);
 
-/// How many connections are held in each way.
+/// The number of connections of each kind.
 struct ConnectionCounts {
     half_sent: usize,
     idle: usize,
     slow: usize,
 }
 
-/// What was seen meanwhile.
+/// The results of a load.
 struct LoadResult {
-    /// Half-sent headers and idle connections that were turned away.
+    /// The number of half-sent headers and idle connections that were refused.
     turned_away: usize,
-    /// Until the last half-sent header was closed.
+    /// The time until the last half-sent header was closed.
     reaped: Duration,
-    /// Idle connections that were still open then, as proxies want them.
+    /// The number of idle connections that were still open then, because proxies use such connections.
     idle: usize,
-    /// How long honest calls took, sorted.
+    /// The times of ordinary calls, sorted.
     honest: Vec<Duration>,
-    /// MiB that the process grew by.
+    /// The growth of the process in MiB.
     growth: u64,
 }
 
-/// Opens a connection, sends this, and waits for its end; how long it lasted from then on.
+/// Opens a connection, sends this, and waits for its end. Returns the time from then on.
 async fn hold_connection(address: SocketAddr, sent: &'static str) -> Duration {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let begun = Instant::now();
-    // A reset is an end, too, also of a connection that is turned away before this is sent.
+    // A reset counts as an end too, also for a connection that is refused before this is sent.
     if stream.write_all(sent.as_bytes()).await.is_ok() {
         let _ = stream.read_to_end(&mut Vec::new()).await;
     }
     begun.elapsed()
 }
 
-/// Sends a body of which a byte comes each second.
+/// Sends one byte of a body per second.
 async fn send_slow_body(address: SocketAddr) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = "POST /api/auth/login/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
@@ -61,7 +61,7 @@ async fn send_slow_body(address: SocketAddr) {
     }
 }
 
-/// One honest call after the other until the others are done.
+/// Sends ordinary calls, one after the other, until `done`. Returns their times.
 async fn honest(client: ApiClient, done: tokio::sync::watch::Receiver<bool>) -> Vec<Duration> {
     let mut times = Vec::new();
     while !*done.borrow() {
@@ -129,16 +129,16 @@ async fn thousands_of_connections_end_within_15_seconds_and_disturb_nobody() {
     assert!(seen.reaped <= REAPED && p99 <= Duration::from_millis(250) && seen.growth <= 256);
 }
 
-/// An address of this machine that is not loopback: who connects there is a peer that is bounded. `None`: it has none.
+/// Returns an address of this machine that is not loopback, because peers on loopback have no limit. `None` if there is none.
 fn own_address() -> Option<IpAddr> {
-    // Nothing is sent by that.
+    // Connecting a UDP socket sends nothing.
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("198.51.100.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
-/// Opens one connection after the other and holds each as long as it is let, until the test ends.
+/// Opens one connection after the other and leaves each open until the server closes it or the test ends.
 async fn open_many_connections(address: SocketAddr, open: Arc<AtomicUsize>, most: Arc<AtomicUsize>) {
     loop {
         let begun = Instant::now();
@@ -149,13 +149,13 @@ async fn open_many_connections(address: SocketAddr, open: Arc<AtomicUsize>, most
             open.fetch_sub(1, Ordering::Relaxed);
         }
         if begun.elapsed() < Duration::from_secs(1) {
-            // A client that was turned away does not come back at once.
+            // A refused client waits before its next attempt.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 }
 
-/// A call over a connection of its own: how long it took, `None` when it was not served.
+/// Sends a call over a connection of its own. Returns its time, or `None` if it was not served.
 async fn call_anew(address: SocketAddr) -> Option<Duration> {
     let begun = Instant::now();
     let call = async {
@@ -170,7 +170,8 @@ async fn call_anew(address: SocketAddr) -> Option<Duration> {
     Some(begun.elapsed())
 }
 
-/// One peer wants all connections of a server with so many file descriptors; what others' calls took, sorted.
+/// Runs one peer that requests all connections of a server with this number of descriptors. Returns the times of other calls,
+/// sorted.
 async fn one_peer_wants_all(descriptors: u32, wanted: usize, lasts: Duration) -> Option<Vec<Duration>> {
     let Some(address) = own_address() else {
         println!("SKIPPED: this machine has no address but loopback, which is not bounded");
@@ -184,9 +185,9 @@ async fn one_peer_wants_all(descriptors: u32, wanted: usize, lasts: Duration) ->
     for _ in 0..wanted {
         hogs.spawn(open_many_connections(SocketAddr::new(address, port), open.clone(), most.clone()));
     }
-    // The peer has the connections that it can get by then.
+    // By then, the peer has the maximum number of its connections.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // From loopback: another peer.
+    // Loopback is another peer.
     let (begun, mut times, mut unserved) = (Instant::now(), Vec::new(), 0);
     while begun.elapsed() < lasts {
         match call_anew(SocketAddr::from(([127, 0, 0, 1], port))).await {

@@ -1,4 +1,4 @@
-//! The console as the binary serves it: its page, its files, and the sessions of browsers in several processes.
+//! The console in the binary: its page, its files, and the sessions of browsers in several processes.
 
 use crate::{BINARY, message};
 use flate2::read::GzDecoder;
@@ -12,12 +12,12 @@ fn browser(server: &Process) -> ApiClient {
     server.client("localhost").with_header("accept", PAGE)
 }
 
-/// The addresses of files that the page names.
+/// Returns the addresses of files that the page names.
 fn files(page: &Reply) -> Vec<String> {
     page.text.split('"').filter(|text| text.starts_with("/console/assets/")).map(str::to_owned).collect()
 }
 
-/// Signs in on the page; the browser with its cookie.
+/// Signs in on the page. Returns the browser with its cookie.
 async fn signed_in(server: &Process) -> ApiClient {
     let form = [("username", ADMIN), ("password", PASSWORD), ("return_to", "/console/users")];
     let reply = browser(server).call("POST", "/sign-in/").form(&form).send().await;
@@ -48,7 +48,7 @@ async fn a_start_says_what_to_open_and_that_leads_to_the_console() {
             assert_eq!(program.get("/").await.header("location"), "/api/docs/");
         }
     }
-    // Any name may lead to this address, so a page of another name gets nothing here; programs are served.
+    // Any name can point to this address, so pages under other names are refused. Programs are served.
     let elsewhere = server.client("elsewhere.example");
     assert_eq!(elsewhere.with_header("accept", PAGE).get("/").await.status, 404);
     assert_eq!(elsewhere.get("/console").await.status, 404);
@@ -89,7 +89,7 @@ async fn every_address_of_the_console_is_the_page_that_loads_it() {
         {
             assert!(page.text.contains(part), "{part}: {}", page.text);
         }
-        // There is no script in the page, and nothing of the address.
+        // The page contains neither a script nor a part of the address.
         assert!(!page.text.contains("<script>") && !page.text.contains("order"), "{}", page.text);
         assert!(nonce.len() >= 22 && !nonces.contains(&nonce));
         nonces.push(nonce);
@@ -100,7 +100,7 @@ async fn every_address_of_the_console_is_the_page_that_loads_it() {
         let reply = client.call(method, "/console/").send().await;
         assert_eq!((reply.status, reply.header("allow")), (405, "GET, HEAD"), "{method}");
     }
-    // Programs, which need no page, get it as well: an address has one meaning.
+    // Programs, which do not need a page, get it too, because an address has one meaning.
     assert_eq!(server.client("localhost").get("/console/users").await.status, 200);
     assert_eq!(client.get("/consoles/").await, (404, message::not_found()));
 }
@@ -208,7 +208,7 @@ async fn every_process_knows_a_session_and_its_end() {
         }
     }
     here.post("/api/auth/browser/logout/", json!({})).await.expect_empty();
-    // The database is asked, so it is known at once.
+    // The check reads the database, so it sees the sign-out immediately.
     token(&there).await.expect_reply(401, message::bad_token());
     token(&here).await.expect_reply(401, message::bad_token());
 }

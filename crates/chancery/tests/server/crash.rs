@@ -1,5 +1,5 @@
-//! A server that is killed while many write, and the database below it: what was acknowledged is there afterwards, nothing
-//! is half done, and all is served again within 5 seconds (`docs/reliability.md`, "Crashes").
+//! A server that is killed during many writes, and the database below it. Acknowledged writes are present afterwards, no write is
+//! partial, and the server is ready again within 5 seconds (`docs/reliability.md`, "Crashes").
 
 use crate::BINARY;
 use crate::record_writers;
@@ -56,7 +56,7 @@ async fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
         slowest = slowest.max(accepts - began);
         expect_served(&admin).await;
         workload.was_ready_after(accepts.elapsed());
-        // The same process goes on with the same writers.
+        // The same process continues with the same writers.
         writers.are_at_work().await;
         writers.stop().await;
         record_writers::expect_consistent(&installation, &events(&installation, &process)).await;
@@ -71,7 +71,7 @@ async fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
 async fn a_queued_mail_survives_and_arrives_once_more_is_served() {
     let installation = Installation::embedded(BINARY).set("CHANCERY_ADMIN_PASSWORD", PASSWORD);
     let process = installation.serve();
-    // The place where mails go is a file: none can be written until it is out of the way.
+    // A file is at the path of the mail directory. No mail can be written until it is removed.
     std::fs::write(installation.data().join("mail"), "").unwrap();
     let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let anna =

@@ -1,4 +1,4 @@
-//! A data directory is served by one server, and only when it is whole.
+//! Only one server serves a data directory, and only a complete one.
 
 use crate::BINARY;
 use std::fs;
@@ -8,7 +8,7 @@ fn embedded() -> Installation {
     Installation::embedded(BINARY).set("CHANCERY_ADMIN_PASSWORD", PASSWORD)
 }
 
-/// A start on free ports, for one that fails.
+/// The arguments of a start on free ports, for starts that fail.
 const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--history-listen", "127.0.0.1:0"];
 
 #[test]
@@ -20,7 +20,7 @@ fn a_second_server_on_one_directory_is_refused() {
         let line = "chancery: CHANCERY_DATA: ./chancery-data: another server serves this directory; only PostgreSQL takes several\n";
         assert_eq!(installation.fails(&SERVE), line);
         installation.succeeds(&["build", "list"]);
-        // A server that is killed leaves no lock behind.
+        // A killed server leaves no lock behind.
         process.kill();
     }
     installation.serve().stop();
@@ -30,7 +30,7 @@ fn a_second_server_on_one_directory_is_refused() {
 async fn an_unfinished_backup_is_never_served_and_begun_again() {
     let installation = embedded();
     installation.serve().stop();
-    // No file can be read here.
+    // The link cannot be read as a file.
     let obstacle = installation.data().join("loop");
     std::os::unix::fs::symlink("loop", &obstacle).unwrap();
 
@@ -45,7 +45,7 @@ async fn an_unfinished_backup_is_never_served_and_begun_again() {
             "chancery: CHANCERY_DATA: copy: `chancery backup` was not finished here; make the copy again\n"
         );
     }
-    // As a process that was killed would leave them.
+    // The state after a process was killed.
     fs::write(installation.home().join("copy/builds/build_7.db.partial"), "half").unwrap();
     fs::remove_file(obstacle).unwrap();
     installation.succeeds(&["backup", "copy"]);
@@ -54,7 +54,7 @@ async fn an_unfinished_backup_is_never_served_and_begun_again() {
 
     let line = installation.fails(&["backup", "chancery-data/copy"]);
     assert_eq!(line, "chancery: chancery-data/copy: the copy must not be in the data directory\n");
-    // A directory that is none of an unfinished backup is not touched.
+    // Only a directory of an unfinished backup is changed.
     let line = installation.fails(&["backup", "copy"]);
     assert!(line.starts_with("chancery: copy: ") && line.lines().count() == 1, "{line}");
     installation.serve_with(&["--data", "copy"]).client("localhost").sign_in(ADMIN, PASSWORD).await;

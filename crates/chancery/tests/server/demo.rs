@@ -1,4 +1,4 @@
-//! `chancery demo`: a build for people who want to look around (`docs/operations.md`, "Commands").
+//! `chancery demo`: a build for people who want to try the product (`docs/operations.md`, "Commands").
 
 use crate::BINARY;
 use crate::first_start::word_after;
@@ -24,7 +24,7 @@ async fn a_demo_has_what_it_says() {
     assert_eq!((&told["domain"], &told["address"]), (&json!(DOMAIN), &json!("http://demo.localhost:8000/")));
     let usernames = told["accounts"].as_array().unwrap().iter().map(|account| account["username"].clone());
     assert_eq!(Json::from_iter(usernames), json!([ADMIN, "anna.berg@demo.example", "jonas.weber@demo.example"]));
-    // That of the super admin was given.
+    // The operator has set the super admin's password.
     assert_eq!(told["accounts"][0]["password"], Json::Null);
 
     let admin = server.client(DOMAIN).sign_in(ADMIN, PASSWORD).await;
@@ -53,7 +53,7 @@ async fn a_demo_has_what_it_says() {
     }
     assert_eq!(admin.get("/api/administration/company-details/").await.ok()["admin_first_name"], "Anna");
 
-    // What they see is theirs to see.
+    // The accounts may view the demo's data for them.
     for (account, open_tasks) in [(1, 3), (2, 4)] {
         let person = &told["accounts"][account];
         let signed_in = server.client(DOMAIN);
@@ -77,7 +77,7 @@ async fn a_demo_has_what_it_says() {
     assert_eq!(again, refusal);
 }
 
-/// The texts of a document that is made of the first contract.
+/// Returns the texts of a document that is generated for the first contract.
 async fn document(admin: &ApiClient) -> Vec<String> {
     let contracts = admin.get("/api/object-classes/2/object-records/?number=C-1001").await.ok();
     let contract = &contracts["results"][0]["id"];
@@ -92,13 +92,13 @@ async fn document(admin: &ApiClient) -> Vec<String> {
     paragraphs(&admin.get(&url[url.find("/api/").unwrap()..]).await.bytes)
 }
 
-/// The values of the records of a class, but for users and files.
+/// Returns the values of the records of a class, except users and files.
 async fn fields(admin: &ApiClient, class: i64) -> Vec<Json> {
     let listed = admin.get(&format!("/api/object-classes/{class}/object-records/?limit=100&offset=600")).await.ok();
     listed["results"].as_array().unwrap().iter().map(|record| record["fields"].clone()).collect()
 }
 
-/// The invoices of another demo.
+/// Returns the invoices of another demo.
 async fn other_demo(installation: &Installation, server: &Process) -> Vec<Json> {
     installation.succeeds(&["demo", "other.localhost"]);
     let admin = server.client("other.localhost").sign_in(ADMIN, PASSWORD).await;
@@ -113,11 +113,11 @@ async fn a_demo_that_fails_leaves_nothing() {
         let entries = std::fs::read_dir(installation.data().join("history/tenants")).unwrap();
         entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|found| found == "db")).count()
     };
-    // Until the build that is there has its tenant, after which another one would be the demo's.
+    // Waits until the existing build has its tenant. The next tenant is then the demo's.
     server.client("localhost").sign_in(ADMIN, PASSWORD).await;
     eventually(async || !installation.succeeds(&["build", "list"]).ends_with("\t\n")).await;
 
-    // Anna is to be made, and there is somebody of this name.
+    // The demo creates Anna, whose user name already exists.
     let failed = installation.fails(&["demo", "--admin-username", "anna.berg@demo.example"]);
 
     let refusal = "chancery: POST /api/users/: 400 {\"username\":[\"This field must be unique.\"]}; the build \
@@ -140,7 +140,7 @@ async fn a_demo_comes_before_the_first_start() {
     let page = include_str!("../../../../docs/operations.md").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains(counts.trim_end_matches('.')), "docs/operations.md does not say {counts}");
     let server = installation.serve();
-    // There is no build localhost here: that address would be a 404.
+    // The build localhost does not exist here, so that address would be a 404.
     let open = format!("Open http://acme.localhost:{}/\n", server.api().port());
     assert!(server.stdout().contains(&open), "{}", server.stdout());
     for (username, account_type) in
@@ -167,7 +167,7 @@ fn a_demo_that_is_interrupted_leaves_nothing() {
     let ended = demo.wait_with_output().unwrap();
     let told = String::from_utf8(ended.stderr).unwrap();
     let left = installation.succeeds(&["build", "list"]);
-    // It may have been quicker.
+    // The command can end before the signal arrives.
     if ended.status.code() != Some(0) {
         assert!(told.ends_with("it was interrupted; the build demo.localhost was removed again\n"), "{told}");
         assert_eq!(left, "");

@@ -1,6 +1,5 @@
-//! What is acknowledged is on the disk before the answer is sent: the page cache outlives a killed process, so that kills
-//! alone do not show it (security, promise "an acknowledged write survives"). `strace` tells in what order the binary
-//! asked the system to write, to sync and to send.
+//! Acknowledged data is on the disk before the answer is sent (security, promise "an acknowledged write survives"). The page cache
+//! outlives a killed process, so kills alone do not test this. `strace` shows the order of the binary's writes, syncs and sends.
 
 use crate::BINARY;
 use crate::workload::admin;
@@ -15,12 +14,12 @@ fn traced_installation() -> Installation {
     installation.set("CHANCERY_DATA", data.to_str().unwrap()).set("CHANCERY_ADMIN_PASSWORD", PASSWORD).with_trace()
 }
 
-/// Whether this call sends an answer with this status.
+/// Returns whether this call sends an answer with this status.
 fn answers(call: &SystemCall, status: u16) -> bool {
     call.arguments.contains(&format!("\"HTTP/1.1 {status} "))
 }
 
-/// The trace, when as many answers with this status are in it.
+/// Waits until the trace contains this number of answers with this status. Returns it.
 async fn trace_with(installation: &Installation, status: u16, count: usize) -> Trace {
     eventually(async || {
         let trace = installation.trace();
@@ -30,20 +29,20 @@ async fn trace_with(installation: &Installation, status: u16, count: usize) -> T
     .await
 }
 
-/// Waits until nothing has been written to a file for two seconds.
+/// Waits until a file has not been written for two seconds.
 async fn until_quiet(installation: &Installation, file: &str) {
     let written = || installation.trace().calls.iter().filter(|call| call.writes(file)).count();
     eventually(async || {
         let before = written();
-        // The period of two seconds in which nothing may be written.
+        // The period of two seconds without a write.
         tokio::time::sleep(Duration::from_secs(2)).await;
         written() == before
     })
     .await;
 }
 
-/// Before each of the last answers with this status, and after the answer before it, the file was written to and then
-/// synced, and not written to again.
+/// Checks the time between each of the last answers with this status and the answer before it. The file was written, then synced,
+/// and not written again.
 #[track_caller]
 fn synced_before_each(trace: &Trace, status: u16, last: usize, file: &str) {
     let calls = &trace.calls;
@@ -51,7 +50,7 @@ fn synced_before_each(trace: &Trace, status: u16, last: usize, file: &str) {
     let of_status: Vec<usize> = (1..answered.len()).filter(|nth| answers(&calls[answered[*nth]], status)).collect();
     for nth in &of_status[of_status.len() - last..] {
         let (before, answer) = (&calls[answered[nth - 1]], &calls[answered[*nth]]);
-        // By their beginnings: a call's end may be noted when the client has long gone on.
+        // The starts of calls are compared, because the end of a call can be recorded long after the client has continued.
         let window: Vec<&SystemCall> =
             calls.iter().filter(|call| call.began > before.began && call.began < answer.began).collect();
         let written: Vec<&&SystemCall> = window.iter().filter(|call| call.writes(file)).collect();
@@ -63,7 +62,7 @@ fn synced_before_each(trace: &Trace, status: u16, last: usize, file: &str) {
     }
 }
 
-/// A caller of the history service with a tenant of its own, and its client id.
+/// Creates a tenant. Returns a caller of the history service with it, and its client id.
 async fn tenant(process: &Process) -> (ApiClient, String) {
     let client = ApiClient::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
     let wanted = json!({"database_name": "durable", "client_label": "durable"});
@@ -77,9 +76,9 @@ async fn a_change_is_synced_before_its_answer() {
     let installation = traced_installation();
     let process = installation.serve();
     let admin = admin(&process).await;
-    // The event of the sign-in is delivered, so that the file is written to by what follows alone.
+    // The event of the sign-in is delivered, so that only the following requests write to the file.
     until_quiet(&installation, "/builds/build_1.db-wal").await;
-    // The history service has answered with 201, too.
+    // The history service has answered with 201 too.
     let before = installation.trace().calls.iter().filter(|call| answers(call, 201)).count();
     for n in 0..5 {
         admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
@@ -128,7 +127,7 @@ async fn a_file_and_its_name_are_synced_before_the_answer() {
     let path = address.strip_prefix(&format!("http://{}", process.history())).unwrap();
     client.call("PUT", path).body("application/octet-stream", vec![7; 300_000]).send().await.expect(200);
 
-    // The trace is written behind the process, and the answer to the upload is the last one.
+    // The trace is written after the process's calls, and the answer to the upload is the last one.
     let trace = eventually(async || {
         let trace = installation.trace();
         let links = |call: &SystemCall| call.name.starts_with("link") && call.arguments.contains(file_id);
@@ -172,7 +171,7 @@ async fn new_databases_and_directories_have_their_names_on_the_disk() {
     assert!(naming_calls(&trace).any(|(_, name)| name.ends_with("/builds/build_2.db")));
 }
 
-/// What gave something a name that it kept, and the name.
+/// Returns the calls that create a lasting name, and the name.
 fn naming_calls(trace: &Trace) -> impl Iterator<Item = (&SystemCall, &str)> {
     let calls = &trace.calls;
     let gone = move |name: &str, made: &SystemCall| {
@@ -186,7 +185,7 @@ fn naming_calls(trace: &Trace) -> impl Iterator<Item = (&SystemCall, &str)> {
     made.filter_map(|call| Some((call, *call.texts().last()?))).filter(move |(call, name)| !gone(name, call))
 }
 
-/// Every name in the data directory that was made by then, and that directory's own, was synced by then.
+/// Checks that every name in the data directory that was created by then, and the directory's own, was synced by then.
 #[track_caller]
 fn names_are_synced(trace: &Trace, data: &Path, by: usize) {
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! How connections to PostgreSQL are encrypted, and that they may go by a Unix socket.
+//! The encryption of connections to PostgreSQL, and connections over a Unix socket.
 
 use crate::BINARY;
 use testkit::{Authority, Installation, PostgreSql};

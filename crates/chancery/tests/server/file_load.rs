@@ -1,5 +1,5 @@
-//! Slow uploads and downloads, and many long ones at once, beside single reads. It is about times, so `reliability/files` tries
-//! it, against a release build.
+//! Slow uploads and downloads, and many long ones at once, beside single reads. The tests measure times, so `reliability/files`
+//! runs them against a release build.
 
 use crate::BINARY;
 use crate::file_writers::{PUBLIC, RECORDS, prepare};
@@ -14,28 +14,28 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 const HOSTS: [&str; 4] = ["localhost", "b.example", "c.example", "d.example"];
-/// How many uploads are slow, and how many downloads.
+/// The number of slow uploads, and of slow downloads.
 const SLOW: usize = 200;
-/// How long they go on.
+/// The duration of the load.
 const LASTS: Duration = Duration::from_secs(30);
-/// How many uploads come as fast as they can.
+/// The number of uploads at full speed.
 const FAST: usize = 100;
 const SIZE: usize = 50 * 1024 * 1024;
-/// What the 99th percentile of single reads may take.
+/// The maximum of the 99th percentile of single reads.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// MiB by which the process may grow.
+/// The maximum growth of the process in MiB.
 const MAX_GROWTH: u64 = 256;
 
 static CHUNK: [u8; 64 * 1024] = [b'x'; 64 * 1024];
 
-/// One read of a record after the other.
+/// Reads of records, one after the other.
 struct RecordReads {
     is_over: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<Vec<Duration>>>,
 }
 
 impl RecordReads {
-    /// Two readers of each build.
+    /// Starts two readers of each build.
     fn start(clients: &[(ApiClient, String)]) -> RecordReads {
         let is_over: Arc<AtomicBool> = Arc::default();
         let read = |(client, record): &(ApiClient, String)| {
@@ -56,7 +56,7 @@ impl RecordReads {
         RecordReads { is_over, tasks }
     }
 
-    /// How many there were, their 99th percentile, and the longest.
+    /// Returns the number of reads, their 99th percentile, and the longest.
     async fn end(self) -> (usize, Duration, Duration) {
         self.is_over.store(true, Ordering::Relaxed);
         let mut times = Vec::new();
@@ -68,7 +68,7 @@ impl RecordReads {
     }
 }
 
-/// A connection that takes little at a time.
+/// Opens a connection with a small receive buffer.
 async fn connect(address: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(64 * 1024).unwrap();
@@ -83,7 +83,7 @@ fn upload_head(client: &ApiClient, host: &str) -> String {
     )
 }
 
-/// Sends 64 KiB of an upload each second, and counts itself among those that go on.
+/// Sends 64 KiB of an upload per second, and counts itself among the active ones.
 async fn slow_upload(client: ApiClient, host: &'static str, at_work: Arc<AtomicUsize>) {
     let mut stream = connect(client.address()).await;
     stream.write_all(upload_head(&client, host).as_bytes()).await.unwrap();
@@ -95,7 +95,7 @@ async fn slow_upload(client: ApiClient, host: &'static str, at_work: Arc<AtomicU
     at_work.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Reads 64 KiB of a download each second.
+/// Reads 64 KiB of a download per second.
 async fn slow_download(address: SocketAddr, host: &'static str, path: String, at_work: Arc<AtomicUsize>) {
     let mut stream = connect(address).await;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).await.unwrap();
@@ -108,7 +108,7 @@ async fn slow_download(address: SocketAddr, host: &'static str, path: String, at
     at_work.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Uploads 50 MB as fast as it can; the status.
+/// Uploads 50 MB at full speed. Returns the status.
 async fn fast_upload(client: ApiClient, host: &'static str) -> String {
     let mut stream = connect(client.address()).await;
     stream.write_all(upload_head(&client, host).as_bytes()).await.unwrap();
@@ -122,7 +122,7 @@ async fn fast_upload(client: ApiClient, host: &'static str) -> String {
     answer.split(' ').nth(1).unwrap_or("none").to_owned()
 }
 
-/// A record and a public file of 50 MB in each build: the paths.
+/// Creates a record and a public file of 50 MB in each build. Returns the paths.
 async fn create_files(process: &Process) -> (Vec<(ApiClient, String)>, Vec<String>) {
     let (mut clients, mut files) = (Vec::new(), Vec::new());
     for host in HOSTS {

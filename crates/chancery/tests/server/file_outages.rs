@@ -1,5 +1,5 @@
-//! What the server answers about files while the disk is full or S3 is away, and that it recovers by itself: uploads and
-//! downloads are refused with 503, runs wait and end.
+//! The answers about files while the disk is full or S3 is unavailable, and the recovery without an operator. Uploads and downloads
+//! are refused with 503, runs wait and end.
 
 use crate::BINARY;
 use crate::file_writers::{PUBLIC, RECORDS, TEMPLATES, content, prepare};
@@ -10,14 +10,14 @@ use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 use testkit::{ApiClient, Installation, Reply, S3Server, docx, eventually_within};
 
-/// How many records there are, of each of which a document is asked for.
+/// The number of records for which a document is requested.
 const ASKED: usize = 3;
-/// What the database finds on a disk that has no room for a document.
+/// The free space for the database on a disk that is too small for a document.
 const ROOM: u64 = 1024 * 1024;
-/// How long a run waits at most when it can be made again: it is tried again after 10 and after 20 seconds.
+/// The maximum wait of a run after the recovery: its job tries again after 10 and after 20 seconds.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// A template whose documents are longer than [`ROOM`].
+/// Returns a template whose documents are longer than [`ROOM`].
 fn long_template() -> Vec<u8> {
     let mut state = 1_u64;
     let mut letter = || {
@@ -28,7 +28,7 @@ fn long_template() -> Vec<u8> {
     docx(["{{ title }}", &text])
 }
 
-/// Records, a template, and the path of a public file of 100 KB.
+/// Creates records and a template. Returns their ids, and the path of a public file of 100 KB.
 async fn create_records(admin: &ApiClient) -> (Vec<i64>, i64, String) {
     prepare(admin).await;
     let template = upload(admin, "t.docx", long_template()).await.expect_created()["token"].clone();
@@ -58,7 +58,7 @@ async fn run(client: &ApiClient, record: i64, template: i64) -> Json {
     client.get(&path).await.ok()["generated_document"].clone()
 }
 
-/// Waits until every run has ended with its file in its field, once.
+/// Waits until every run has ended, with its file once in its field.
 async fn all_end(client: &ApiClient, records: &[i64], template: i64) {
     let begun = Instant::now();
     for record in records {
@@ -79,16 +79,16 @@ async fn uploads_and_documents_wait_for_room_on_a_full_disk() {
     let admin = admin(&process).await;
     let (records, template, public) = create_records(&admin).await;
 
-    // There is room for rows alone: runs begin.
+    // The space is sufficient for rows only: runs begin.
     installation.disk().fill_but(ROOM);
     let (asked, others) = records.split_at(ASKED - 1);
     for record in asked {
         generate(&admin, *record, template).await.expect_created();
     }
     expect_unavailable(&upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await, &["The storage is full."]);
-    // The runs try to write their documents, which nothing shows.
+    // The runs try to write their documents, which the test cannot observe.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // There is none at all.
+    // The disk is completely full.
     installation.disk().fill_disk();
     expect_unavailable(&generate(&admin, others[0], template).await, &["The storage is full."]);
     for _ in 0..5 {
@@ -148,7 +148,7 @@ async fn s3_may_be_away_for_a_while() {
     upload(&admin, "b.1000.txt", content("b.1000.txt")).await.expect_created();
     assert_eq!(admin.get(&public).await.bytes, content("a.100000.txt"));
     all_end(&admin, asked, template).await;
-    // The template, the public file, the upload and two documents; what was deleted is removed by then or soon.
+    // The template, the public file, the upload and two documents remain. Deleted files are removed by then or soon.
     eventually_within(AGAIN.saturating_sub(begun.elapsed()), async || {
         let files = s3_files(&s3);
         if files.len() <= 5 { Ok(()) } else { Err(files) }
@@ -160,7 +160,7 @@ async fn s3_may_be_away_for_a_while() {
     process.stop();
 }
 
-/// What `/readyz` says of the store of files: its status, the body's status, that of the store, and the warnings.
+/// Returns the state of the store of files in `/readyz`: its status, the body's status, the status of the store, and the warnings.
 async fn readiness(client: &ApiClient) -> (u16, Json, Json, Json) {
     let reply = client.get("/readyz").await;
     let body: Json = serde_json::from_str(&reply.text).unwrap();
@@ -168,9 +168,9 @@ async fn readiness(client: &ApiClient) -> (u16, Json, Json, Json) {
     (reply.status, body["status"].clone(), body["files"]["status"].clone(), body["warnings"].clone())
 }
 
-/// Waits until `/readyz` says this.
+/// Waits until `/readyz` has this state.
 async fn wait_for_readiness(client: &ApiClient, expected: (u16, Json, Json, Json)) {
-    // The store is asked every 15 seconds, for 3 seconds at most.
+    // The server checks the store every 15 seconds, for at most 3 seconds.
     eventually_within(Duration::from_secs(40), async || {
         let state = readiness(client).await;
         if state == expected { Ok(()) } else { Err(state) }
@@ -178,7 +178,7 @@ async fn wait_for_readiness(client: &ApiClient, expected: (u16, Json, Json, Json
     .await;
 }
 
-/// An installation with a build whose files are in a bucket.
+/// Returns an installation with a build whose files are in a bucket.
 fn installation_on_bucket(s3: &S3Server, url: &str) -> Installation {
     let environment = s3.environment();
     let installation = Installation::with_build(BINARY).set("CHANCERY_FILES_URL", url);
@@ -204,7 +204,7 @@ async fn readiness_knows_a_bucket_that_was_never_reached_and_one_that_is_away() 
     let process = right.serve_api();
     let client = process.client("localhost");
     wait_for_readiness(&client, (200, json!("ok"), json!("ok"), Json::Null)).await;
-    // Everything but files works meanwhile.
+    // Everything except files works in the meantime.
     s3.stop();
     wait_for_readiness(&client, (200, json!("ok"), json!("unavailable"), warning("unreachable"))).await;
     s3.restart();

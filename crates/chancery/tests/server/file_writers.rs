@@ -1,5 +1,5 @@
-//! Writers of files for `files_crash.rs`: they upload, make files public, put them into records and templates, ask for documents
-//! and cancel them, and note what of it was acknowledged.
+//! Writers of files for `files_crash.rs`. They upload, publish files, put them into records and templates, request documents and
+//! cancel them. They record the acknowledged requests.
 
 use crate::writers::{RunningWriters, WorkloadWriter, WriterNotes, lock};
 use serde_json::{Value as Json, json};
@@ -14,10 +14,10 @@ pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 pub const TEMPLATES: &str = "/api/object-classes/1/document-templates/";
 pub const PUBLIC: &str = "/api/files/public-storage/";
 const GENERATE: &str = "/api/object-records/documents/";
-/// How many files the field `papers` of a record takes; `contract` takes one.
+/// The maximum number of files in the field `papers` of a record. `contract` has a maximum of one.
 pub const PAPERS: usize = 3;
 
-/// Makes class 1, whose records have a title, papers and a contract.
+/// Creates class 1, whose records have a title, papers and a contract.
 pub async fn prepare(admin: &ApiClient) {
     admin.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     for field in [
@@ -29,7 +29,7 @@ pub async fn prepare(admin: &ApiClient) {
     }
 }
 
-/// What is in a file of this name: `….{length}.txt` is text, and what the name decides; a Word document is a template.
+/// Returns the content of a file with this name. `….{length}.txt` is text that depends on the name; a Word document is a template.
 pub fn content(name: &str) -> Vec<u8> {
     if name.ends_with(".docx") {
         return docx([&template_text(name)]);
@@ -38,26 +38,26 @@ pub fn content(name: &str) -> Vec<u8> {
     name.bytes().cycle().zip(0..length).map(|(byte, at): (u8, usize)| byte ^ (at / name.len()) as u8).collect()
 }
 
-/// The paragraph of a template with this name of its file.
+/// Returns the paragraph of a template whose file has this name.
 pub fn template_text(name: &str) -> String {
     format!("{{{{ title }}}} by {name}")
 }
 
-/// A record into which documents are put, and of which nothing else is changed.
+/// A record for generated documents. Nothing else in it changes.
 #[derive(Clone, Debug)]
 pub struct DocumentTarget {
     pub template: i64,
-    /// The field into which the documents go.
+    /// The field for the documents.
     pub field: Option<&'static str>,
-    /// The last run whose end was seen, and how many documents were in the field then.
+    /// The last run with an observed end, and the number of documents in the field at that time.
     pub seen: (i64, usize),
-    /// Whether a run was acknowledged.
+    /// True if a run was acknowledged.
     pub is_asked: bool,
-    /// Whether the cancellation of the last run was acknowledged.
+    /// True if the cancellation of the last run was acknowledged.
     pub is_canceled: bool,
 }
 
-/// What was acknowledged, and not touched since.
+/// Acknowledged state that no later request has touched.
 #[derive(Default)]
 pub struct AcknowledgedFiles {
     pub acknowledged: usize,
@@ -72,9 +72,9 @@ pub struct AcknowledgedFiles {
     /// The names of the files of templates.
     pub templates: BTreeMap<i64, String>,
     pub documented: BTreeMap<i64, DocumentTarget>,
-    /// What became of runs, as far as somebody saw it.
+    /// The observed outcomes of runs.
     pub ends: BTreeMap<String, usize>,
-    /// Answers that nobody should get.
+    /// Answers that must not occur.
     pub faults: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl FileWriter {
         lock(&self.told)
     }
 
-    /// Sends a request, which may be answered with this status, or with 503 by a server without its database; nothing else.
+    /// Sends a request. The answer must have this status, or 503 from a server without its database.
     async fn call(&self, method: &str, path: &str, body: &Json, status: u16) -> Option<Reply> {
         self.expect_status(self.client.call(method, path).json(body).try_send().await?, &[status])
     }
@@ -144,7 +144,7 @@ impl FileWriter {
         None
     }
 
-    /// Uploads a file; its token, which is noted as unspent.
+    /// Uploads a file. Returns its token, which is recorded as unspent.
     async fn upload(&self, name: &str) -> Option<String> {
         let call = self.client.call("POST", "/api/files/upload/");
         let call = call.header("content-disposition", &format!("attachment; filename={name}"));
@@ -155,16 +155,16 @@ impl FileWriter {
         Some(token)
     }
 
-    /// Uploads a file that is to be spent at once; its token.
+    /// Uploads a file that is spent immediately. Returns its token.
     async fn spend(&self, name: &str) -> Option<String> {
         let token = self.upload(name).await?;
         self.lock_acknowledged().tokens.remove(&token);
         Some(token)
     }
 
-    /// Half of the public files are deleted again; every fifth upload is not used.
+    /// Publishes a file. Half of the public files are deleted again; every fifth upload is not used.
     async fn public_file(&self, name: &str, n: usize) -> Option<()> {
-        // One in eight is long enough to be cut off in the middle.
+        // One file in eight is long enough to be interrupted in the middle.
         let length = if n % 8 == 7 { 3_000_000 } else { 1 + n * 7919 % 60_000 };
         let name = format!("{name}.{length}.txt");
         let token = self.upload(&name).await?;
@@ -182,7 +182,8 @@ impl FileWriter {
         Some(())
     }
 
-    /// Makes a record with files, gives it others, and deletes it; one in three is restored, and one in three gone for good.
+    /// Creates a record with files, replaces them, and deletes it. One in three is restored, and one in three is deleted
+    /// permanently.
     async fn record(&self, name: &str, n: usize) -> Option<()> {
         let names: Vec<String> = (0..4).map(|at| format!("{name}-{at}.{}.txt", 1 + (n + at) * 6007 % 50_000)).collect();
         let (first, second) = (self.spend(&names[0]).await?, self.spend(&names[1]).await?);
@@ -217,7 +218,7 @@ impl FileWriter {
         Some(())
     }
 
-    /// Makes a template, gives it another file, and mostly deletes it.
+    /// Creates a template, replaces its file, and mostly deletes it.
     async fn template(&self, name: &str, n: usize) -> Option<()> {
         let [first, second] = ["a", "b"].map(|which| format!("{name}{which}.docx"));
         let token = self.spend(&first).await?;
@@ -235,8 +236,8 @@ impl FileWriter {
         Some(())
     }
 
-    /// Has documents made of a record: to a field with room for three, to one with room for one, and to none. Every third run
-    /// is canceled.
+    /// Requests documents of a record: in a field with space for three, in one with space for one, and without a field. Every third
+    /// run is canceled.
     async fn documents(&self, name: &str, n: usize) -> Option<()> {
         let token = self.spend(&format!("{name}.docx")).await?;
         let made = self.call("POST", TEMPLATES, &json!({"name": name, "template_file": token}), 201).await?;
@@ -256,7 +257,7 @@ impl FileWriter {
             note(&|noted| noted.is_asked = true);
             if run % 3 == 1 {
                 let path = format!("/api/object-records/{record}/documents/{template}/cancel/");
-                // It may be over.
+                // The run can have ended.
                 let reply = self.client.call("POST", &path).try_send().await?;
                 let is_canceled = self.expect_status(reply, &[201, 400])?.status == 201;
                 note(&|noted| noted.is_canceled = is_canceled);
@@ -271,7 +272,7 @@ impl FileWriter {
         Some(())
     }
 
-    /// Waits until the last run has ended.
+    /// Waits until the last run has ended. Returns its state.
     async fn wait_for_run(&self, record: i64, template: i64) -> Option<Json> {
         let path = format!("/api/object-records/{record}/documents/{template}/");
         while !self.stop.load(Ordering::Relaxed) {
@@ -279,7 +280,7 @@ impl FileWriter {
             if shown["generated_document"]["status"] != "processing" {
                 return Some(shown["generated_document"].clone());
             }
-            // A client polls, until it has its document or the round ends.
+            // A client polls until it has its document or the round ends.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         None

@@ -1,5 +1,6 @@
-//! A server that is killed while many upload, use and give up files and ask for documents, and the database below it: no file
-//! that is referred to is lost, none that is not stays after a sweep, no run is lost, and none puts its file into a field twice.
+//! A server that is killed while many clients upload, use and release files and request documents, and the database below it. A
+//! referenced file is never lost, and an unreferenced one is removed by a sweep. A run is never lost, and never puts its file into
+//! a field twice.
 
 use crate::BINARY;
 use crate::file_writers::{
@@ -17,14 +18,14 @@ use testkit::{
     ApiClient, Installation, PostgreSql, S3Server, eventually, eventually_within, paragraphs, rounds, test_database,
 };
 
-/// What is stored, and the database that refers to it.
+/// A store of files, and the database that refers to it.
 struct FileStoreUnderTest {
     installation: Installation,
-    /// `None`: the data directory.
+    /// `None` for the data directory.
     s3: Option<S3Server>,
 }
 
-/// What of files the API shows: of each its id or, of a public one, its uuid.
+/// The files that the API shows: the id of each or, for a public one, its uuid.
 #[derive(Default)]
 struct ShownFiles {
     public: BTreeMap<String, String>,
@@ -33,7 +34,7 @@ struct ShownFiles {
     ids: BTreeSet<i64>,
 }
 
-/// How it went in all rounds.
+/// The results of all rounds.
 #[derive(Default)]
 struct CrashResult {
     rounds: usize,
@@ -68,7 +69,7 @@ impl FileStoreUnderTest {
         store.close().await;
     }
 
-    /// The names of the stored files.
+    /// Returns the names of the stored files.
     fn stored_names(&self) -> BTreeSet<String> {
         if let Some(s3) = &self.s3 {
             return s3_files(s3).into_iter().collect();
@@ -80,13 +81,13 @@ impl FileStoreUnderTest {
         files.map(|file| file.file_name().into_string().unwrap()).collect()
     }
 
-    /// What killed processes left of bodies that were arriving. It is removed when it is an hour old, by the next start.
+    /// Returns the temporary files of interrupted uploads. The next start removes them after an hour.
     fn arriving(&self) -> Vec<PathBuf> {
         let directory = self.installation.data().join("files/.arriving");
         std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
     }
 
-    /// Has an hour pass for what a killed process left, and a minute for its leases.
+    /// Simulates that an hour passes for temporary files, and a minute for the leases of killed processes.
     async fn time_passes(&self) -> Vec<PathBuf> {
         let left = self.arriving();
         for path in &left {
@@ -100,7 +101,7 @@ impl FileStoreUnderTest {
         left
     }
 
-    /// What must hold when nobody writes any more. Afterwards nothing is left of the round.
+    /// Checks the state when nothing writes any more. Removes everything of the round afterwards.
     async fn check(&self, client: &ApiClient, told: &Mutex<AcknowledgedFiles>, seen: &mut CrashResult) {
         let told = {
             let mut told = lock(told);
@@ -133,7 +134,7 @@ impl FileStoreUnderTest {
         for (record, documented) in &told.documented {
             self.documents(client, *record, documented, &mut shown, seen).await;
         }
-        // An upload that was acknowledged waits to be used.
+        // An acknowledged upload is available for use.
         for (token, name) in &told.tokens {
             let made = client.post(PUBLIC, json!({"token": token})).await.expect_created();
             expect_complete_file(client, name, &format!("{PUBLIC}{}/", text(&made["uuid"])), seen).await;
@@ -149,8 +150,8 @@ impl FileStoreUnderTest {
         seen.rounds += 1;
     }
 
-    /// Waits until every run has ended. Those that failed meanwhile are not waited for as long as their jobs would, and leases
-    /// that could not be given back end after some seconds.
+    /// Waits until every run has ended. Makes failed jobs due immediately, and ends leases that could not be released after some
+    /// seconds.
     async fn expect_no_runs(&self, client: &ApiClient) {
         let begun = Instant::now();
         eventually_within(Duration::from_secs(90), async || {
@@ -180,7 +181,7 @@ impl FileStoreUnderTest {
         }
     }
 
-    /// Looks at the latest run of a record, and at what its runs put into the field.
+    /// Checks the latest run of a record, and the documents that its runs put into the field.
     async fn documents(
         &self,
         client: &ApiClient,
@@ -214,12 +215,13 @@ impl FileStoreUnderTest {
         }
     }
 
-    /// When the time of all unused uploads is over, what is stored is what rows refer to, and rows are what is shown.
+    /// Checks that, after the expiry of all unused uploads, the stored files are those of rows, and the rows those that the API
+    /// shows.
     async fn expect_swept(&self, client: &ApiClient, shown: &ShownFiles) {
         self.change("UPDATE files SET kept_until = 1 WHERE kept_until IS NOT NULL").await;
         wake(client).await;
         let row = |row: &store::Row<'_>| Ok((row.int(0)?, row.text(1)?.to_owned()));
-        // Files of deleted records, and of runs, also of those that were not acknowledged.
+        // Files of deleted records, and of runs, including runs that were not acknowledged.
         let hidden = "SELECT f.id FROM files f JOIN deleted_records d ON d.id = f.record \
                       UNION SELECT r.file FROM document_runs r WHERE r.file IS NOT NULL";
         let hidden = self.rows(hidden, |row| row.int(0)).await;
@@ -248,7 +250,7 @@ impl FileStoreUnderTest {
         .await;
     }
 
-    /// Removes all that refers to files, after which none is stored.
+    /// Removes all references to files. Checks that no file is stored afterwards.
     async fn clear(&self, client: &ApiClient) {
         for file in fetch_all_pages(client, PUBLIC).await {
             client.delete(&format!("{PUBLIC}{}/", text(&file["uuid"]))).await.expect_empty();
@@ -269,13 +271,13 @@ impl FileStoreUnderTest {
 }
 
 impl ShownFiles {
-    /// What labels tell of a file of a record or template.
+    /// Returns the label of a file of a record or template.
     fn label(&mut self, row: &Json, file: &Json) -> Json {
         self.ids.insert(file.as_i64().unwrap());
         row["_meta"]["labels"]["files"][file.to_string()].clone()
     }
 
-    /// The names of the files in the fields of a record.
+    /// Returns the names of the files in the fields of a record.
     fn record(&mut self, record: &Json) -> [Vec<String>; 2] {
         ["papers", "contract"].map(|field| {
             let files: Vec<Json> = record["fields"][field].as_array().cloned().unwrap_or_default();
@@ -284,14 +286,14 @@ impl ShownFiles {
     }
 }
 
-/// The names of the files of the main API on S3, where the history service has its own.
+/// Returns the names of the main API's files on S3. The history service has files of its own there.
 pub fn s3_files(s3: &S3Server) -> Vec<String> {
     let keys = s3.keys();
     let of_main = keys.iter().filter(|key| key.contains("/main-files/"));
     of_main.map(|key| key.rsplit('/').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// A commit after which jobs are looked at.
+/// Commits a change, after which the server checks for jobs.
 async fn wake(client: &ApiClient) {
     let token = client.upload("wake.1.txt", content("wake.1.txt")).await;
     let made = client.post(PUBLIC, json!({"token": token})).await.expect_created();
@@ -313,7 +315,7 @@ async fn expect_complete_file(client: &ApiClient, name: &str, path: &str, seen: 
     seen.downloads += 1;
 }
 
-/// All files of a record; Word documents are generated ones.
+/// Checks all files of a record. Word documents are generated ones.
 async fn expect_complete_record(client: &ApiClient, record: &Json, seen: &mut CrashResult) {
     for label in record["_meta"]["labels"]["files"].as_object().unwrap().values() {
         match text(&label["name"]).ends_with(".docx") {
@@ -323,7 +325,7 @@ async fn expect_complete_record(client: &ApiClient, record: &Json, seen: &mut Cr
     }
 }
 
-/// A document that was made of a template and a record of the same name.
+/// Checks a document that was generated from a template and a record of the same name.
 async fn expect_complete_document(client: &ApiClient, label: &Json, seen: &mut CrashResult) {
     let (name, reply) = (text(&label["name"]), client.get(path(label)).await);
     assert_eq!(reply.status, 200, "{name}: {reply:?}");
@@ -332,7 +334,7 @@ async fn expect_complete_document(client: &ApiClient, label: &Json, seen: &mut C
     seen.downloads += 1;
 }
 
-/// The path in the address of a file.
+/// Returns the path in the address of a file.
 fn path(label: &Json) -> &str {
     let url = label["url"].as_str().unwrap();
     &url[url.find("/api/").unwrap()..]
@@ -344,8 +346,8 @@ impl CrashResult {
         self.slowest = self.slowest.max(time);
     }
 
-    /// Prints a row of a table: what was killed, rounds, writers, acknowledged, downloads that were compared, runs, and the
-    /// slowest time until ready.
+    /// Prints a row of a table: what was killed, rounds, writers, acknowledged, downloads that were compared, runs, and the slowest
+    /// time until ready.
     fn print(&self, what: &str, told: &Mutex<AcknowledgedFiles>) {
         let told = lock(told);
         let runs: usize = told.ends.values().sum();
@@ -427,7 +429,7 @@ async fn no_file_and_no_run_is_lost_when_postgresql_is_killed() {
         let accepts = postgresql.restart();
         expect_served(&admin).await;
         seen.was_ready_after(accepts.elapsed());
-        // The same process goes on with the same writers.
+        // The same process continues with the same writers.
         writers.are_at_work().await;
         writers.stop().await;
         place.check(&admin, &told, &mut seen).await;

@@ -1,10 +1,10 @@
-//! The first start of a server: the build that it makes, or the line that says how to make one.
+//! The first start of a server: the build that it creates, or the line with the command that creates one.
 
 use crate::{BINARY, message};
 use store::{Conn, Sql};
 use testkit::{ADMIN, Installation, PASSWORD};
 
-/// The word behind another one in what a command printed.
+/// Returns the word after another text in the output of a command.
 pub fn word_after<'t>(text: &'t str, before: &str) -> &'t str {
     text.split_once(before)
         .and_then(|(_, rest)| rest.split_whitespace().next())
@@ -24,7 +24,7 @@ async fn the_first_start_makes_a_build_and_prints_its_password_once() {
     assert!(password.len() >= 32, "{password} can be guessed");
     let admin = server.client("localhost").sign_in("admin@example.com", password).await;
     assert_eq!(admin.get("/api/users/me/").await.ok()["account_type"], "super_admin");
-    // A host that matches no build is served by this one.
+    // This build serves hosts that match no build.
     server.client("127.0.0.1:8000").sign_in("admin@example.com", password).await;
     server.stop();
 
@@ -61,7 +61,7 @@ async fn a_first_start_that_was_killed_is_made_good_by_the_next_one() {
     server.client("localhost").sign_in(ADMIN, PASSWORD).await;
 }
 
-/// Leaves the builds as a process that dies while it makes them.
+/// Puts the builds into the state after a process died during their creation.
 async fn half_made(installation: &Installation) {
     let store = installation.store().await;
     let sql = Sql::new("UPDATE builds SET state = 'creating'");
@@ -72,7 +72,7 @@ async fn half_made(installation: &Installation) {
 #[tokio::test]
 async fn a_first_password_that_nobody_saw_can_be_set_anew() {
     let installation = Installation::embedded(BINARY);
-    // It was killed before it told the password.
+    // The process was killed before it printed the password.
     installation.serve().stop();
     let server = installation.serve();
     let hint = "Nobody has signed in to the build localhost yet. If nobody knows its password: `chancery user \

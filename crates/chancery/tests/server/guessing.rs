@@ -1,5 +1,5 @@
-//! Whoever guesses learns nothing: no answer tells an account that there is from one that there is not, neither by its
-//! bytes nor by its time. Times are compared by `reliability/guessing` alone.
+//! Guesses reveal nothing: answers for an existing account and for a missing one have the same bytes and the same time. Only
+//! `reliability/guessing` compares times.
 
 use crate::TestServer;
 use serde_json::json;
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process, Reply, eventually, without_its_id};
 
-/// How far the medians may be apart.
+/// The maximum relative difference of the medians.
 const TOLERANCE: f64 = 0.05;
-/// The machine may have been busy with something else.
+/// The number of attempts, because the machine can be busy.
 const ATTEMPTS: usize = 3;
 
-/// Nobody, and somebody in each state that tells something; each is called by the state.
+/// The names of the accounts: one that does not exist, and one in each state that must stay secret.
 const PEOPLE: [&str; 5] = ["nobody", "active", "locked", "inactive", "sso"];
 
 fn username(who: &str) -> String {
     format!("{who}@example.com")
 }
 
-/// Where one may guess.
+/// The targets of guesses.
 #[derive(Clone, Copy, Debug)]
 enum GuessTarget {
     Login,
@@ -31,7 +31,7 @@ enum GuessTarget {
 impl GuessTarget {
     const ALL: [GuessTarget; 3] = [GuessTarget::Login, GuessTarget::Reset, GuessTarget::SingleSignOn];
 
-    /// So many answers have a median that stays the same: a hash takes its time, and the others are soon there.
+    /// Returns the number of answers for a stable median. A hash is slow, the other answers are fast.
     fn samples(self) -> usize {
         if matches!(self, GuessTarget::Login) { 300 } else { 3000 }
     }
@@ -46,7 +46,7 @@ impl GuessTarget {
     }
 }
 
-/// A server with these people, on which further guesses lock nobody and no address has to wait.
+/// Starts a server with these accounts. Guesses neither lock an account nor delay an address.
 async fn serve() -> (Installation, Process) {
     let installation = Installation::with_build(crate::BINARY).set("CHANCERY_ADDRESS_ATTEMPTS", "1000000");
     for who in &PEOPLE[1..] {
@@ -81,12 +81,12 @@ async fn no_answer_tells_who_there_is() {
     }
 }
 
-/// The hashes of a build wait behind each other, and not in front of another build's.
+/// The hashes of a build wait for each other, and do not delay another build's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
     let server = TestServer::start_with(|config| {
         (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1_000_000);
-        // Cheap ones would not wait for each other.
+        // Cheap hashes would not wait for each other.
         config.identity.hash_cost = Default::default();
     })
     .await;
@@ -94,7 +94,7 @@ async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
     let client = server.anonymous();
     let (served, refused, is_over) =
         (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-    // More at a time than may wait.
+    // The number exceeds the waiting sign-ins that are permitted.
     let burst: Vec<_> = (0..300)
         .map(|_| {
             let (client, served, refused) = (client.clone(), served.clone(), refused.clone());
@@ -106,7 +106,7 @@ async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
                         assert_eq!(reply.header("retry-after"), "1");
                         reply.expect_reply(503, json!({"detail": "The server is busy. Please try again."}));
                         refused.fetch_add(1, Ordering::Relaxed);
-                        // A client that was turned away does not come back at once.
+                        // A refused client waits before its next attempt.
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     } else {
                         reply.expect(401);
@@ -152,11 +152,11 @@ async fn no_time_tells_who_there_is() {
     }
 }
 
-/// The median of each person's answers, in milliseconds.
+/// Returns the median time of each account's answers in milliseconds.
 async fn medians(client: &ApiClient, way: GuessTarget) -> [f64; PEOPLE.len()] {
     let mut times = [const { Vec::new() }; PEOPLE.len()];
     for round in 0..way.samples() {
-        // What one request leaves to be done may slow the next, so that everybody comes after everybody else as often.
+        // The after-effects of a request can slow the next one, so every account follows every other equally often.
         for n in 0..PEOPLE.len() {
             let who = (n * (1 + round % (PEOPLE.len() - 1)) + round) % PEOPLE.len();
             let begun = Instant::now();
@@ -173,7 +173,7 @@ async fn medians(client: &ApiClient, way: GuessTarget) -> [f64; PEOPLE.len()] {
     medians
 }
 
-/// How far the greatest is above the least.
+/// Returns the relative difference of the greatest and the least.
 fn spread(medians: &[f64]) -> f64 {
     let (least, greatest) = medians.iter().fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
     greatest / least - 1.0

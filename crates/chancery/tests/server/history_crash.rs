@@ -1,5 +1,5 @@
-//! A history service that is killed while many write, and its engine: what was acknowledged is there, once (issue: "an
-//! event acknowledged is an event kept, once").
+//! A history service that is killed during many writes, and its engine. Acknowledged events are stored, once (issue: "an event
+//! acknowledged is an event kept, once").
 
 use crate::BINARY;
 use crate::workload::{READY, WRITERS};
@@ -12,18 +12,18 @@ use testkit::{ApiClient, ClickHouseServer, HISTORY_KEY, Installation, Process, e
 
 const BATCH: usize = 50;
 
-/// What was sent, and what of it was acknowledged.
+/// The events that were sent, and those that were acknowledged.
 #[derive(Default)]
 struct AcknowledgedEvents {
     batches: Vec<Vec<Json>>,
     inserted: u64,
     acknowledged: BTreeSet<String>,
     events: Vec<Json>,
-    /// Answers that nobody should get.
+    /// Answers that must not occur.
     faults: Vec<String>,
 }
 
-/// On the engine that tests run on; `None`: the embedded one.
+/// Returns an installation on the engine of the tests. `None` for the embedded one.
 fn installation(url: Option<&str>) -> Installation {
     let installation = Installation::embedded(BINARY).set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY);
     match url {
@@ -125,7 +125,7 @@ async fn send_event(client: &ApiClient, writer: usize, n: usize, told: &Mutex<Ac
 }
 
 impl AcknowledgedEvents {
-    /// Whether an event was accepted; a service without its engine answers 503 and nothing else.
+    /// Returns whether an event was accepted. A service without its engine may only answer 503.
     fn accepts(&mut self, status: u16, text: &str) -> Option<()> {
         if !matches!(status, 201 | 503) {
             self.faults.push(format!("{status} {text}"));
@@ -134,7 +134,7 @@ impl AcknowledgedEvents {
     }
 }
 
-/// Waits until the service serves again; how long that took.
+/// Waits until the service serves again. Returns the time.
 async fn served_again(client: &ApiClient, since: Instant) -> Duration {
     for path in ["/readyz", "/api/system-events?limit=1"] {
         eventually(async || match client.call("GET", path).try_send().await {
@@ -148,7 +148,7 @@ async fn served_again(client: &ApiClient, since: Instant) -> Duration {
     time
 }
 
-/// Every id of both lists.
+/// Returns every id of both lists.
 async fn fetch_ids(client: &ApiClient) -> Vec<String> {
     let mut ids = Vec::new();
     for (path, name) in [("/api/system-events", "id"), ("/api/history/events", "event_id")] {
@@ -164,12 +164,12 @@ async fn fetch_ids(client: &ApiClient) -> Vec<String> {
     ids
 }
 
-/// What must hold when nobody writes any more. Prints what came of it as a row of a table, as `Workload::check` does.
+/// Checks the state when nothing writes any more. Prints the result as a row of a table, like `Workload::check`.
 async fn check(what: &str, rounds: usize, slowest: Duration, client: &ApiClient, told: &Mutex<AcknowledgedEvents>) {
     let told = std::mem::take(&mut *told.lock().unwrap());
     let kept: BTreeSet<String> = fetch_ids(client).await.into_iter().collect();
     let lost: Vec<&String> = told.acknowledged.difference(&kept).collect();
-    // A batch is there as a whole or not at all.
+    // A batch is stored as a whole or not at all.
     let mut found: BTreeMap<usize, usize> = BTreeMap::new();
     for batch in &told.batches {
         *found.entry(batch.iter().filter(|event| kept.contains(event["id"].as_str().unwrap())).count()).or_default() +=
@@ -187,7 +187,7 @@ async fn check(what: &str, rounds: usize, slowest: Duration, client: &ApiClient,
     assert!(lost.is_empty(), "{} of {} acknowledged events were lost: {lost:?}", lost.len(), told.acknowledged.len());
     assert_eq!(half, 0, "batches by how much of them is there: {found:?}");
 
-    // Sent again, whatever became of it, every event is there once.
+    // After all events are sent again, every event is stored once.
     let mut inserted = told.inserted;
     for batch in &told.batches {
         let reply = client.post("/api/system-events/batch", json!({"events": batch})).await.expect_created();
@@ -199,7 +199,7 @@ async fn check(what: &str, rounds: usize, slowest: Duration, client: &ApiClient,
     let ids = fetch_ids(client).await;
     let distinct: BTreeSet<&String> = ids.iter().collect();
     assert_eq!((ids.len(), distinct.len()), (told.batches.len() * BATCH + told.events.len(), ids.len()));
-    // What was written without an answer is counted by nobody; nothing is counted twice.
+    // Writes without an answer are not counted, and nothing is counted twice.
     assert!(inserted <= (told.batches.len() * BATCH) as u64);
     assert_eq!(client.get("/api/system-events?limit=1").await["total_count"], told.batches.len() * BATCH);
     assert_eq!(client.get("/api/history/events?limit=1").await["total_count"], told.events.len());
@@ -210,7 +210,7 @@ async fn check(what: &str, rounds: usize, slowest: Duration, client: &ApiClient,
 async fn what_is_acknowledged_is_kept_once_when_the_service_is_killed() {
     let url = testkit::history_database_url();
     let installation = installation(url.as_deref());
-    // The embedded engine as it is mostly run: in one process with the main API.
+    // The embedded engine mostly runs in one process with the main API.
     let serve = || if url.is_some() { installation.serve_history() } else { installation.serve() };
     let mut process = serve();
     let client_id = tenant(&process).await;
@@ -251,7 +251,7 @@ async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
         down_time().await;
         clickhouse.restart();
         slowest = slowest.max(served_again(&client, Instant::now()).await);
-        // The same process goes on with the same writers.
+        // The same process continues with the same writers.
         writers.are_at_work().await;
         writers.stop().await;
     }
@@ -261,12 +261,12 @@ async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_processes_on_one_store_count_each_event_once() {
-    // The embedded engine has one process to itself.
+    // The embedded engine is used by a single process.
     let Some(url) = testkit::history_database_url() else { return };
     let (one, two) = (installation(Some(&url)), installation(Some(&url)));
     let processes = [one.serve_history(), two.serve_history()];
     let client_id = tenant(&processes[0]).await;
-    // The other one knows the tenant at once.
+    // The other process finds the tenant immediately.
     let mut tasks = Vec::new();
     for n in 0..8 {
         for process in &processes {

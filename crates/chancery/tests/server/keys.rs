@@ -1,5 +1,4 @@
-//! The deployment's keys (`docs/operations.md`): how long they are, what happens when one is lost, and what becomes of
-//! everything sealed when the secret key is changed.
+//! The deployment's keys (`docs/operations.md`): their length, their loss, and the sealed values after a change of the secret key.
 
 use crate::TestServer;
 use crate::{BINARY, message};
@@ -32,7 +31,7 @@ fn a_new_database_is_not_made_with_a_short_key() {
     }
 }
 
-/// Every sealed column that the domains name, and that of the control database.
+/// Returns every sealed column of the modules, and that of the control database.
 fn sealed_columns() -> impl Iterator<Item = &'static SealedColumn> {
     platform::MODULES.iter().flat_map(|domain| domain.sealed_columns).chain([&OF_HISTORY_TENANTS])
 }
@@ -153,7 +152,7 @@ async fn a_new_secret_key_opens_everything_and_the_old_one_nothing() {
         admin.get("/api/users/me/").await.ok();
         process.stop();
         leave_in_former_queue(&installation, &old).await;
-        // Every sealed column is in the list that is walked, and none but those.
+        // The list contains every sealed column, and only those.
         let listed: BTreeSet<String> =
             sealed_columns().map(|known| format!("{}.{}", known.table, known.column)).collect();
         assert_eq!(sealed(&installation, &old).await.columns, listed);
@@ -193,7 +192,7 @@ async fn a_new_secret_key_opens_everything_and_the_old_one_nothing() {
     }
 }
 
-/// A key that was changed only half is nobody's: no server starts, and the same call goes on from where it was.
+/// A half-changed key does not open the data: no server starts, and the same command continues.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it kills again and again: ./test all kills"]
 async fn killed_in_the_middle_it_goes_on() {
@@ -209,7 +208,7 @@ async fn killed_in_the_middle_it_goes_on() {
         installation = installation.set("CHANCERY_NEW_SECRET_KEY", &new);
         loop {
             tried += 1;
-            // Somewhere in the time that it took when it was left alone.
+            // The moment is within the duration of an undisturbed change.
             let moment = whole.mul_f64(f64::from(tried * 37 % 101) / 100.0);
             let began = Instant::now();
             match installation.run_killed(&["keys", "rotate"], moment) {
@@ -229,7 +228,7 @@ async fn killed_in_the_middle_it_goes_on() {
                 }
                 None => {}
             }
-            // What is under way is finished at the latest by the tenth attempt, so that the keys change.
+            // By the tenth attempt at the latest, the change is finished, so that the keys differ.
             if tried.is_multiple_of(10) {
                 installation.succeeds(&["keys", "rotate"]);
                 break;
@@ -253,14 +252,14 @@ async fn killed_in_the_middle_it_goes_on() {
     }
 }
 
-/// A process that went on over a change of the key, as one of an earlier version may, seals nothing with the old one.
+/// A process that continues to run during a change of the key, such as one of an earlier version, seals nothing with the old key.
 #[tokio::test]
 async fn a_process_with_the_old_key_stops_serving() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.get("/api/users/me/").await.ok();
     set_key(&server.app.store.control(), &Keys::new(LONG).fingerprint()).await;
-    // The process caches callers for this long.
+    // The process caches callers for this time.
     tokio::time::sleep(platform::kit::callers::STALE_AFTER).await;
     for reply in [admin.get("/api/users/me/").await, admin.post("/api/roles/", json!({"name": "Late"})).await] {
         assert_eq!((reply.status, &reply["detail"]), (503, &json!("The storage is not available.")));
@@ -275,7 +274,7 @@ fn is_embedded(installation: &Installation) -> bool {
     installation.data().join("control.db").exists()
 }
 
-/// The key of the next start.
+/// Returns the key of the next start.
 fn secret_key(installation: &Installation) -> String {
     let kept = || std::fs::read_to_string(installation.data().join("secret-key")).unwrap().trim().to_owned();
     installation.variable("CHANCERY_SECRET_KEY").map_or_else(kept, str::to_owned)
@@ -289,7 +288,7 @@ fn with_builds(installation: Installation, count: usize) -> Installation {
     installation
 }
 
-/// Something in every sealed column of the builds; answers the token of a link of `localhost` that is still open.
+/// Stores a value in every sealed column of the builds. Returns the token of an unused link of `localhost`.
 async fn seal_values(installation: &Installation, builds: &[&str]) -> String {
     let process = installation.serve();
     for build in builds {
@@ -308,7 +307,7 @@ async fn seal_values(installation: &Installation, builds: &[&str]) -> String {
 async fn fill_build(installation: &Installation, process: &Process, build: &str) {
     let admin = process.client(build).sign_in(ADMIN, PASSWORD).await;
     invite(&admin, "first@example.com").await;
-    // The first message is written as a file; what is queued after it waits for a server that is not there.
+    // The first message is written as a file. Later messages wait for a server that does not exist.
     eventually(async || !MailFile::read_all(&installation.data(), build).is_empty()).await;
     // The job of the message ends after it has written the file.
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -339,7 +338,7 @@ async fn invite(admin: &ApiClient, username: &str) {
     admin.post("/api/users/", user).await.expect_created();
 }
 
-/// A message as a former version leaves it, which no server makes any more.
+/// Adds a message to the queue of former versions, which servers do not write any more.
 async fn leave_in_former_queue(installation: &Installation, keys: &Keys) {
     let store = installation.store().await;
     let uid = |conn: &mut Conn| {
@@ -367,15 +366,15 @@ async fn is_in_the_middle(installation: &Installation) -> bool {
     key.contains('>')
 }
 
-/// What a key has sealed: where it stands, and what is in it.
+/// The values that a key has sealed: their columns and their content.
 #[derive(Debug, Default, PartialEq)]
 struct SealedValue {
     columns: BTreeSet<String>,
-    /// The opened values, each with its database.
+    /// The decrypted values, each with its database.
     values: BTreeSet<(String, Vec<u8>)>,
 }
 
-/// Looks through every text of every table for what names the key, and opens it.
+/// Searches every text of every table for the fingerprint of the key, and decrypts the values.
 async fn sealed(installation: &Installation, keys: &Keys) -> SealedValue {
     let store = installation.store().await;
     let mut found = SealedValue::default();

@@ -1,4 +1,4 @@
-//! The binary as a process: its commands, settings and keys, and what a crash, an outage or too many callers do to it.
+//! The binary as a process: its commands, settings and keys, and its behaviour in crashes, outages and overload.
 //!
 //! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
 

@@ -1,5 +1,5 @@
-//! What the server answers while its database or its disk gives nothing, and that it recovers by itself (issue:
-//! "PostgreSQL stopped for 30 s: 503 with a clear error, recovery without a restart. A full disk: 503, recovery").
+//! The answers of the server while its database or its disk fails, and its recovery without an operator (issue: "PostgreSQL stopped
+//! for 30 s: 503 with a clear error, recovery without a restart. A full disk: 503, recovery").
 
 use crate::BINARY;
 use crate::message;
@@ -8,15 +8,15 @@ use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 use testkit::{ADMIN, ApiClient, Installation, PASSWORD, PostgreSql, PreparedCall, Process, Reply};
 
-/// How long PostgreSQL is away: 30 seconds when tests go on for long.
+/// Returns the duration of the outage of PostgreSQL: 30 seconds in long runs of the tests.
 fn outage() -> Duration {
     Duration::from_secs(if std::env::var_os("CHANCERY_TEST_ROUNDS").is_some() { 30 } else { 3 })
 }
 
-/// The longest that anybody waits for an answer: a statement may take 10 seconds, and the store gives up after 15.
+/// The maximum time for an answer. A statement may take 10 seconds, and the store stops waiting after 15.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A read, a write and a sign-in.
+/// Returns a read, a write and a sign-in.
 fn calls(admin: &ApiClient, n: usize) -> [PreparedCall; 3] {
     [
         admin.call("GET", "/api/roles/"),
@@ -25,7 +25,7 @@ fn calls(admin: &ApiClient, n: usize) -> [PreparedCall; 3] {
     ]
 }
 
-/// The answer, which comes in time.
+/// Returns the answer, which must arrive in time.
 async fn answer(call: PreparedCall) -> Reply {
     let began = Instant::now();
     let reply = call.send().await;
@@ -33,14 +33,14 @@ async fn answer(call: PreparedCall) -> Reply {
     reply
 }
 
-/// The answer is 503 with one of these texts and nothing else.
+/// Expects 503 with one of these texts and nothing else.
 #[track_caller]
 pub fn expect_unavailable(reply: &Reply, details: &[&str]) {
     assert!(details.iter().any(|text| *reply == (503, message::detail(text))), "{reply:?}");
     assert_eq!(reply.header("retry-after"), "1");
 }
 
-/// No answer was 500.
+/// Expects that no answer was 500.
 #[track_caller]
 pub fn expect_no_failures(process: &Process) {
     let log = process.stderr();
@@ -91,7 +91,7 @@ async fn postgresql_may_stand_still_for_a_while() {
 
     postgresql.freeze();
     let frozen = Instant::now();
-    // More than there are connections.
+    // The number exceeds the connections.
     let mut waiting = Vec::new();
     for n in 0..10 {
         waiting.extend(calls(&admin, n).map(|call| tokio::spawn(answer(call))));
@@ -106,7 +106,7 @@ async fn postgresql_may_stand_still_for_a_while() {
     let ready = thawed.elapsed();
     println!("stood still for {:?}: ready again after {ready:.2?}", outage());
     assert!(ready < READY, "ready again after {ready:?}");
-    // Who waited long enough was told so; the others were served late.
+    // Calls that waited too long were refused; the others were served late.
     for task in waiting.into_iter().chain([last]) {
         let reply = task.await.unwrap();
         if !matches!(reply.status, 200 | 201) {
@@ -134,7 +134,7 @@ async fn a_full_disk_refuses_writes_and_serves_reads() {
     let kept = events.get("/api/system-events").await.ok()["total_count"].clone();
 
     installation.disk().fill_disk();
-    // The room that is left in the files is used up first.
+    // The unused space in the files is filled first.
     let mut n = 0;
     let full = until_refused(async || {
         n += 1;
@@ -165,7 +165,7 @@ async fn a_full_disk_refuses_writes_and_serves_reads() {
     events.call("PUT", upload).body("application/octet-stream", vec![7; 100_000]).send().await.expect(200);
     expect_no_failures(&process);
 
-    // A server that is killed on a full disk starts there and serves what was acknowledged.
+    // A server that is killed on a full disk can start there, and serves acknowledged data.
     installation.disk().fill_disk();
     process.kill();
     let process = installation.serve();

@@ -1,4 +1,4 @@
-//! The binary as operators use it (`docs/operations.md`).
+//! The binary in the use of operators (`docs/operations.md`).
 
 use crate::first_start::word_after;
 use crate::{BINARY, message};
@@ -30,7 +30,7 @@ async fn builds_come_and_go_while_the_server_runs() {
     assert_eq!(made, "The build b.example was made.\n");
     let boss = server.client("b.example").sign_in("boss@b.example", "long enough").await;
     boss.get("/api/users/").await.ok();
-    // Neither build knows the other's people.
+    // The accounts of one build do not exist in the other.
     assert_eq!(server.client("b.example").login(ADMIN, PASSWORD).await.status, 401);
     assert_eq!(server.client("localhost").login("boss@b.example", "long enough").await.status, 401);
 
@@ -45,7 +45,7 @@ async fn builds_come_and_go_while_the_server_runs() {
     boss.get("/api/users/").await.expect_reply(401, message::bad_token());
     assert!(!installation.succeeds(&["build", "list"]).contains("b.example"));
 
-    // The same domain made anew is another build: what held for the old one does not.
+    // A second build with the same domain is another build: former accounts and sessions are not valid.
     installation.succeeds(&[
         "build",
         "create",
@@ -257,7 +257,7 @@ async fn set_password_unlocks_the_account_and_ends_its_sessions() {
     assert_eq!(unknown, "chancery: x@example.com: there is no such user\n");
 }
 
-/// A process notices a change of another one within a second. A busy machine gets more.
+/// The time in which a process must see a change of another one: normally a second, with a margin for a busy machine.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
 // ---- Settings ------------------------------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ async fn a_backup_made_while_the_server_runs_has_everything() {
 
     let again = installation.fails(&["backup", "copy"]);
     assert_eq!(again, "chancery: copy: is there already and is no unfinished backup\n");
-    // An empty directory is as good as none.
+    // An empty directory is accepted like a missing one.
     let empty = installation.home().join("empty");
     std::fs::create_dir(&empty).unwrap();
     installation.succeeds(&["backup", "empty"]);
@@ -570,7 +570,7 @@ async fn an_operator_lets_super_admins_sign_in_with_passwords_again() {
     );
 }
 
-/// Sends a request whose body is only half there.
+/// Sends a request with half of its body.
 async fn half_a_request(server: &Process) -> (TcpStream, Vec<u8>) {
     let body = json!({"username": ADMIN, "password": PASSWORD}).to_string().into_bytes();
     let mut stream = TcpStream::connect(server.api()).await.unwrap();
@@ -580,7 +580,7 @@ async fn half_a_request(server: &Process) -> (TcpStream, Vec<u8>) {
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(&body[..10]).await.unwrap();
-    // The server has it once it answers others that came later.
+    // After it answers later requests, the server has received this one.
     server.client("localhost").get("/healthz").await.ok();
     (stream, body[10..].to_vec())
 }
@@ -601,7 +601,7 @@ async fn a_signal_stops_it_after_the_request_in_flight() {
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("access_token"), "{answer}");
         assert_eq!(server.end().code(), Some(0));
-        // What it answered is kept.
+        // The acknowledged sign-in is stored.
         let server = installation.serve();
         let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
         assert_eq!(admin.get("/api/users/me/sessions/").await["total_count"], 2);
@@ -612,7 +612,7 @@ async fn a_signal_stops_it_after_the_request_in_flight() {
 fn it_takes_memory_in_small_pages() {
     let server = Installation::with_build(BINARY).serve();
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    // Systems before Linux 5.0 do not tell.
+    // Systems before Linux 5.0 do not report it.
     if let Some(line) = status.lines().find(|line| line.starts_with("THP_enabled:")) {
         assert_eq!(line.split_whitespace().last(), Some("0"));
     }

@@ -1,5 +1,5 @@
-//! Several processes over the same database: what one changes, the others see within a second, and of classes and records at
-//! once. An embedded database is served by one process alone; the command line is the other one there.
+//! Several processes over the same database. A change at one is visible at the others within a second, and for classes and records
+//! immediately. Only one process serves an embedded database; the command line is the other process there.
 
 use crate::workload::reconnect;
 use crate::{BINARY, message};
@@ -45,7 +45,7 @@ async fn the_links_of_tasks_work_and_end_in_every_process() {
         here.get(&path).await.expect_reply(401, message::bad_token());
         let refused = json!({"token": ["Invalid token."]});
         there.post("/api/auth/task/", token).await.expect_reply(400, refused);
-        // A write looks at once, a read within a second.
+        // A write sees it immediately, a read within a second.
         there.post(&format!("{path}complete/"), json!({"response": {}})).await.expect_reply(401, message::bad_token());
         other_processes_notice().await;
         there.get(&path).await.expect_reply(401, message::bad_token());
@@ -81,7 +81,7 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
     bob.get("/api/roles/").await.expect_reply(403, message::forbidden());
     eve.get("/api/users/me/").await.ok();
 
-    // A role given here counts there.
+    // A role that is assigned at one process applies at the other.
     let role = admin
         .post("/api/roles/", json!({"name": "Readers", "permissions": {"roles": ["list"]}}))
         .await
@@ -90,7 +90,7 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
     other_processes_notice().await;
     bob.get("/api/roles/").await.ok();
 
-    // A session that ends here is over there, and so is an account.
+    // A session that ends at one process is invalid at the other, and so is an account.
     let sessions = bob.get("/api/users/me/sessions/").await.ok();
     let bob_here = one.client("localhost").with_token(&bob.token);
     bob_here.delete(&format!("/api/users/me/sessions/{}/", sessions["results"][0]["id"])).await.expect(204);
@@ -100,7 +100,7 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
     bob.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     eve.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 
-    // The command line is a process, too.
+    // The command line is another process too.
     let admin_there = two.client("localhost").sign_in(ADMIN, PASSWORD).await;
     installation.succeeds(&[
         "user",
@@ -123,7 +123,7 @@ async fn a_new_build_serves_at_once_and_a_deleted_one_no_more() {
     let one = installation.serve_with(&no_fallback);
     let second = installation.database_url().map(|_| installation.serve_with(&no_fallback));
     let two = second.as_ref().unwrap_or(&one);
-    // Both are asked for it all the time, so that they know that there is none.
+    // Both receive requests for it continuously, so that they have cached its absence.
     let asked = [&one, two].map(|process| {
         let client = process.client("b.example");
         tokio::spawn(async move { while client.get("/api/users/me/").await.status == 404 {} })
@@ -139,7 +139,7 @@ async fn a_new_build_serves_at_once_and_a_deleted_one_no_more() {
     other_processes_notice().await;
     let fallback_or_none = two.client("b.example").get("/api/users/me/").await.status;
     assert!(matches!(fallback_or_none, 401 | 404), "{fallback_or_none}");
-    // The same name again is another build: it knows none of the old one's accounts.
+    // A second build with the same name is another build: the old one's accounts do not exist in it.
     installation.succeeds(&["build", "create", "b.example", "--admin-username", "new@example.com"]);
     two.client("b.example").login(ADMIN, PASSWORD).await.expect(401);
     two.client("b.example").sign_in("new@example.com", PASSWORD).await;
@@ -149,7 +149,7 @@ const CLASSES: &str = "/api/object-classes/";
 const FIELDS: &str = "/api/object-classes/1/fields/";
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 
-/// Two processes, or one that is both, and a super admin at each.
+/// Starts two processes, or one that has both roles, and returns them with a super admin at each.
 async fn two_processes(installation: &Installation) -> (Vec<Process>, ApiClient, ApiClient) {
     let mut processes = vec![installation.serve()];
     processes.extend(installation.database_url().map(|_| installation.serve()));
@@ -169,7 +169,7 @@ async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
         let (fields, records) = (format!("{class}fields/"), format!("{class}object-records/"));
         two.post(&records, json!({"fields": {"state": "a"}})).await.expect_reply(400, unknown.clone());
         two.get(&format!("{records}?limit=1")).await.ok();
-        // A field that comes.
+        // A new field.
         let options =
             |values: &[&str]| -> Value { values.iter().map(|value| json!({"value": value, "text": value})).collect() };
         let state = json!({"label": "State", "type": "enum", "options": options(&["a"])});
@@ -180,7 +180,7 @@ async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
         let found = async || two.get(&format!("{records}?state=a")).await.ok();
         assert_eq!((found().await, found().await["filtered_count"].clone()), (found().await, json!(1)));
         assert_eq!(two.options(&records).await.ok(), one.options(&records).await.ok());
-        // An option, a bound, another label.
+        // A new option, a bound, another label.
         let b = json!({"fields": {"state": "b"}});
         let no_choice = json!({"fields": {"state": ["b is not a valid choice."]}});
         two.post(&records, b.clone()).await.expect_reply(400, no_choice.clone());
@@ -194,7 +194,7 @@ async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
             .await
             .expect_reply(400, json!({"fields": {"state": ["This field is required."]}}));
         assert_eq!(two.get(&class).await.ok(), one.get(&class).await.ok());
-        // One that goes.
+        // A deleted field.
         one.delete(&state).await.expect_empty();
         two.post(&records, a).await.expect_reply(400, unknown.clone());
         assert_eq!(two.get(&records).await.ok()["results"][0]["fields"], json!({}));
@@ -280,7 +280,7 @@ async fn fields_come_and_go_at_one_process_while_the_other_serves_records() {
         // The writers use the field for a while.
         tokio::time::sleep(Duration::from_millis(100)).await;
         one.delete(&format!("{FIELDS}{}/", number["id"])).await.expect_empty();
-        // The writers go on without the field for a while.
+        // The writers continue without the field for a while.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     over.store(true, Ordering::Relaxed);
@@ -309,7 +309,7 @@ async fn who_sees_a_record_by_one_process_sees_it_by_the_other() {
     for title in ["a", "b", "c"] {
         ids.push(one.post(RECORDS, json!({"fields": {"title": title}})).await.id());
     }
-    // As it is listed, counted and read.
+    // Checks the list, the count and single records.
     let sees = async |wanted: &[i64]| {
         let list = ann.get(RECORDS).await;
         match wanted {
@@ -327,28 +327,28 @@ async fn who_sees_a_record_by_one_process_sees_it_by_the_other() {
     let (of_set, third) = (format!("{sets}{set}/"), format!("/api/object-records/{}/", ids[2]));
     for _ in 0..testkit::rounds(5) {
         sees(&[]).await;
-        // An assignment.
+        // A new assignment.
         let assigned = one.post(&assignees(ids[0]), json!([ann.id])).await.expect_created();
         sees(&[ids[0]]).await;
-        // A group, and who is in it.
+        // A group, and its members.
         one.post(&groups, json!([team])).await.expect_created();
         sees(&[ids[0]]).await;
         one.post(&members, json!([ann.id])).await.expect_created();
         sees(&[ids[0], ids[1]]).await;
-        // An owner.
+        // A new owner.
         one.patch(&third, json!({"owner": ann.id})).await.ok();
         sees(&ids).await;
-        // What a set gives.
+        // The permissions of a set.
         one.patch(&of_set, json!({"permissions": {"object_records": []}})).await.ok();
         sees(&[ids[2]]).await;
         one.patch(&of_set, json!({"permissions": readers["permissions"]})).await.ok();
         sees(&ids).await;
-        // What was deleted, and comes back without assignees.
+        // A deleted record that is restored without assignees.
         one.delete(&third).await.expect_empty();
         sees(&ids[..2]).await;
         one.post(&format!("{third}restore/"), json!({})).await.expect_created();
         sees(&ids).await;
-        // And all of it away again.
+        // The removal of all of these.
         one.patch(&third, json!({"owner": null})).await.ok();
         sees(&ids[..2]).await;
         one.delete_all(&members, json!([ann.id])).await.expect_empty();
@@ -359,8 +359,7 @@ async fn who_sees_a_record_by_one_process_sees_it_by_the_other() {
     }
 }
 
-/// A balancer and who calls through it. It learns late that a process goes, so it knows addresses where nobody listens
-/// any more.
+/// A load balancer with its callers. It learns late that a process ends, so it has addresses without a listener.
 #[derive(Clone)]
 struct Balancer {
     addresses: Arc<Mutex<Vec<SocketAddr>>>,
@@ -368,7 +367,7 @@ struct Balancer {
 }
 
 impl Balancer {
-    /// The answer of the first process that can be connected to, beginning with the `turn`th.
+    /// Returns the answer of the first process that accepts a connection, beginning with the `turn`th.
     async fn call(
         &self,
         clients: &mut Vec<(SocketAddr, ApiClient)>,
@@ -414,7 +413,7 @@ async fn a_rolling_restart_fails_no_request() {
                     let (status, role) = balancer.call(&mut clients, calls, "POST", "/api/roles/", &name).await;
                     assert_eq!(status, 201, "{role}");
                     let path = format!("/api/roles/{}/", role["id"]);
-                    // Seen by all at once, whoever made it.
+                    // All processes see it immediately, independent of the process that created it.
                     let (status, seen) = balancer.call(&mut clients, calls + 1, "GET", &path, &json!({})).await;
                     assert_eq!((status, &seen["name"]), (200, &name["name"]));
                     let (status, left) = balancer.call(&mut clients, calls + 2, "DELETE", &path, &json!({})).await;

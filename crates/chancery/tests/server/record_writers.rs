@@ -1,5 +1,5 @@
-//! Writers of records among those of `workload.rs`: single records, batches, assignments and restores; and what must hold of
-//! records after whatever was killed: no request half done, every change with its events, and every count as the rows are.
+//! Writers of records among those of `workload.rs`: single records, batches, assignments and restores. After any kill, no request
+//! is half done, every change has its events, and every count matches the rows.
 
 use crate::workload::fetch_all_pages;
 use serde_json::{Value as Json, json};
@@ -8,10 +8,10 @@ use store::{Conn, Row, Sql, StoreError};
 use testkit::{ApiClient, Installation, eventually};
 
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
-/// How many records a batch makes.
+/// The number of records in a batch.
 const BATCH: usize = 10;
 
-/// What records are made in and given to. Whatever it is called does not look like what writers make, and stays.
+/// The objects that records need. Their names differ from those of the writers, and they are not removed.
 #[derive(Clone, Copy)]
 pub struct WriterTargets {
     set: i64,
@@ -21,7 +21,7 @@ pub struct WriterTargets {
 }
 
 impl WriterTargets {
-    /// Makes class 1, whose records have a title, with a permission set, and a user and a group to be assigned by it.
+    /// Creates class 1, whose records have a title. Creates a permission set, and a user and a group for assignments.
     pub async fn make(admin: &ApiClient) -> WriterTargets {
         admin.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
         let title = json!({"label": "Title", "type": "string", "is_unique": true});
@@ -39,8 +39,8 @@ impl WriterTargets {
         }
     }
 
-    /// How a record of this name lives, request by request: what each sends, and the events that follow when it is done.
-    /// No event of a record comes twice, so that each belongs to one request.
+    /// Returns the requests in the life of a record with this name, and the events that each causes. An event of a record never
+    /// occurs twice, so that each belongs to one request.
     pub fn plan_requests(&self, name: &str) -> Vec<WriterRequest> {
         let WriterTargets { set, admin, user, group } = *self;
         let (first, second) = (format!("{name} first"), format!("{name} second"));
@@ -74,8 +74,8 @@ impl WriterTargets {
         ]
     }
 
-    /// The same of many records, whose names begin with this one; `ids` are theirs when they are made. The last step is one
-    /// of the first record alone.
+    /// Returns the same for many records, whose names begin with this one. `ids` are their ids after their creation. The last
+    /// request concerns the first record only.
     pub fn life_of_many(&self, name: &str, ids: &[Json]) -> Vec<WriterRequest> {
         let WriterTargets { set, admin, user, .. } = *self;
         let names: Vec<String> = (0..BATCH).map(|at| format!("{name}.{at}")).collect();
@@ -120,19 +120,19 @@ impl WriterTargets {
 /// A request of a writer.
 pub struct WriterRequest {
     pub method: &'static str,
-    /// Its path below the record's, or below that of the records.
+    /// Its path below that of the record, or below that of the records.
     pub below: String,
     pub body: Json,
-    /// What it does, as [`RecordHistories::read`] tells it.
+    /// The events that it causes, in the form of [`RecordHistories::read`].
     pub events: Vec<String>,
 }
 
-/// What requests would do, and whether they were acknowledged.
+/// The events of requests, and whether each request was acknowledged.
 #[derive(Default)]
 pub struct AcknowledgedRequests(Vec<(Vec<String>, bool)>);
 
 impl AcknowledgedRequests {
-    /// Notes a request before it is sent; its place.
+    /// Adds a request before it is sent. Returns its index.
     pub fn note_request(&mut self, events: Vec<String>) -> usize {
         self.0.push((events, false));
         self.0.len() - 1
@@ -147,7 +147,7 @@ impl AcknowledgedRequests {
     }
 }
 
-/// A record as it is stored, or as its events say that it is.
+/// A record in the database, or in the state that its events describe.
 #[derive(Debug, Default, PartialEq)]
 struct RecordState {
     title: String,
@@ -155,19 +155,19 @@ struct RecordState {
     assigned: BTreeSet<i64>,
 }
 
-/// What is stored of records, and what the history service has of them.
+/// The stored records, and their events in the history service.
 pub struct RecordHistories {
     stored: BTreeMap<i64, RecordState>,
-    /// As they follow from the events.
+    /// The states that follow from the events.
     told: BTreeMap<i64, RecordState>,
-    /// All events, each with the name of its record in front.
+    /// All events, each with the name of its record as a prefix.
     events: Vec<String>,
-    /// How many events the history service has that are of no record here.
+    /// The number of events in the history service that belong to no record here.
     strange: usize,
 }
 
 impl RecordHistories {
-    /// Waits until all events are delivered, and reads.
+    /// Waits until all events are delivered, and reads everything.
     pub async fn read(installation: &Installation, events: &ApiClient) -> RecordHistories {
         eventually(async || number(installation, "SELECT count(*) FROM outbox").await == 0).await;
         let mut stored: BTreeMap<i64, RecordState> = BTreeMap::new();
@@ -195,14 +195,14 @@ impl RecordHistories {
         RecordHistories { stored, told, events: all_events, strange: total as usize - count }
     }
 
-    /// Records that are not what their events say, whichever of the two is lost.
+    /// Returns the records that differ from their events, if either is lost.
     pub fn records_unlike_events(&self) -> Vec<String> {
         let ids: BTreeSet<&i64> = self.stored.keys().chain(self.told.keys()).collect();
         let differs = ids.into_iter().filter(|id| self.stored.get(id) != self.told.get(id));
         differs.map(|id| format!("{id}: {:?}, told {:?}", self.stored.get(id), self.told.get(id))).collect()
     }
 
-    /// Requests of which only a part happened, and events that nobody asked for.
+    /// Returns requests that were done in part, and events that no request caused.
     pub fn half_applied(&self, told: &AcknowledgedRequests) -> Vec<String> {
         let happened: BTreeSet<&String> = self.events.iter().collect();
         let asked: BTreeSet<&String> = told.0.iter().flat_map(|(events, _)| events).collect();
@@ -220,7 +220,7 @@ impl RecordHistories {
         half
     }
 
-    /// Events of acknowledged requests that are not there.
+    /// Returns the missing events of acknowledged requests.
     pub fn missing_events(&self, told: &AcknowledgedRequests) -> Vec<String> {
         let happened: BTreeSet<&String> = self.events.iter().collect();
         let acknowledged = told.0.iter().filter(|(_, is_acknowledged)| *is_acknowledged);
@@ -228,10 +228,11 @@ impl RecordHistories {
     }
 }
 
-/// The record that its events, newest first, make; and their texts.
+/// Returns the record that follows from its events, newest first, and the texts of the events.
 fn replay_events(events: &[Json]) -> (Option<RecordState>, Vec<String>) {
     let mut events: Vec<&Json> = events.iter().rev().collect();
-    // Those of one request are of the same moment; the list has the creation first, and which follows is all one.
+    // The events of one request have the same moment. The creation comes first in the list, and the order of the others does not
+    // matter.
     events.sort_by(|a, b| a["event_datetime"].as_str().cmp(&b["event_datetime"].as_str()));
     let (mut record, mut texts) = (None, Vec::new());
     let mut name = String::new();
@@ -288,10 +289,10 @@ fn replay_events(events: &[Json]) -> (Option<RecordState>, Vec<String>) {
     (record, texts)
 }
 
-/// Checks the tables, and that of each record its creation is told or waits to be told. Nobody writes meanwhile.
+/// Checks the tables, and that the creation of each record is delivered or waits for its delivery. Nothing writes at the same time.
 pub async fn expect_consistent(installation: &Installation, events: &ApiClient) {
     assert_eq!(read(installation, testkit::broken_rules).await, Vec::<String>::new());
-    // An event goes to the history service before it leaves the outbox.
+    // An event reaches the history service before it leaves the outbox.
     let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
     let waiting = "SELECT body FROM outbox WHERE kind = 'history'";
     let mut told: BTreeSet<String> = BTreeSet::new();
@@ -314,7 +315,7 @@ async fn number(installation: &Installation, text: &'static str) -> i64 {
     rows(installation, text, |row| row.int(0)).await[0]
 }
 
-/// What a statement finds.
+/// Returns the rows of a statement.
 async fn rows<T: Send + 'static>(
     installation: &Installation,
     text: &'static str,

@@ -1,5 +1,5 @@
-//! A burst of sign-ins at one build does not keep the people of another waiting (security, promise "builds do not feel each
-//! other"). It is about times, so `reliability/sign-ins` tries it, against a release build.
+//! A burst of sign-ins at one build does not delay the users of another (security, promise "builds do not feel each other"). The
+//! test measures times, so `reliability/sign-ins` runs it against a release build.
 
 use crate::BINARY;
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use testkit::{ADMIN, Installation, PASSWORD};
 use tokio::task::JoinSet;
 
-/// How many sign in at once at the busy build.
+/// The number of concurrent sign-ins at the busy build.
 const BURST: usize = 300;
-/// How long they go on.
+/// The duration of the burst.
 const LASTS: Duration = Duration::from_secs(30);
-/// What the 99th percentile of the others' sign-ins may take.
+/// The maximum of the 99th percentile of the other sign-ins.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +28,7 @@ async fn a_burst_at_one_build_delays_no_sign_in_at_another() {
     let mut burst = JoinSet::new();
     for n in 0..BURST {
         let (client, over) = (process.client("localhost"), over.clone());
-        // Each from an address of its own, so that no bound on addresses holds them up.
+        // Each client has an address of its own, so that limits of addresses do not apply.
         let client = client.with_header("x-forwarded-for", &format!("198.51.{}.{}", 100 + n / 250, n % 250));
         burst.spawn(async move {
             let (username, password) = match n % 3 {
@@ -41,14 +41,14 @@ async fn a_burst_at_one_build_delays_no_sign_in_at_another() {
                 let reply = client.login(username, password).await;
                 statuses.push(reply.status);
                 if let Ok(seconds) = reply.header("retry-after").parse() {
-                    // A client that was turned away waits as long as the answer says.
+                    // A refused client waits for the time that the answer names.
                     tokio::time::sleep(Duration::from_secs(seconds)).await;
                 }
             }
             statuses
         });
     }
-    // The burst fills the queue by then.
+    // By then, the burst fills the queue.
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let honest = process.client("b.example").with_header("x-forwarded-for", "203.0.113.7");

@@ -1,13 +1,13 @@
-//! Forms of the page of a task that bring long files: these go to their place while they arrive, not into memory.
+//! Forms of a task's page with long files. The files are stored while they arrive, and are not in memory.
 
 use crate::BINARY;
 use serde_json::json;
 use testkit::{ADMIN, Installation, MailFile, PASSWORD, eventually, send_concurrently};
 
-/// How many forms come at once, and how long the file of each is.
+/// The number of concurrent forms, and the length of the file in each.
 const FORMS: usize = 8;
 const FILE: usize = 30 * 1024 * 1024;
-/// MiB by which the process may grow.
+/// The maximum growth of the process in MiB.
 const MAX_GROWTH: u64 = 64;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,7 +29,7 @@ async fn the_files_of_forms_are_never_in_memory() {
     let part = |head: &str, content: &[u8]| {
         [format!("--x\r\nContent-Disposition: form-data; {head}\r\n\r\n").as_bytes(), content, b"\r\n"].concat()
     };
-    // The integer is wrong, so that no form completes the task and each is read to its end.
+    // The integer is invalid, so that no form completes the task and each is read to its end.
     let body = [
         part("name=\"token\"", token.as_bytes()),
         part("name=\"q0\"; filename=\"a.csv\"", &vec![b'x'; FILE]),

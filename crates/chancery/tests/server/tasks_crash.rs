@@ -1,5 +1,5 @@
-//! Servers that are killed while tasks remind, are renewed and expire: each reminder comes to each assignee once, each task is
-//! renewed once and expires once, whatever the order of kills and starts. On PostgreSQL two processes do it at once.
+//! Servers that are killed while tasks remind, are renewed and expire. Each assignee receives each reminder once, and each task is
+//! renewed once and expires once, independent of the order of kills and starts. On PostgreSQL two processes do the work at once.
 
 use crate::BINARY;
 use crate::workload::{admin, expect_served, prepare_installation, reconnect};
@@ -10,17 +10,17 @@ use store::{Conn, Sql, StoreError};
 use testkit::{ApiClient, Installation, MailFile, PASSWORD, Process, eventually_within, rounds};
 use web::clock::Clock;
 
-/// How many tasks of each kind a round has.
+/// The number of tasks of each kind in a round.
 const TASKS: usize = 12;
-/// How often a process is killed in a round.
+/// The number of kills in a round.
 const KILLS: u64 = 4;
-/// When what is due in a round begins to be due, and how long that lasts.
+/// The time until the first task of a round is due, and the time between the first and the last.
 const BEGINS: Duration = Duration::from_secs(5);
 const LASTS: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Whose mails are counted: an assignee who is also a member of the group, and another member.
+/// The recipients of counted mails: an assignee who is also a member of the group, and another member.
 const REMINDED: [&str; 2] = ["ann@example.com", "ben@example.com"];
-/// Counts that are not those of the tasks.
+/// Counts that differ from those of the tasks.
 const WRONG_COUNTS: &str = "SELECT count(*) FROM (SELECT x.audience FROM (SELECT audience, class_id, status, n FROM task_counts \
     UNION ALL SELECT '', COALESCE(class_id, 0), status, CAST(-1 AS BIGINT) FROM tasks \
     UNION ALL SELECT audience, COALESCE(class_id, 0), status, CAST(-1 AS BIGINT) FROM tasks WHERE audience <> '') x \
@@ -56,7 +56,7 @@ async fn no_reminder_and_no_renewal_is_lost_or_doubled_when_servers_are_killed()
         for kill in 0..KILLS {
             // Each kill meets the process at another step of its work.
             tokio::time::sleep(wait).await;
-            // The other one, where there are two.
+            // The other process, if there are two.
             processes.remove(0).kill();
             processes.push(installation.serve());
             wait = Duration::from_millis((613 * (round as u64 + 1) * (kill + 3)) % 1_700);
@@ -76,7 +76,8 @@ async fn no_reminder_and_no_renewal_is_lost_or_doubled_when_servers_are_killed()
     processes.into_iter().for_each(Process::stop);
 }
 
-/// A group, a class, and templates: 1 reminds when its tasks are due, 2 has tasks that are renewed when they expire.
+/// Creates a group, a class and two templates. Tasks of template 1 remind when they are due, tasks of template 2 are renewed when
+/// they expire.
 async fn prepare(admin: &ApiClient) {
     let group = admin.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
     admin.post(&format!("/api/user-groups/{group}/members/users/"), json!([2, 3])).await.expect_created();
@@ -100,7 +101,7 @@ async fn prepare(admin: &ApiClient) {
     }
 }
 
-/// Makes the tasks of a round, which are due or expire a few seconds later.
+/// Creates the tasks of a round, which are due or expire a few seconds later.
 async fn begin(admin: &ApiClient, round: usize) {
     let mut made = Vec::new();
     for n in 0..TASKS {
@@ -134,7 +135,7 @@ async fn begin(admin: &ApiClient, round: usize) {
     assert!(Clock::system().now() < begins, "what is due was set too late");
 }
 
-/// Waits until nothing is left to do.
+/// Waits until all work is done.
 async fn wait_for_tasks(installation: &Installation, admin: &ApiClient, rounds: usize) {
     let count = async |query: &str| admin.get(&format!("/api/tasks/?{query}")).await.ok()["filtered_count"].clone();
     eventually_within(PATIENCE, async || {

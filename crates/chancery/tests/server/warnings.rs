@@ -1,4 +1,4 @@
-//! What a start warns of.
+//! The warnings of a start.
 
 use crate::BINARY;
 use serde_json::{Value, json};

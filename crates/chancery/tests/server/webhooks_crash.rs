@@ -1,5 +1,5 @@
-//! Servers that are killed while records are written and webhooks tell of them: each event of an acknowledged write comes to
-//! each receiver at least once, and files are copied once. On PostgreSQL two processes do it at once.
+//! Servers that are killed while records are written and webhooks send their events. Each receiver gets each event of an
+//! acknowledged write at least once, and files are copied once. On PostgreSQL two processes do the work at once.
 
 use crate::BINARY;
 use crate::workload::{admin, expect_served, prepare_installation, reconnect};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use testkit::{ApiClient, Installation, Process, Receiver, eventually_within, rounds};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
-/// How often a process is killed in a round.
+/// The number of kills in a round.
 const KILLS: u64 = 4;
 const WRITERS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -32,7 +32,7 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
             let writers: tokio::task::JoinSet<Vec<i64>> = (0..WRITERS).map(|_| write(admin.clone())).collect();
             // Each kill meets the process at another step of its work.
             tokio::time::sleep(Duration::from_millis(300 + (613 * (round as u64 + 1) * (kill + 3)) % 900)).await;
-            // The one that is written to: where there are two, the other one goes on.
+            // This process receives the writes. If there are two, the other one continues.
             processes.remove(0).kill();
             written.extend(writers.join_all().await);
             processes.push(installation.serve());
@@ -60,7 +60,7 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
         })
         .await;
         let told = told();
-        // What somebody wrote one after the other came so for the first time.
+        // Successive writes of one writer arrived in this order for the first time.
         let mut first = BTreeMap::new();
         for (place, received) in receiver.requests().iter().enumerate() {
             first.entry(received.json()["data"]["record_id"].as_i64().unwrap()).or_insert(place);
@@ -70,7 +70,7 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
         }
         let again: usize = told.values().map(|times| times - 1).sum();
         println!("| {} records | {} events | {again} came again |", acknowledged.len(), told.len());
-        // A kill repeats no more than what was on its way.
+        // A kill repeats at most the deliveries in progress.
         assert!(again <= rounds(2) * KILLS as usize * 200, "{again}");
     }
     let place = store.path().join("localhost/contracts");
@@ -78,7 +78,7 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
         let names = || -> Vec<String> {
             let entries = std::fs::read_dir(place.join(record.to_string())).into_iter().flatten().flatten();
             let names = entries.map(|entry| entry.file_name().into_string().unwrap());
-            // What a process had not finished when it was killed lies beside the copy, under another name.
+            // A killed process leaves an unfinished file beside the copy, under another name.
             names.filter(|name| !name.contains('#')).collect()
         };
         eventually_within(until - Instant::now(), async || match names() {
@@ -108,7 +108,7 @@ async fn prepare(admin: &ApiClient, receivers: &[Receiver]) {
     admin.post("/api/integrations/", copies).await.expect_created();
 }
 
-/// Makes records with a file until the server is gone; those that were acknowledged.
+/// Creates records with a file until the server is unavailable. Returns the acknowledged ones.
 async fn write(admin: ApiClient) -> Vec<i64> {
     let mut made = Vec::new();
     loop {

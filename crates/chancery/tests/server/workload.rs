@@ -1,5 +1,5 @@
-//! Fifty writers for tests that take something away while they write, and what must hold afterwards (security, promises
-//! "an acknowledged write survives" and "no event is lost").
+//! Fifty writers for tests that cause outages during writes, and the state that must follow (security, promises "an acknowledged
+//! write survives" and "no event is lost").
 
 use crate::record_writers::{self, RECORDS, RecordHistories, WriterRequest, WriterTargets};
 use crate::writers::{RunningWriters, WorkloadWriter, WriterNotes, lock};
@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::{ADMIN, ApiClient, HISTORY_KEY, Installation, PASSWORD, Process, Reply, eventually};
 
-/// How many write at once.
+/// The number of concurrent writers.
 pub const WRITERS: usize = 50;
-/// What must be ready again within (security, promise "an acknowledged write survives").
+/// The maximum time until the server is ready again (security, promise "an acknowledged write survives").
 pub const READY: Duration = Duration::from_secs(5);
 
-/// What the writers need: a build, no bound on failed sign-ins, addresses of their own choice, and tokens that hold.
+/// Sets the requirements of the writers: a build, unlimited failed sign-ins, addresses of their own choice, and long-lived tokens.
 pub fn prepare_installation(installation: Installation) -> Installation {
     installation
         .set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY)
@@ -25,19 +25,19 @@ pub fn prepare_installation(installation: Installation) -> Installation {
         .set("CHANCERY_ACCESS_TOKEN_SECONDS", "86400")
 }
 
-/// What was tried and what was acknowledged, over all rounds.
+/// The attempted and the acknowledged writes of all rounds.
 #[derive(Default)]
 pub struct AcknowledgedWrites {
-    /// Acknowledged writes, as the log tells them: `roles create 1-2-3`.
+    /// Acknowledged writes in the form of the log: `roles create 1-2-3`.
     writes: BTreeSet<String>,
-    /// The addresses from which somebody tried to sign in; each is used once.
+    /// The addresses of attempted sign-ins. Each is used once.
     tried: BTreeSet<String>,
-    /// Those that were answered with tokens.
+    /// The addresses of answers with tokens.
     signed_in: BTreeSet<String>,
-    /// Those that were refused.
+    /// The addresses of refusals.
     refused: BTreeSet<String>,
     records: record_writers::AcknowledgedRequests,
-    /// Answers that nobody should get.
+    /// Answers that must not occur.
     faults: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Makes what the writers of records need.
+    /// Creates the objects that the writers of records need.
     pub async fn prepare(admin: &ApiClient) -> Workload {
         let place = WriterTargets::make(admin).await;
         Workload { place, told: Arc::default(), rounds: 0, slowest: Duration::ZERO }
@@ -77,16 +77,16 @@ impl Workload {
         })
     }
 
-    /// Notes how long it took until all was served again.
+    /// Records the time until everything was served again.
     #[track_caller]
     pub fn was_ready_after(&mut self, time: Duration) {
         assert!(time < READY, "ready again after {time:?}");
         self.slowest = self.slowest.max(time);
     }
 
-    /// What must hold when nobody writes any more. Prints what came of it as a row of a table: what was killed, rounds,
-    /// writers, acknowledged, lost, half-applied, events missing, slowest time until ready.
-    /// Without an installation records are left out: nobody but its process opens a database on a small disk.
+    /// Checks the state when nothing writes any more. Prints the result as a row of a table: what was killed, rounds, writers,
+    /// acknowledged, lost, half-applied, events missing, slowest time until ready. Without an installation, records are omitted,
+    /// because only its process can open a database on a small disk.
     pub async fn check(&self, what: &str, installation: Option<&Installation>, admin: &ApiClient, events: &ApiClient) {
         delivered(admin, events).await;
         let records = match installation {
@@ -123,7 +123,7 @@ impl Workload {
         );
         assert_eq!(told.faults, Vec::<String>::new(), "answers that nobody should get");
         assert_eq!((lost, half, missing), (vec![], vec![], vec![]), "lost, half-applied, events missing");
-        // The counter of the limit went with the rows.
+        // The counter of the limit changed with the rows.
         assert_eq!(stored.roles + places, 100);
         assert!(
             told.acknowledged() > self.rounds * WRITERS,
@@ -133,8 +133,8 @@ impl Workload {
     }
 }
 
-/// Makes things and removes them again, since there may be 100 roles at a time; the log keeps them all. What is not
-/// acknowledged is left as it is.
+/// Creates objects and removes them again, because at most 100 roles may exist at a time; the log contains all of them. An object
+/// without an acknowledgement remains.
 struct AccountsWriter {
     client: ApiClient,
     told: Arc<Mutex<AcknowledgedWrites>>,
@@ -199,7 +199,7 @@ impl AccountsWriter {
         Some(())
     }
 
-    /// Many in a request.
+    /// Writes many records in a request.
     async fn records(&self, name: &str) -> Option<()> {
         let made = self.step(RECORDS, self.place.life_of_many(name, &[]).into_iter().next()?).await?;
         let ids = made["ids"].as_array()?;
@@ -221,7 +221,7 @@ impl AccountsWriter {
         Some(reply)
     }
 
-    /// Every second one with a wrong password.
+    /// Signs in. Every second attempt has a wrong password.
     async fn sign_in(&self, n: u16) -> Option<()> {
         let (round, number) = (self.round as u16, self.number as u16);
         let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 1, round, number, n).to_string();
@@ -239,7 +239,7 @@ impl AccountsWriter {
         Some(())
     }
 
-    /// What was acknowledged goes into the log under these names.
+    /// Sends a request. If it is acknowledged, the log has these entries.
     async fn note_acknowledged(&self, method: &str, path: &str, body: Json, entries: &[&String]) -> Option<Reply> {
         let reply = self.client.call(method, path).json(&body).try_send().await?;
         let mut told = lock(&self.told);
@@ -252,7 +252,7 @@ impl AccountsWriter {
 }
 
 impl AcknowledgedWrites {
-    /// Whoever is away may answer 503 with a reason, and nothing else.
+    /// Records a fault unless the answer is 503 with a reason.
     fn unless_away<T>(&mut self, reply: &Reply) -> Option<T> {
         if reply.status != 503 || !reply["detail"].is_string() {
             self.faults.push(format!("{reply:?}"));
@@ -261,13 +261,13 @@ impl AcknowledgedWrites {
     }
 }
 
-/// What is there in the end.
+/// The state at the end.
 struct FinalState {
-    /// As [`AcknowledgedWrites::writes`].
+    /// Entries in the form of [`AcknowledgedWrites::writes`].
     log: BTreeSet<String>,
-    /// What stands in the log more than once.
+    /// Entries that the log contains more than once.
     twice: Vec<String>,
-    /// As the log names them: `roles 1-2-3`.
+    /// Names in the form of the log: `roles 1-2-3`.
     rows: BTreeSet<String>,
     roles: usize,
     /// The addresses of sessions.
@@ -309,8 +309,8 @@ impl FinalState {
         }
     }
 
-    /// A row without its entry in the log or the other way round, a group without its owner, a session without its event
-    /// or the other way round.
+    /// Returns rows without an entry in the log, and entries without a row. Also returns groups without an owner, sessions without
+    /// an event, and events without a session.
     fn half_applied(&self, told: &AcknowledgedWrites) -> Vec<String> {
         let mut half = self.twice.clone();
         let of = |action: &str| -> BTreeSet<String> {
@@ -327,13 +327,13 @@ impl FinalState {
         half.extend(owned.symmetric_difference(&groups).cloned());
         let signed_in = self.signed_in.iter().cloned().collect();
         half.extend(self.sessions.symmetric_difference(&signed_in).cloned());
-        // What nobody did.
+        // Events that no writer caused.
         let known = |address: &&String| !told.tried.contains(*address);
         half.extend(self.signed_in.iter().chain(&self.refused).filter(known).cloned());
         half
     }
 
-    /// Acknowledged outcomes of sign-ins that are not exactly one event.
+    /// Returns acknowledged sign-ins that do not have exactly one event.
     fn missing_sign_ins(&self, told: &AcknowledgedWrites) -> Vec<String> {
         let is_not_once =
             |events: &[String], address: &str| events.iter().filter(|event| *event == address).count() != 1;
@@ -343,14 +343,14 @@ impl FinalState {
     }
 }
 
-/// The lists, their names in the log, and the field by which the log names a row.
+/// The lists, their names in the log, and the field with the name of a row in the log.
 const RESOURCES: [(&str, &str, &str); 3] = [
     ("/api/roles/", "roles", "name"),
     ("/api/users/", "users", "username"),
     ("/api/user-groups/", "user_groups", "name"),
 ];
 
-/// Removes what the writers of a round left, but for records. What they make is called by a number.
+/// Removes the objects that the writers of a round left, except records. Their names begin with a number.
 pub async fn clear(admin: &ApiClient) {
     for (path, _, name) in RESOURCES {
         let is_of_writers = |row: &&Json| text(row, name).starts_with(|first: char| first.is_ascii_digit());
@@ -360,19 +360,19 @@ pub async fn clear(admin: &ApiClient) {
     }
 }
 
-/// A super admin whose token outlasts what happens to the process.
+/// Returns a super admin whose token remains valid when the process ends.
 pub async fn admin(process: &Process) -> ApiClient {
     process.client("localhost").sign_in(ADMIN, PASSWORD).await
 }
 
-/// The same caller, where the server listens now.
+/// Returns the same caller with the present address of the server.
 pub fn reconnect(process: &Process, admin: &ApiClient) -> ApiClient {
     let mut client = process.client("localhost").with_token(&admin.token);
     client.id = admin.id;
     client
 }
 
-/// Waits until all is served.
+/// Waits until everything is served.
 pub async fn expect_served(admin: &ApiClient) {
     for path in ["/readyz", "/api/users/me/"] {
         eventually(async || match admin.call("GET", path).try_send().await {
@@ -383,7 +383,7 @@ pub async fn expect_served(admin: &ApiClient) {
     }
 }
 
-/// A caller of the history service, of the build's tenant.
+/// Returns a caller of the history service with the build's tenant.
 pub fn events(installation: &Installation, process: &Process) -> ApiClient {
     let builds = installation.succeeds(&["build", "list"]);
     let client_id = builds.trim().rsplit('\t').next().unwrap();
@@ -391,8 +391,7 @@ pub fn events(installation: &Installation, process: &Process) -> ApiClient {
     client.with_header("x-client-id", client_id)
 }
 
-/// Waits until everything before this moment has arrived at the history service: events arrive in their order, and here is
-/// one more.
+/// Waits until all former events have arrived at the history service. Events arrive in their order, so it waits for another one.
 async fn delivered(admin: &ApiClient, events: &ApiClient) {
     let body = json!({"username": ADMIN, "password": PASSWORD});
     let call = admin.anonymous().call("POST", "/api/auth/login/").header("x-forwarded-for", "10.1.2.3");
@@ -400,7 +399,7 @@ async fn delivered(admin: &ApiClient, events: &ApiClient) {
     eventually(async || events.get("/api/system-events?limit=1").await.column("source_ip") == ["10.1.2.3"]).await;
 }
 
-/// How many roles may still be made, found by making them.
+/// Returns the number of roles that can still be created, by creating them.
 async fn free_places(admin: &ApiClient) -> usize {
     for n in 0.. {
         let reply = admin.post("/api/roles/", json!({"name": format!("One more {n}")})).await;
@@ -412,7 +411,7 @@ async fn free_places(admin: &ApiClient) -> usize {
     unreachable!("there is a limit")
 }
 
-/// Every page of a list.
+/// Returns the rows of all pages of a list.
 pub async fn fetch_all_pages(client: &ApiClient, path: &str) -> Vec<Json> {
     let mut rows = Vec::new();
     let begin = if path.contains('?') { '&' } else { '?' };

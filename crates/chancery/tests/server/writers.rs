@@ -1,4 +1,4 @@
-//! Writers who write at once, on and on, until they are stopped: what the tests of crashes and outages have in common.
+//! Concurrent writers that write until they are stopped, for the tests of crashes and outages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,23 +6,23 @@ use std::time::Duration;
 use testkit::eventually;
 use tokio::task::JoinHandle;
 
-/// What writers note together.
+/// The shared record of the writers.
 pub trait WriterNotes: Send + 'static {
-    /// Writers are at work when so much more has been acknowledged.
+    /// The number of further acknowledgements after which writers count as working.
     const AT_WORK: usize;
-    /// How much was acknowledged.
+    /// Returns the number of acknowledgements.
     fn acknowledged(&self) -> usize;
-    /// Answers that nobody should get.
+    /// Returns answers that must not occur.
     fn faults(&self) -> &[String];
 }
 
 /// One of the writers.
 pub trait WorkloadWriter: Send + Sync + 'static {
-    /// Writes for the `n`th time; `None` when something was not acknowledged, after which the writer rests.
+    /// Writes for the `n`th time. Returns `None` if a write was not acknowledged. The writer then pauses.
     fn write(&self, n: usize) -> impl Future<Output = Option<()>> + Send;
 }
 
-/// Writers at work, and what they note.
+/// Running writers and their record.
 pub struct RunningWriters<T> {
     told: Arc<Mutex<T>>,
     stop: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ pub struct RunningWriters<T> {
 }
 
 impl<T: WriterNotes> RunningWriters<T> {
-    /// Starts so many writers, each made of a number and of the flag that says that they are to stop.
+    /// Starts a number of writers. Each gets its number and the flag that stops it.
     pub fn start<W: WorkloadWriter>(
         count: usize,
         told: &Arc<Mutex<T>>,
@@ -45,7 +45,7 @@ impl<T: WriterNotes> RunningWriters<T> {
                         return;
                     }
                     if writer.write(n).await.is_none() {
-                        // A client does not repeat a failed call at once.
+                        // A client does not repeat a failed call immediately.
                         tokio::time::sleep(Duration::from_millis(20)).await;
                     }
                 }
@@ -54,7 +54,7 @@ impl<T: WriterNotes> RunningWriters<T> {
         RunningWriters { told: told.clone(), tasks: (0..count).map(task).collect(), stop }
     }
 
-    /// Waits until some more has been acknowledged.
+    /// Waits until some more writes are acknowledged.
     pub async fn are_at_work(&self) {
         let wanted = lock(&self.told).acknowledged() + T::AT_WORK;
         eventually(async || {
@@ -76,13 +76,13 @@ impl<T: WriterNotes> RunningWriters<T> {
 
 /// Waits for up to 300 ms before a kill, for another time in each round, so that kills meet different steps of the work.
 pub async fn until_kill(round: usize) {
-    // The writers go on meanwhile.
+    // The writers continue in the meantime.
     tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
 }
 
-/// Waits while a database is away.
+/// Waits while a database is unavailable.
 pub async fn down_time() {
-    // Long enough for each writer to call in vain.
+    // The time is sufficient for a failed call of each writer.
     tokio::time::sleep(Duration::from_millis(300)).await;
 }
 

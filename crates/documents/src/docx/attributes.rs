@@ -1,25 +1,26 @@
-//! The tags of a part, the attributes in the bytes of a start tag, and XML without some of its elements.
+//! Visits the tags of a part, reads attributes from the bytes of a start tag, and removes elements from XML.
 
 use std::ops::Range;
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-/// Whether a value of an on-off property means on.
+/// Returns whether a value of an on-off property means on.
 pub fn is_on(value: &str) -> bool {
     !matches!(value, "0" | "false" | "off")
 }
 
 /// An attribute in the bytes of a part.
 pub struct Attribute {
-    /// Its name, from the blank before it to the quote behind its value.
+    /// The attribute from the blank before its name to the quote behind its value.
     pub all: Range<usize>,
     /// The name without a prefix.
     pub name: Range<usize>,
     pub value: Range<usize>,
 }
 
-/// The attributes of the element whose start tag begins where `tag` does. What is no attribute ends them.
+/// Returns the attributes of the element whose start tag begins where `tag` does. The first text that is not an attribute ends
+/// them.
 pub fn attributes(xml: &str, tag: &Range<usize>) -> impl Iterator<Item = Attribute> {
     let tag = tag.clone();
     let is_blank = |c: char| c.is_ascii_whitespace();
@@ -40,12 +41,12 @@ pub fn attributes(xml: &str, tag: &Range<usize>) -> impl Iterator<Item = Attribu
     })
 }
 
-/// The value of the attribute of a local name.
+/// Returns the value of the attribute with a local name.
 pub fn attribute(xml: &str, tag: &Range<usize>, name: &str) -> Option<Range<usize>> {
     attributes(xml, tag).find(|attribute| &xml[attribute.name.clone()] == name).map(|attribute| attribute.value)
 }
 
-/// Calls `visit` for each start tag with its bytes (none for an end tag), until what is read is no XML.
+/// Calls `visit` for each start tag with its bytes, and for each end tag without bytes. Stops at text that is not XML.
 pub fn each_tag(xml: &str, mut visit: impl FnMut(&[u8], Option<&BytesStart<'_>>, Range<usize>)) {
     let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut reader = Reader::from_str(&xml[mark..]);
@@ -67,7 +68,7 @@ pub fn each_tag(xml: &str, mut visit: impl FnMut(&[u8], Option<&BytesStart<'_>>,
     }
 }
 
-/// XML without the elements for which `is_gone` says so. None where it is no XML.
+/// Removes the elements for which `is_gone` is true. Returns `None` if the text is not XML.
 pub fn without_elements(xml: &str, is_gone: impl Fn(&BytesStart<'_>) -> bool) -> Option<String> {
     let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut reader = Reader::from_str(&xml[mark..]);

@@ -1,5 +1,5 @@
-//! The directory of an archive, checked before anything is read by it. Readers differ in what they believe: some the number
-//! of entries, some the bytes of the directory. Where the two disagree, others would see other parts than are checked here.
+//! Checks the directory of an archive before anything is read through it. Some readers use the number of entries, others the bytes
+//! of the directory. If the two disagree, other readers see other parts than the checked ones.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
@@ -10,10 +10,10 @@ use super::{PARTS, TemplateError};
 const END_RECORD: usize = 22;
 /// The bytes of an entry of the directory, without its name, its extra fields and its comment.
 const ENTRY: usize = 46;
-/// The longest name of a part in bytes.
+/// The maximum length of a part's name in bytes.
 const LONGEST_NAME: usize = 1_000;
 
-/// Where the directory of an archive stands, and how many entries it has.
+/// The position of an archive's directory and the number of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArchiveDirectory {
     pub start: u64,
@@ -21,7 +21,7 @@ pub struct ArchiveDirectory {
 }
 
 impl ArchiveDirectory {
-    /// Reads the end of an archive and walks its directory. Memory is taken for none of the entries.
+    /// Reads the end of an archive and walks its directory. Allocates no memory for the entries.
     pub fn read<R: Read + Seek>(file: &mut R) -> Result<ArchiveDirectory, TemplateError> {
         let length = file.seek(SeekFrom::End(0)).map_err(read_error)?;
         let start = length.saturating_sub((END_RECORD + usize::from(u16::MAX)) as u64);
@@ -48,7 +48,7 @@ fn read_error(error: io::Error) -> TemplateError {
     unreadable(error.into())
 }
 
-/// What the record that ends an archive says of the directory.
+/// The fields of the end record that describe the directory.
 struct EndRecord {
     entries_here: usize,
     entries: usize,
@@ -65,7 +65,7 @@ impl EndRecord {
     }
 }
 
-/// Steps over the entries of a directory, which are as many as its end says and take all of its bytes.
+/// Skips the entries of a directory. Their number must be that of the end record, and they must use all bytes of the directory.
 fn walk(directory: &mut impl Read, entries: usize, bytes: u64) -> Result<(), TemplateError> {
     let mut left = bytes;
     for _ in 0..entries {

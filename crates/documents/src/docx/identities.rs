@@ -1,5 +1,5 @@
-//! What a part must not have twice, beside the marks of `Text`: ids of pictures, shapes, paragraphs, content controls and
-//! tracked changes. Who repeats a piece of a part writes others in their places.
+//! Finds the values that a part may contain only once, beside the marks of `Text`: ids of pictures, shapes, paragraphs, content
+//! controls and tracked changes. Code that repeats a piece of a part replaces them.
 
 use std::ops::Range;
 
@@ -8,18 +8,18 @@ use quick_xml::events::{BytesStart, Event};
 
 use super::attributes::attributes;
 
-/// An identity, by what becomes of it in a copy.
+/// An identity, by its treatment in a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XmlIdentity {
-    /// The value of an attribute: a number, in whose place another stands.
+    /// The value of an attribute: a number. A copy gets another number.
     Number(Range<usize>),
-    /// The value of an attribute: a name, which gets an ending. Those who refer to it in the same copy get the same.
+    /// The value of an attribute: a name. A copy appends an ending to it, and references in the same copy get the same ending.
     Name(Range<usize>),
-    /// An attribute or an element that copies do without.
+    /// An attribute or an element that a copy omits.
     Dropped(Range<usize>),
 }
 
-/// The shapes of VML, whose ids are names.
+/// The elements of VML shapes, whose ids are names.
 const SHAPES: [&[u8]; 11] = [
     b"shape",
     b"group",
@@ -33,7 +33,7 @@ const SHAPES: [&[u8]; 11] = [
     b"image",
     b"background",
 ];
-/// Tracked changes.
+/// The elements of tracked changes.
 const CHANGES: [&[u8]; 15] = [
     b"ins",
     b"del",
@@ -52,7 +52,7 @@ const CHANGES: [&[u8]; 15] = [
     b"tblGridChange",
 ];
 
-/// Visits the identities of a part, or of a piece of one, in the order of the bytes. What is no XML ends them.
+/// Visits the identities of a part, or of a piece of a part, in the order of the bytes. Stops at text that is not XML.
 pub fn visit_identities(xml: &str, mut visit: impl FnMut(XmlIdentity)) {
     let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut reader = Reader::from_str(&xml[mark..]);
@@ -78,7 +78,7 @@ pub fn visit_identities(xml: &str, mut visit: impl FnMut(XmlIdentity)) {
     }
 }
 
-/// The `w:id` in the properties of a content control.
+/// Returns whether an element in the properties of a content control is its `w:id`.
 fn is_id(element: &BytesStart<'_>) -> bool {
     element.local_name().as_ref() == b"id"
 }
@@ -98,18 +98,18 @@ fn each_of(xml: &str, element: &BytesStart<'_>, tag: &Range<usize>, visit: &mut 
     }
 }
 
-/// Numbers that no identity of a part has.
+/// Generates numbers that are not identities in a part.
 #[derive(Clone, Debug)]
 pub struct FreshNumbers {
-    /// The numbers of the part in their order.
+    /// The numbers of the part in ascending order.
     used: Vec<u32>,
-    /// The first one of them that is not below `next`.
+    /// The index of the first used number that is not below `next`.
     at: usize,
     next: u32,
 }
 
 impl FreshNumbers {
-    /// Those beside the numbers of a part, and beside what its names end with.
+    /// Excludes the numbers of a part and the numbers at the ends of its names.
     pub fn beyond_part(xml: &str) -> FreshNumbers {
         let mut used = Vec::new();
         visit_identities(xml, |identity| {
@@ -123,7 +123,7 @@ impl FreshNumbers {
         FreshNumbers::excluding(used)
     }
 
-    /// Those beside some numbers.
+    /// Excludes the given numbers.
     pub fn excluding(mut used: Vec<u32>) -> FreshNumbers {
         used.sort_unstable();
         used.dedup();

@@ -1,14 +1,14 @@
-//! Numbered lists: which paragraphs of a part are in which list, and the part that declares lists, with more of them.
+//! Numbered lists: finds the list of each paragraph of a part, and adds lists to the part that declares them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::attributes::{attribute, each_tag};
 
-/// The levels that a list has.
+/// The number of levels of a list.
 const LEVELS: u32 = 9;
 
-/// A paragraph that says of itself in which list it is.
+/// A paragraph whose own properties name its list.
 #[derive(Clone, Debug)]
 pub struct ListItem {
     /// The bytes of the list's number.
@@ -16,10 +16,10 @@ pub struct ListItem {
     pub level: u32,
 }
 
-/// The paragraphs of a part that are in lists, up to `most`.
+/// Returns the list items of a part, at most `most`.
 pub fn items(xml: &str, most: usize) -> Vec<ListItem> {
     let mut items = Vec::new();
-    // What a paragraph was before a tracked change is no property of it.
+    // A tracked change contains the former properties of the paragraph.
     let (mut former, mut open) = (0_usize, None::<(u32, Option<Range<usize>>)>);
     each_tag(xml, |name, start, tag| match (name, start) {
         (b"pPrChange", Some(_)) => former += 1,
@@ -51,9 +51,9 @@ pub fn items(xml: &str, most: usize) -> Vec<ListItem> {
 /// The lists of a document.
 pub struct Lists {
     lists: HashMap<u32, NumberedList>,
-    /// By the number of the declaration that lists share: where each level begins to count; none where it does not.
+    /// The start number of each level, by the number of the declaration that lists share. `None` if the level does not count.
     levels: HashMap<u32, BTreeMap<u32, Option<u32>>>,
-    /// Where the last list ends, and the prefix of its name.
+    /// The end of the last list, and the namespace prefix of its name.
     end: usize,
     prefix: String,
     next: u32,
@@ -63,7 +63,7 @@ pub struct Lists {
 #[derive(Default)]
 struct NumberedList {
     declaration: u32,
-    /// What it says of levels for itself: where it begins, and how it looks.
+    /// The overrides of levels: the start number, and the bytes of the level's own declaration.
     levels: BTreeMap<u32, (Option<u32>, Option<Range<usize>>)>,
 }
 
@@ -130,13 +130,13 @@ impl Lists {
         lists
     }
 
-    /// Whether a list counts: there is one of this number, and not all of its levels are bullets.
+    /// Returns whether a list counts: a list with this number exists, and not all of its levels are bullets.
     pub fn counts(&self, list: u32) -> bool {
         let levels = self.lists.get(&list).and_then(|list| self.levels.get(&list.declaration));
         levels.is_some_and(|levels| levels.values().any(Option::is_some)) && self.end > 0
     }
 
-    /// The number of a list that looks like another and begins again.
+    /// Adds a list with the appearance of another that starts its count again. Returns its number.
     pub fn begin_again(&mut self, list: u32) -> u32 {
         let number = self.next;
         self.next += 1;
@@ -144,7 +144,7 @@ impl Lists {
         number
     }
 
-    /// The part with the lists that were made.
+    /// Returns the part with the added lists.
     pub fn write(&self, xml: &str) -> String {
         let mut out = String::with_capacity(xml.len());
         out.push_str(&xml[..self.end]);
@@ -173,7 +173,7 @@ impl Lists {
         out
     }
 
-    /// Whether any list was made.
+    /// Returns whether a list was added.
     pub fn has_made(&self) -> bool {
         !self.made.is_empty()
     }

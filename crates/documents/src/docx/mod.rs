@@ -1,6 +1,6 @@
-//! Word documents as files: the archive and its bounds (`package`), the parts in it and how they refer to each other
-//! (`relationships`), the paragraphs of a part with the bytes they take (`text`), what in a part must not be there twice
-//! (`identities`), numbered lists (`lists`), and notes (`notes`).
+//! Word documents as files. `package` reads the archive and checks its bounds; `relationships` reads the references between parts.
+//! `text` has the paragraphs of a part with their bytes, and `identities` the values that a part may contain only once. `lists` has
+//! numbered lists, and `notes` has notes.
 
 pub(crate) mod attributes;
 mod directory;
@@ -17,46 +17,46 @@ pub use package::{Package, TextPart};
 
 use std::fmt;
 
-/// The unpacked size of one part at most.
+/// The maximum unpacked size of a part in bytes.
 pub const PART_BYTES: u64 = 20 << 20;
-/// The unpacked size of all parts together at most.
+/// The maximum unpacked size of all parts together in bytes.
 pub const ALL_BYTES: u64 = 64 << 20;
 pub const PARTS: usize = 2_000;
-/// How deep elements stand in each other at most.
+/// The maximum nesting depth of elements.
 pub const DEPTH: usize = 256;
-/// How many attributes an element has at most.
+/// The maximum number of attributes of an element.
 pub const ATTRIBUTES: usize = 256;
-/// How many namespaces are declared around an element at most; each name is looked up among them.
+/// The maximum number of namespaces that are declared around an element. Each name is searched among them.
 pub const NAMESPACES: usize = 512;
-/// How many elements and pieces of text are held of paragraphs with tags at most, and of those that are being read.
+/// The maximum number of stored elements and pieces of text, of paragraphs with tags and of open paragraphs.
 pub const HELD: usize = 300_000;
-/// How many bookmarks, marks of fields and the like a part has at most, of each.
+/// The maximum number of bookmarks, of field marks and of similar marks in a part, each.
 pub const MARKS: usize = 100_000;
-/// How many tags a template has at most, not counting those that end a loop or a condition.
+/// The maximum number of tags in a template, without the tags that end a loop or a condition.
 pub const TAGS: usize = 10_000;
-/// How many paragraphs with tags a part has at most.
+/// The maximum number of paragraphs with tags in a part.
 const TAGGED: usize = 2 * TAGS;
 
-/// Why a file cannot be a template. People are shown one sentence for all of them, which is what `Display` writes;
-/// `reason` and `place` are for somebody who checks his template.
+/// The reason for which a file cannot be a template. `Display` writes one sentence for all reasons, for users. `reason` and `place`
+/// are for a user who checks their template.
 #[derive(Debug)]
 pub struct TemplateError {
     pub kind: DocxError,
-    /// In plain words, such as `unknown filter uper in "{{ name | uper }}"`.
+    /// The reason in plain words, such as `unknown filter uper in "{{ name | uper }}"`.
     pub reason: String,
-    /// The part in which it is wrong, such as `word/header1.xml`.
+    /// The part with the error, such as `word/header1.xml`.
     pub place: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocxError {
-    /// No Word document, or one that no template may be.
+    /// The file is not a Word document, or a document that cannot be a template.
     Unreadable,
-    /// A tag is wrong, or stands where it cannot.
+    /// A tag has an error, or is at a place where it may not be.
     Syntax,
-    /// Beyond a bound of this module.
+    /// The file exceeds a bound of this module.
     TooLarge,
-    /// The file could not be read; it may be a good template.
+    /// The file could not be read. It may be a valid template.
     Io,
 }
 

@@ -1,4 +1,4 @@
-//! Footnotes and endnotes: their marks in a document, and the notes in the part that has them.
+//! Footnotes and endnotes: finds their marks in a document, and the notes in their part.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    /// The kind of the notes in a part, by what people call the part.
+    /// Returns the kind of the notes in a part, by the name of the part in messages.
     pub fn note_kind_of_part(place: &str) -> Option<NoteKind> {
         match place {
             "footnotes" => Some(NoteKind::Footnote),
@@ -36,16 +36,16 @@ pub struct NoteMark {
     pub id: Range<usize>,
 }
 
-/// A note in the part that has the notes.
+/// A note in the part of the notes.
 #[derive(Clone, Debug)]
 pub struct Note {
     pub id: Range<usize>,
     pub source: Range<usize>,
-    /// Whether it is a separator between the text and notes, which has no mark.
+    /// True for a separator between the text and the notes, which has no mark.
     pub is_separator: bool,
 }
 
-/// The marks of a document in their order, one more than `most` at most.
+/// Returns the marks of a document in their order, at most `most` + 1.
 pub fn marks(xml: &str, most: usize) -> Vec<NoteMark> {
     let mut marks = Vec::new();
     each_tag(xml, |name, start, tag| {
@@ -61,7 +61,7 @@ pub fn marks(xml: &str, most: usize) -> Vec<NoteMark> {
     marks
 }
 
-/// The notes of a part in their order.
+/// Returns the notes of a part in their order.
 pub fn notes(xml: &str) -> Vec<Note> {
     let (mut notes, mut depth, mut open) = (Vec::new(), 0_usize, None::<Note>);
     each_tag(xml, |name, start, tag| {

@@ -1,4 +1,4 @@
-//! The archive of a Word document, checked before anything of it is believed.
+//! Opens the archive of a Word document and checks it before its content is trusted.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Seek, Write};
@@ -12,29 +12,29 @@ use super::relationships::{self, Relationships};
 use super::styles::page_break_styles;
 use super::{ALL_BYTES, DocxError, PART_BYTES, TemplateError};
 
-/// A document whose archive is sound, whose parts are within their bounds, and that loads nothing by itself.
+/// A document with a valid archive whose parts are within their bounds. It loads nothing from the outside.
 pub struct Package<R> {
     archive: ZipArchive<R>,
     texts: Vec<TextPart>,
-    /// The parts that attach the document to a template, which is left out of what is made.
+    /// The parts that attach the document to a template. Generated documents omit the attachment.
     attached: Vec<usize>,
     styles: Option<usize>,
     numbering: Option<usize>,
 }
 
-/// A part that holds text which people read.
+/// A part with text that readers see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextPart {
     /// Its index in the archive.
     pub index: usize,
     /// Its name in the archive, such as `word/header1.xml`.
     pub name: String,
-    /// What it is in a word: document, header, footer, footnotes or endnotes.
+    /// The name in messages: document, header, footer, footnotes or endnotes.
     pub place: &'static str,
 }
 
 impl<R: Read + Seek> Package<R> {
-    /// Reads the directory of the archive and unpacks each part once, so that its real size is known.
+    /// Reads the directory of the archive and unpacks each part once to measure its real size.
     pub fn open(mut file: R) -> Result<Self, TemplateError> {
         let directory = ArchiveDirectory::read(&mut file)?;
         let mut archive = ZipArchive::new(file).map_err(unreadable)?;
@@ -48,7 +48,7 @@ impl<R: Read + Seek> Package<R> {
         Ok(package)
     }
 
-    /// The ids of the styles whose paragraphs begin a page.
+    /// Returns the ids of the styles whose paragraphs begin a page.
     pub fn page_styles(&mut self) -> Result<HashSet<String>, TemplateError> {
         match self.styles.map(|index| self.read_text(index)) {
             Some(Ok(xml)) => Ok(page_break_styles(&xml)),
@@ -57,12 +57,12 @@ impl<R: Read + Seek> Package<R> {
         }
     }
 
-    /// The index of the part that holds the lists.
+    /// Returns the index of the part that declares the lists.
     pub fn numbering(&self) -> Option<usize> {
         self.numbering
     }
 
-    /// A part that holds no text as it is in what is made, where that is not what it is here.
+    /// Returns the content of a part without text in a generated document. `None` if it does not differ from the template.
     pub fn rewritten_part(&mut self, index: usize) -> io::Result<Option<String>> {
         if !self.attached.contains(&index) {
             return Ok(None);
@@ -74,7 +74,7 @@ impl<R: Read + Seek> Package<R> {
         }
     }
 
-    /// The parts that hold text, the document first.
+    /// Returns the parts that contain text, the document first.
     pub fn texts(&self) -> &[TextPart] {
         &self.texts
     }
@@ -87,7 +87,7 @@ impl<R: Read + Seek> Package<R> {
         String::from_utf8(bytes).map_err(|_| TemplateError::unreadable("XML that is not UTF-8"))
     }
 
-    /// How many parts the archive has, directories among them.
+    /// Returns the number of parts in the archive, with directories.
     pub fn len(&self) -> usize {
         self.archive.len()
     }
@@ -96,12 +96,12 @@ impl<R: Read + Seek> Package<R> {
         self.archive.is_empty()
     }
 
-    /// Copies a part as it is compressed.
+    /// Copies a part in its compressed form.
     pub fn copy<W: Write + Seek>(&mut self, index: usize, out: &mut ZipWriter<W>) -> io::Result<()> {
         out.raw_copy_file(self.archive.by_index_raw(index)?).map_err(io::Error::from)
     }
 
-    /// Begins a part under the name and the time of the one that it replaces.
+    /// Begins a part with the name and the time of the part that it replaces.
     pub fn start<W: Write + Seek>(&mut self, index: usize, out: &mut ZipWriter<W>) -> io::Result<()> {
         let entry = self.archive.by_index_raw(index)?;
         let options = SimpleFileOptions::default()
@@ -112,7 +112,7 @@ impl<R: Read + Seek> Package<R> {
         out.start_file(name, options).map_err(io::Error::from)
     }
 
-    /// Unpacks everything once: what an archive says of sizes is not believed.
+    /// Unpacks every part once, because the sizes in an archive are not trusted.
     fn check_sizes(&mut self, names: &[String]) -> Result<(), TemplateError> {
         let mut all = 0;
         let mut buffer = vec![0; 64 << 10];
@@ -145,7 +145,7 @@ impl<R: Read + Seek> Package<R> {
         Ok(())
     }
 
-    /// Follows the relationships from the package to the document and from there to its headers and the like.
+    /// Follows the relationships from the package to the document and from there to its headers and other parts.
     fn find_texts(&mut self, names: &[String]) -> Result<(), TemplateError> {
         let mut relationships = Relationships::default();
         for (index, name) in names.iter().enumerate().filter(|(_, name)| relationships::is_relationships(name)) {
@@ -180,7 +180,8 @@ fn index_of(names: &[String], name: &str) -> Option<usize> {
     names.iter().position(|other| other.eq_ignore_ascii_case(name))
 }
 
-/// The names of all entries in their order, none of them twice, hidden from a reader or leading out of the archive.
+/// Returns the names of all entries in their order. Refuses duplicate names, names hidden from a reader and names that lead out of
+/// the archive.
 fn checked_names<R: Read + Seek>(archive: &mut ZipArchive<R>) -> Result<Vec<String>, TemplateError> {
     if archive.has_duplicate_names() {
         return Err(TemplateError::unreadable("two parts of one name"));
@@ -206,7 +207,7 @@ fn checked_names<R: Read + Seek>(archive: &mut ZipArchive<R>) -> Result<Vec<Stri
         if entry.is_symlink() {
             return refuse("a symbolic link");
         }
-        // Names of parts are the same in either case.
+        // Names of parts are not case-sensitive.
         if !seen.insert(name.to_ascii_lowercase()) {
             return refuse("two parts of one name");
         }
@@ -224,7 +225,7 @@ fn is_part_name(name: &str) -> bool {
     plain && !inner.is_empty() && inner.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
 }
 
-/// Looks for a document type declaration in a part that is XML, in UTF-8 or UTF-16.
+/// Searches a part for a document type declaration, if it is XML in UTF-8 or UTF-16.
 struct Doctype {
     is_xml: bool,
     matched: usize,
@@ -256,7 +257,7 @@ impl Doctype {
     }
 }
 
-/// A file that cannot be read is told from one that is broken.
+/// Converts an error of the archive. A file that cannot be read has another kind than a broken one.
 pub(super) fn unreadable(error: ZipError) -> TemplateError {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     let mut refused = TemplateError::unreadable(format!("no archive: {error}"));

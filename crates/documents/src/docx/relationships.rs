@@ -1,4 +1,4 @@
-//! How the parts of a document refer to each other and to the outside, and of which content type they are.
+//! The references from a document's parts to each other and to the outside, and the content types of parts.
 
 use std::collections::HashMap;
 
@@ -8,34 +8,34 @@ use quick_xml::events::{BytesStart, Event};
 use super::attributes::without_elements;
 use super::{ATTRIBUTES, DEPTH, PARTS, TemplateError};
 
-/// The relationships of a package that say which of its parts hold text and how that looks, by the part that has them; the
-/// package itself is "".
+/// The relationships of a package that lead to its text parts, styles and lists, by the part with the relationships. The package
+/// has the name "".
 #[derive(Default)]
 pub struct Relationships {
     of: HashMap<String, Vec<Relationship>>,
-    /// How many there are.
+    /// The number of relationships.
     count: usize,
 }
 
 struct Relationship {
-    /// The last word of its type, such as `header`.
+    /// The last word of the relationship's type, such as `header`.
     kind: String,
     target: String,
 }
 
-/// Both families of types, of Word and of the strict standard.
+/// Both families of types: Word's and the strict standard's.
 const KINDS: [&str; 2] = [
     "http://schemas.openxmlformats.org/officeDocument/2006/relationships/",
     "http://purl.oclc.org/ooxml/officeDocument/relationships/",
 ];
-/// Which parts of a document hold text, and what people call them.
+/// The parts of a document that contain text, with their names in messages.
 const TEXTS: [(&str, &str); 4] =
     [("header", "header"), ("footer", "footer"), ("footnotes", "footnotes"), ("endnotes", "endnotes")];
 
 const DOCUMENT: &str = "officeDocument";
 const STYLES: &str = "styles";
 const NUMBERING: &str = "numbering";
-/// The longest target in bytes. No name of a part is longer.
+/// The maximum length of a target in bytes. Names of parts are not longer.
 const LONGEST_TARGET: usize = 1_000;
 
 pub fn is_relationships(name: &str) -> bool {
@@ -43,8 +43,7 @@ pub fn is_relationships(name: &str) -> bool {
 }
 
 impl Relationships {
-    /// Reads a part such as `word/_rels/document.xml.rels`, and says whether it names a template to which the document is
-    /// attached.
+    /// Reads a part such as `word/_rels/document.xml.rels`. Returns whether it names a template to which the document is attached.
     pub fn read(&mut self, name: &str, xml: &str) -> Result<bool, TemplateError> {
         let source = source_of(name);
         let (mut read, mut is_attached) = (Vec::new(), false);
@@ -63,7 +62,7 @@ impl Relationships {
             }
             let known = KINDS.iter().find_map(|family| kind.strip_prefix(family)).map(str::to_owned);
             if external {
-                // A link waits for a click; everything else outside is loaded when the document is opened.
+                // A link needs a click. Word loads every other external target when it opens the document.
                 return match known.as_deref() {
                     Some("hyperlink") => Ok(()),
                     Some(ATTACHED) if is_settings(&source) => {
@@ -89,30 +88,30 @@ impl Relationships {
         Ok(is_attached)
     }
 
-    /// The name of the first part to which the document has a relationship of a kind.
+    /// Returns the name of the first part to which the document has a relationship of a kind.
     fn first_of(&self, document: &str, kind: &str) -> Option<&str> {
         let mut all = self.of.get(&document.to_ascii_lowercase())?.iter();
         all.find(|other| other.kind == kind).map(|other| other.target.as_str())
     }
 
-    /// The name of the part that holds the document's styles.
+    /// Returns the name of the part that declares the document's styles.
     pub fn styles_of(&self, document: &str) -> Option<&str> {
         self.first_of(document, STYLES)
     }
 
-    /// The name of the part that holds the document's lists.
+    /// Returns the name of the part that declares the document's lists.
     pub fn numbering_of(&self, document: &str) -> Option<&str> {
         self.first_of(document, NUMBERING)
     }
 
-    /// The name of the part that is the document.
+    /// Returns the name of the part that is the document.
     pub fn document(&self) -> Option<String> {
         let mut documents = self.of.get("")?.iter().filter(|other| other.kind == DOCUMENT);
         let first = documents.next()?;
         documents.next().is_none().then(|| first.target.clone())
     }
 
-    /// The document and the parts of it that hold text too.
+    /// Returns the document and its other parts that contain text.
     pub fn texts_of(&self, document: &str) -> Vec<(String, &'static str)> {
         let mut texts = vec![(document.to_owned(), "document")];
         for relationship in self.of.get(&document.to_ascii_lowercase()).into_iter().flatten() {
@@ -124,7 +123,7 @@ impl Relationships {
     }
 }
 
-/// Refuses a package whose document is none of Word's, or that may hold macros.
+/// Refuses a package whose document is not a Word document, or that may contain macros.
 pub fn check_content_types(xml: &str, document: &str) -> Result<(), TemplateError> {
     const CONTENT_TYPE: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
     let mut is_document = false;
@@ -152,7 +151,7 @@ pub fn check_content_types(xml: &str, document: &str) -> Result<(), TemplateErro
     if is_document { Ok(()) } else { Err(TemplateError::unreadable("no Word document: another content type")) }
 }
 
-/// Calls `visit` for each element, whose names and depth are checked.
+/// Calls `visit` for each element. Checks names and depth.
 fn each_element(
     xml: &str,
     mut visit: impl FnMut(&BytesStart<'_>) -> Result<(), TemplateError>,
@@ -197,15 +196,15 @@ fn is_of_text(kind: &str) -> bool {
     [DOCUMENT, STYLES, NUMBERING].contains(&kind) || TEXTS.iter().any(|(text, _)| *text == kind)
 }
 
-/// The relationship to the template from which somebody began to write, and the element of the settings that names it. It is
-/// no use to those who get a document, and Word would load it.
+/// The relationship to the template with which the document was created, and the element of the settings that names it. Receivers
+/// of a document do not need it, and Word would load it.
 const ATTACHED: &str = "attachedTemplate";
 
 fn is_settings(part: &str) -> bool {
     part.to_ascii_lowercase().ends_with("settings.xml")
 }
 
-/// Relationships, or settings, without what attaches the document to a template. None where they are no XML.
+/// Removes the attachment to a template from relationships or settings. Returns `None` if the text is not XML.
 pub fn without_attached_template(xml: &str) -> Option<String> {
     without_elements(xml, |element| match element.local_name().as_ref() {
         b"Relationship" => attributes(element).unwrap_or_default().iter().any(|(key, value)| {
@@ -215,7 +214,8 @@ pub fn without_attached_template(xml: &str) -> Option<String> {
     })
 }
 
-/// `word/_rels/document.xml.rels` belongs to `word/document.xml`, `_rels/.rels` to the package.
+/// Returns the part to which relationships belong: `word/_rels/document.xml.rels` belongs to `word/document.xml`, `_rels/.rels` to
+/// the package.
 pub fn source_of(name: &str) -> String {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let end = file.len().saturating_sub(".rels".len());
@@ -223,7 +223,7 @@ pub fn source_of(name: &str) -> String {
     format!("{parent}{}", file.get(..end).unwrap_or_default())
 }
 
-/// The name of the part that a target means, as seen from the part that has the relationship.
+/// Resolves a target, relative to the part that has the relationship, to the name of a part.
 fn resolve(source: &str, target: &str) -> String {
     let folder = source.rsplit_once('/').map_or("", |(folder, _)| folder);
     let (start, rest) = match target.strip_prefix('/') {

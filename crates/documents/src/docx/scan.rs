@@ -1,4 +1,4 @@
-//! One pass over the XML of a part, which finds its text.
+//! Finds the text of a part in one pass over its XML.
 
 use std::ops::Range;
 
@@ -12,15 +12,15 @@ use super::text::{
 };
 use super::{ATTRIBUTES, DEPTH, HELD, MARKS, NAMESPACES, TAGGED, TemplateError};
 
-/// Word's namespace, and that of the strict standard.
+/// Word's namespace, and the namespace of the strict standard.
 const WORD: [Namespace<'static>; 2] = [
     Namespace(b"http://schemas.openxmlformats.org/wordprocessingml/2006/main"),
     Namespace(b"http://purl.oclc.org/ooxml/wordprocessingml/main"),
 ];
 
-/// Reads all paragraphs, and keeps those that `ParagraphText` is for.
+/// Reads all paragraphs and stores the paragraphs with tags.
 pub fn scan(xml: &str) -> Result<ParagraphText, TemplateError> {
-    // The reader skips a byte order mark, and does not count it.
+    // The reader skips a byte order mark and does not count it.
     let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     if xml[mark..].starts_with('\u{feff}') {
         return Err(TemplateError::unreadable("no XML: two byte order marks"));
@@ -88,11 +88,11 @@ struct Scan<'a> {
     xml: &'a str,
     text: ParagraphText,
     open: Vec<OpenElement>,
-    /// Where in `open` paragraphs stand; a text box has its own inside another.
+    /// The indices of paragraphs in `open`. A text box has paragraphs inside another paragraph.
     paragraphs: Vec<usize>,
-    /// How many elements and segments there are in all paragraphs that are kept or open.
+    /// The number of elements and segments in all stored or open paragraphs.
     held: usize,
-    /// How many elements there are that fill content controls.
+    /// The number of elements that fill content controls.
     bindings: usize,
 }
 
@@ -100,9 +100,9 @@ struct Scan<'a> {
 struct OpenElement {
     kind: ElementKind,
     source: Range<usize>,
-    /// How many namespaces are declared by it and around it.
+    /// The number of namespaces that are declared by it and around it.
     namespaces: usize,
-    /// In properties nothing is text or a block.
+    /// True inside properties, where nothing is text or a block.
     in_properties: bool,
     deleted: bool,
     block: Option<usize>,
@@ -113,36 +113,36 @@ struct OpenElement {
     rows: usize,
     all_rows: Range<usize>,
     filled: bool,
-    /// Of a content control: what fills it from elsewhere.
+    /// The elements that fill a content control from elsewhere.
     bindings: Vec<Range<usize>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ElementKind {
     Block(BlockKind),
-    /// A block that others stand in as in its parent, such as a content control.
+    /// A block whose content belongs to its parent, such as a content control.
     Control,
     Inline(InlineKind),
     RunProperties,
     ParagraphProperties,
     Properties,
-    /// What fills a content control from elsewhere.
+    /// An element that fills a content control from elsewhere.
     Binding,
     Section,
     Deleted,
-    /// A place that something else refers to, such as a bookmark.
+    /// A position to which other elements refer, such as a bookmark.
     Mark,
     /// An element that is a character.
     Character(char),
     Break,
     /// The beginning, the middle or the end of a field.
     Field,
-    /// Something that is seen and no text: what people call it.
+    /// Visible content that is not text, with its name in messages.
     Content(&'static str),
     Other,
 }
 
-/// What is no element of Word's and is called nothing else.
+/// The name of visible content in messages if it is not an element of Word.
 const SOMETHING: &str = "something that is no text";
 
 impl ElementKind {
@@ -206,7 +206,7 @@ impl Scan<'_> {
         if self.open.len() == DEPTH {
             return Err(TemplateError::too_large("elements too deep in each other"));
         }
-        // No element of fewer bytes has so many attributes.
+        // A shorter element cannot exceed the limit of attributes.
         if source.len() > 4 * ATTRIBUTES && element.attributes().with_checks(false).nth(ATTRIBUTES).is_some() {
             return Err(TemplateError::too_large("too many attributes"));
         }
@@ -336,7 +336,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A character that its bytes are not themselves.
+    /// Adds a character whose bytes in the XML are not the character.
     fn push_character(&mut self, character: char, source: &Range<usize>, within: Option<usize>) {
         let Some(paragraph) = self.paragraph() else { return };
         let source = source.clone();
@@ -345,7 +345,7 @@ impl Scan<'_> {
         self.held += 1;
     }
 
-    /// Whether characters are text: in a `w:t` of a run that is not deleted.
+    /// Returns whether characters are text: in a `w:t` of a run that is not deleted.
     fn is_in_text(&self) -> bool {
         let is_text = |open: &OpenElement| open.kind == ElementKind::Inline(InlineKind::Text) && open.inline.is_some();
         self.open.last().is_some_and(|open| is_text(open) && !open.deleted)
@@ -368,12 +368,12 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether the element that begins or has ended here stands directly in a paragraph.
+    /// Returns whether the element that begins or has ended here is a direct child of a paragraph.
     fn is_child_of_paragraph(&self) -> bool {
         self.paragraphs.last().is_some_and(|at| at + 1 == self.open.len())
     }
 
-    /// Reads a property of the paragraph itself.
+    /// Reads a property from the properties of the innermost paragraph.
     fn read_property(&mut self, element: &BytesStart<'_>, is_word: bool, source: &Range<usize>) {
         let is_own = self.paragraphs.last().is_some_and(|at| at + 2 == self.open.len());
         let is_of_paragraph = self.open.last().is_some_and(|parent| parent.kind == ElementKind::ParagraphProperties);
@@ -397,7 +397,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Notes of the content control in whose properties an element has ended that it is filled from elsewhere.
+    /// Adds an element that has ended to the bindings of a content control, if it is in the control's properties.
     fn end_binding(&mut self, source: Range<usize>) {
         let [.., control, properties] = &mut self.open[..] else { return };
         if control.kind == ElementKind::Control && properties.kind == ElementKind::Properties {
@@ -406,7 +406,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether more is held than any template needs.
+    /// Returns whether the stored data exceeds a bound of the module.
     fn is_full(&self) -> bool {
         let marks = self.text.marks.len().max(self.text.fields.len()).max(self.bindings);
         self.held > HELD || marks > MARKS || self.text.paragraphs.len() > TAGGED
@@ -435,7 +435,7 @@ impl Scan<'_> {
         Some(id)
     }
 
-    /// Keeps a paragraph with tags, and remembers of another in a table whether it shows something.
+    /// Stores a paragraph with tags. For other paragraphs in a table, stores whether the row shows something.
     fn end_paragraph(&mut self, mut paragraph: Paragraph, open: &mut OpenElement) {
         if !paragraph.text.contains("{{") && !paragraph.text.contains("}}") {
             self.held -= paragraph.elements.len() + paragraph.segments.len();
@@ -488,7 +488,7 @@ impl Paragraph {
     }
 }
 
-/// What a break breaks, unless it is one of the line.
+/// Returns the name of a break in messages. `None` for a line break.
 fn kind_of_break(element: &BytesStart<'_>) -> Option<&'static str> {
     match value_of(element, b"type")?.as_ref() {
         b"textWrapping" => None,
@@ -506,7 +506,7 @@ fn field_mark(element: &BytesStart<'_>) -> Option<FieldMark> {
     }
 }
 
-/// The value of the attribute of a local name.
+/// Returns the value of the attribute with a local name.
 fn value_of<'a>(element: &'a BytesStart<'_>, name: &[u8]) -> Option<std::borrow::Cow<'a, [u8]>> {
     let mut attributes = element.attributes();
     let mut attributes = attributes.with_checks(false).flatten();

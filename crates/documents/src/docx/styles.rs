@@ -1,4 +1,4 @@
-//! Which styles of a document begin a page.
+//! Finds the styles of a document that begin a page.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use quick_xml::events::Event;
 
 use super::attributes::{attribute, is_on};
 
-/// How many styles are read, and how far one is based on another.
+/// The maximum number of styles that are read, and of styles that a style is based on, one after the other.
 const MOST: usize = 10_000;
 const MOST_BASES: usize = 16;
 
@@ -18,7 +18,8 @@ struct Style {
     based_on: Option<String>,
 }
 
-/// The ids of the styles whose paragraphs begin a page, also by the style that one is based on. What cannot be read has none.
+/// Returns the ids of the styles whose paragraphs begin a page, themselves or by the style that they are based on. Unreadable XML
+/// has none.
 pub fn page_break_styles(xml: &str) -> HashSet<String> {
     let styles = styles(xml);
     let starts_page = |id: &str| {

@@ -1,24 +1,24 @@
-//! The text of a part, with the bytes that everything of it takes in the XML. Nothing is kept of what has no tag.
+//! The text of a part, with the range of each piece in the XML. Only content with tags is stored.
 
 use std::ops::Range;
 
-/// Reads the text of a part. Kept are the paragraphs in which `{{` or `}}` stands.
+/// Reads the text of a part. Stores the paragraphs that contain `{{` or `}}`.
 pub use super::scan::scan;
 
 #[derive(Debug, Default)]
 pub struct ParagraphText {
     pub paragraphs: Vec<Paragraph>,
-    /// The elements around kept paragraphs, and these themselves.
+    /// The elements around stored paragraphs, and the paragraphs.
     pub blocks: Vec<ParagraphBlock>,
-    /// Where bookmarks, comments and permissions begin and end. None of them may be there twice.
+    /// The beginnings and ends of bookmarks, comments and permissions. Each may occur only once in a document.
     pub marks: Vec<Range<usize>>,
-    /// Where fields begin, show their result and end.
+    /// The positions at which fields begin, show their result and end.
     pub fields: Vec<(usize, FieldMark)>,
-    /// Content controls whose text comes from elsewhere.
+    /// Content controls with text from elsewhere.
     pub bindings: Vec<Binding>,
 }
 
-/// What a `w:fldChar` says.
+/// The type of a `w:fldChar`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldMark {
     Begin,
@@ -30,38 +30,38 @@ pub enum FieldMark {
 #[derive(Debug)]
 pub struct Binding {
     pub control: Range<usize>,
-    /// The elements that say so.
+    /// The elements that cause the filling.
     pub elements: Vec<Range<usize>>,
 }
 
-/// A paragraph as people read it.
+/// A paragraph as readers see it.
 #[derive(Debug)]
 pub struct Paragraph {
     pub block: usize,
     pub text: String,
-    /// Which bytes of the XML are which of the text, in order.
+    /// The bytes of the XML for each part of the text, in order.
     pub segments: Vec<Segment>,
-    /// The elements inside it, each after the one that it stands in.
+    /// The elements inside it, each after its parent.
     pub elements: Vec<Inline>,
-    /// What it holds beside text, such as `a picture`.
+    /// Content beside text, such as `a picture`.
     pub beside: Option<&'static str>,
     /// The `w:pPr`.
     pub properties: Option<Range<usize>>,
-    /// Whether it says of itself that it begins a page, or that it does not.
+    /// Its own property that it begins a page, or that it does not.
     pub starts_page: Option<bool>,
     /// The value of its `w:pStyle`.
     pub style: Option<Range<usize>>,
 }
 
-/// Characters of a text that stand together in the XML.
+/// Characters of a text that are adjacent in the XML.
 #[derive(Debug)]
 pub struct Segment {
-    /// Where it begins in the text, which has no gaps between segments.
+    /// The position in the text. Segments have no gaps between them.
     pub at: usize,
     pub source: Range<usize>,
-    /// Whether the bytes are the text itself; else they stand for it as a whole, such as `&amp;` or `<w:tab/>`.
+    /// True if the bytes are the text. Otherwise the bytes represent the text as a whole, such as `&amp;` or `<w:tab/>`.
     pub verbatim: bool,
-    /// The `w:t` around it; none for a tab or a line break.
+    /// The `w:t` around it. `None` for a tab or a line break.
     pub within: Option<usize>,
 }
 
@@ -70,13 +70,13 @@ pub struct Segment {
 pub struct Inline {
     pub kind: InlineKind,
     pub parent: Option<usize>,
-    /// All of it, from its start tag to its end tag.
+    /// The element from its start tag to its end tag.
     pub source: Range<usize>,
-    /// What is between its tags.
+    /// The content between its tags.
     pub inner: Range<usize>,
     /// The `w:rPr` of a run.
     pub properties: Option<Range<usize>>,
-    /// Whether its start tag has `xml:space`.
+    /// True if its start tag has `xml:space`.
     pub preserves: bool,
 }
 
@@ -84,12 +84,12 @@ pub struct Inline {
 pub enum InlineKind {
     Run,
     Text,
-    /// May be ended and begun again anywhere: an insertion, a link, a direction.
+    /// An element that can be ended and begun again anywhere: an insertion, a link, a direction.
     Wrapper,
     Other,
 }
 
-/// An element around a kept paragraph, or the paragraph.
+/// An element around a stored paragraph, or the paragraph.
 #[derive(Debug)]
 pub struct ParagraphBlock {
     pub kind: BlockKind,
@@ -99,11 +99,11 @@ pub struct ParagraphBlock {
     pub before: Option<Sibling>,
     /// The last paragraph or table in it.
     pub last: Option<Sibling>,
-    /// Which row of its table it is; of a table, how many it has.
+    /// The number of a row in its table; for a table, the number of its rows.
     pub rows: usize,
-    /// Of a table: from its first row to the end of its last.
+    /// For a table: the range from its first row to the end of its last.
     pub all_rows: Range<usize>,
-    /// Of a row: whether a paragraph in it that is not kept shows something.
+    /// For a row: true if a paragraph in it that is not stored shows something.
     pub filled: bool,
 }
 
@@ -125,7 +125,7 @@ pub enum BlockKind {
 }
 
 impl ParagraphText {
-    /// The nearest element of a kind around a block. What is outside a text box is not around what is in it.
+    /// Returns the nearest element of a kind around a block. An element outside a text box does not count as around its content.
     pub fn enclosing_block(&self, block: usize, kind: BlockKind) -> Option<usize> {
         let mut at = self.blocks[block].parent;
         while let Some(id) = at {
@@ -140,7 +140,7 @@ impl ParagraphText {
 }
 
 impl Paragraph {
-    /// The bytes of the XML that a range of the text takes, with the `w:t` that each stands in.
+    /// Returns the bytes of the XML for a range of the text, each with its `w:t`.
     pub fn sources(&self, range: Range<usize>) -> Vec<(Range<usize>, usize)> {
         let first = self.segments.partition_point(|segment| segment.at <= range.start).saturating_sub(1);
         let mut sources: Vec<(Range<usize>, usize)> = Vec::new();

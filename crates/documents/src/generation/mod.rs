@@ -57,7 +57,7 @@ static DOCUMENT: LazyLock<Resource> = LazyLock::new(|| {
     )
 });
 
-/// A field that may hold generated documents.
+/// A field that can contain generated documents.
 static DOCUMENT_FIELD: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
         Field::new("alias", FieldKind::text(50)).read_only(),
@@ -146,7 +146,7 @@ fn run_schema() -> Json {
 
 // ---- Begin and cancel ----------------------------------------------------------------------------------------------
 
-/// What a body asks for, when it is right.
+/// A valid body of a request for a document.
 struct RunRequest {
     held: RecordAccess,
     template: i64,
@@ -156,7 +156,7 @@ struct RunRequest {
 
 fn generate(request: &Request, conn: &mut Conn) -> Outcome {
     let asked = check_run_request(request, conn)?;
-    // How large the document is will be known when it is made.
+    // The size of the document is not available before its generation.
     storage_limit::check(conn, 1)?;
     let (requester, field) = (request.caller()?.user, asked.field.as_ref());
     runs::count(request, conn, asked.held.id, requester)?;
@@ -184,7 +184,7 @@ fn started(conn: &mut Conn, asked: &RunRequest, status: &str) -> Outcome {
     Ok(Answer::json(StatusCode::CREATED, body.to_string()))
 }
 
-/// The id that a required member of a body has.
+/// Returns the id in a required member of a body.
 fn id_of(body: &SentObject<'_>, name: &str, errors: &mut Errors) -> Option<i64> {
     match body.get(name) {
         None => errors.add(name, message::REQUIRED),
@@ -197,7 +197,7 @@ fn id_of(body: &SentObject<'_>, name: &str, errors: &mut Errors) -> Option<i64> 
     None
 }
 
-/// Checks a body: all that is wrong is told together.
+/// Checks a body. All errors are reported together.
 fn check_run_request(request: &Request, conn: &mut Conn) -> Result<RunRequest, Refusal> {
     let (body, mut errors) = (request.object()?, Errors::new());
     let record = id_of(&body, OBJECT_RECORD, &mut errors);
@@ -240,7 +240,7 @@ fn record_of(
     Ok(None)
 }
 
-/// A template as requests for documents see it.
+/// The columns of a template that requests for documents need.
 struct RunTemplate {
     id: i64,
     class: i64,
@@ -278,7 +278,7 @@ fn template_of(
     Ok(Some(found))
 }
 
-/// The field into which the file is to be put, if the body names one.
+/// Returns the field for the file, if the body names one.
 fn field_of(held: &RecordAccess, sent: Option<JsonValue<'_>>, errors: &mut Errors) -> Option<ClassField> {
     let sent = sent.filter(|sent| !sent.is_null())?;
     let Some(alias) = sent.as_str() else {
@@ -321,13 +321,13 @@ fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
     started(conn, &asked, "cancelled")
 }
 
-/// The template of the path; 404 when it is none of the record's class.
+/// Returns the template of the path. Refuses with 404 if it does not belong to the record's class.
 fn template_of_path(conn: &mut Conn, request: &Request, held: &RecordAccess) -> Result<RunTemplate, Refusal> {
     let found = find_template(conn, request.second_id())?;
     found.filter(|found| found.class == held.class.id).ok_or_else(Refusal::not_found)
 }
 
-/// 403 unless the caller may view each class that a template names.
+/// Refuses with 403 unless the caller may view each class that a template names.
 fn needs_classes(request: &Request, conn: &mut Conn, template: i64) -> Result<(), Refusal> {
     if may_view_classes(request, conn, template)? { Ok(()) } else { Err(Refusal::forbidden()) }
 }
@@ -344,7 +344,7 @@ fn document_of_fields(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&options::document(&DOCUMENT_FIELD)))
 }
 
-/// The templates of a record's class with its latest run of each.
+/// Selects the templates of a record's class with the record's latest run of each.
 fn shape(request: &Request, record: i64) -> RowShape {
     let mut extra = Sql::new("");
     let latest = |sql: &mut Sql, what: &'static str| {
@@ -412,7 +412,7 @@ fn write_run(
     Ok(())
 }
 
-/// The templates whose merge fields name only classes that the caller may view.
+/// Lists the templates whose merge fields name only classes that the caller may view.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let held = load_from_path(request, conn)?;
     let named = Sql::new(
@@ -436,7 +436,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::instance(StatusCode::OK, instance))
 }
 
-/// Sends the file of a run to its requester, and to whoever may view all that it shows.
+/// Sends the file of a run to its requester, and to callers who may view everything in it.
 fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let file = snapshot::read(&request, |request: &Request, conn: &mut Conn| downloadable(request, conn)).await?;
@@ -467,7 +467,7 @@ fn downloadable(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusa
     Ok(file)
 }
 
-/// The fields of a record into which a document may be put.
+/// Lists the fields of a record that can contain a document.
 fn fields(request: &Request, conn: &mut Conn) -> Outcome {
     let held = load_from_path(request, conn)?;
     let page = select(&DOCUMENT_FIELD, &request.query)?;

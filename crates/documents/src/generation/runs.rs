@@ -1,6 +1,5 @@
-//! Runs: the rows by which it is known which document is being made of which record, and what became of it
-//! (`docs/reference/document-generation.md`). A record and a template have one run that is processing at most; a finished one
-//! takes the place of those before it.
+//! Runs: the rows with the state and the outcome of each generation of a document (`docs/reference/document-generation.md`). At
+//! most one run of a record and a template is processing. A finished run replaces the runs before it.
 
 use super::work::GENERATE;
 use events::file_copies::FileCopy;
@@ -13,10 +12,10 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use store::{Conn, Sql, StoreError};
 
-/// How many runs are removed in one transaction.
+/// The number of runs that one transaction removes.
 const PAGE: i64 = 500;
 const HOUR_US: i64 = 3_600_000_000;
-/// How many runs an account begins for one record within an hour at most.
+/// The maximum number of runs that an account begins for one record within an hour.
 const RUNS_AN_HOUR: i64 = 60;
 
 pub const PROCESSING: &str = "processing";
@@ -28,16 +27,16 @@ pub const FAILED: &str = "failed";
 /// All states of a run.
 pub const STATES: [&str; 6] = [PROCESSING, CANCELED, COMPLETED, FIELD_UPDATED, FIELD_NOT_UPDATED, FAILED];
 
-/// The records that a document shows beside its own, by their classes.
+/// The records in a document beside its own record, by class.
 pub type RelatedRecords = BTreeMap<i64, Vec<i64>>;
 
-/// Related records as they are stored.
+/// Serializes related records for the database.
 pub fn related_to_json(related: &RelatedRecords) -> String {
     let members: Map<String, Json> = related.iter().map(|(class, ids)| (class.to_string(), json!(ids))).collect();
     Json::Object(members).to_string()
 }
 
-/// Reads what [`related_to_json`] wrote.
+/// Parses the output of [`related_to_json`].
 pub fn related_of_json(text: &str) -> RelatedRecords {
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -52,7 +51,7 @@ pub struct Run {
     pub requester: i64,
 }
 
-/// A run that is to be processed; `None`: it was canceled, or is done.
+/// Loads a run that is processing. `None` if it was canceled or has ended.
 pub fn processing(conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Run>, StoreError> {
     let sql = Sql::new(
         "SELECT id, record, template, field, requester FROM document_runs WHERE status = 'processing' AND id = ",
@@ -65,9 +64,9 @@ pub fn processing(conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option
     })
 }
 
-/// Counts a run that an account begins for a record, or refuses it with 429. Runs that are gone count, too.
+/// Counts a run that an account begins for a record, or refuses it with 429. Removed runs count too.
 pub fn count(request: &Request, conn: &mut Conn, record: i64, requester: i64) -> Result<(), Refusal> {
-    // Requests of one account are counted one after the other.
+    // The lock serializes the requests of one account.
     let lock = Sql::new("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(requester);
     conn.query_optional(&lock, |_| Ok(()))?;
     let forget = Sql::new("DELETE FROM document_requests WHERE requester = $1 AND at <= $2");
@@ -82,7 +81,7 @@ pub fn count(request: &Request, conn: &mut Conn, record: i64, requester: i64) ->
     Ok(conn.exec(&sql.arg(requester).arg(record).arg(request.now)).map(drop)?)
 }
 
-/// Begins a run, in the transaction of the request. [`StoreError::Unique`]: one is processing.
+/// Begins a run, in the transaction of the request. [`StoreError::Unique`]: another run is processing.
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
@@ -91,7 +90,7 @@ pub fn begin(
     field: Option<i64>,
     requester: i64,
 ) -> Result<i64, StoreError> {
-    // Former ones without a file tell nothing any more.
+    // Former runs without a file have no use any more.
     let former = Sql::new(
         "DELETE FROM document_runs WHERE record = $1 AND template = $2 AND file IS NULL AND status <> 'processing'",
     );
@@ -108,7 +107,7 @@ pub fn begin(
     Ok(id)
 }
 
-/// Ends a run that is processing without a file.
+/// Ends a processing run without a file.
 pub fn end(conn: &mut Conn, id: i64, status: &'static str, error_message: &str, now: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "UPDATE document_runs SET status = $1, error_message = $2, ended_at = $3 WHERE id = $4 AND status = 'processing'",
@@ -119,13 +118,13 @@ pub fn end(conn: &mut Conn, id: i64, status: &'static str, error_message: &str, 
 /// The document with which the last run of a record and a template ended.
 pub struct FormerDocument {
     pub file: StoredFile,
-    /// Whether it stands in a field of the record.
+    /// True if it is in a field of the record.
     pub is_in_field: bool,
     /// Its copy in the history service.
     pub copy: Option<FileCopy>,
 }
 
-/// The document of the last run of the same record and template, if it has this content.
+/// Returns the document of the last run of the same record and template, if it has this content.
 pub fn equal_document(conn: &mut Conn, run: &Run, hash: &str, size: i64) -> Result<Option<FormerDocument>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.field, r.copy_tenant, r.copy_file, r.content_hash FROM document_runs r ");
@@ -153,7 +152,7 @@ pub struct RunFile<'a> {
     pub related: &'a RelatedRecords,
 }
 
-/// Ends a run with a file, in the place of the finished ones before it.
+/// Ends a run with a file and removes the finished runs before it.
 pub fn end_with_file(request: &Request, conn: &mut Conn, run: &Run, outcome: &RunFile<'_>) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE document_runs SET status = $1, error_message = $2, ended_at = $3, file = $4, shown = $5, \
@@ -168,7 +167,7 @@ pub fn end_with_file(request: &Request, conn: &mut Conn, run: &Run, outcome: &Ru
     remove(conn, former)
 }
 
-/// Removes runs, and gives up their files.
+/// Removes runs and releases their files.
 fn remove(conn: &mut Conn, runs: Vec<i64>) -> Result<(), StoreError> {
     if runs.is_empty() {
         return Ok(());
@@ -177,7 +176,7 @@ fn remove(conn: &mut Conn, runs: Vec<i64>) -> Result<(), StoreError> {
     conn.exec(Sql::new("DELETE FROM document_runs WHERE id").push_any(runs)).map(drop)
 }
 
-/// Removes the runs of records that are gone for good.
+/// Removes the runs of records that are deleted permanently.
 pub const RECORDS_REMOVED: Removal = Removal {
     resource: "object_records",
     run: |conn, records| {
@@ -187,7 +186,7 @@ pub const RECORDS_REMOVED: Removal = Removal {
     },
 };
 
-/// Removes the runs of a template that is deleted. There may be a million of them: a job does it in pages.
+/// Removes the runs of a deleted template. The job works in pages, because there can be a million runs.
 pub static LEFT_RUNS: JobKind = JobKind {
     name: "document_runs",
     run: |_, _, job| {
@@ -204,7 +203,7 @@ pub static LEFT_RUNS: JobKind = JobKind {
     ..JobKind::LONG
 };
 
-/// Has the runs of a template removed that is deleted.
+/// Enqueues the removal of a deleted template's runs.
 pub fn leave_template(request: &Request, conn: &mut Conn, template: i64) -> Result<(), StoreError> {
     let key = template.to_string();
     let payload = json!({"template": template});

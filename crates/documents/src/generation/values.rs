@@ -1,5 +1,5 @@
-//! Gathers what a template shows of a record, its parents and its children, as its requester may see them, before the document
-//! is written.
+//! Reads the values that a template shows of a record, its parents and its children, with the rights of the requester. This happens
+//! before the document is written.
 
 use super::runs::RelatedRecords;
 use crate::merge::{TagValue, ValueSource};
@@ -16,16 +16,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use store::Conn;
 
-/// The most children that loops repeat together.
+/// The maximum number of children that all loops repeat together.
 pub const MAX_CHILDREN: usize = 5_000;
 const TOO_MANY: &str = "The document has too many repetitions.";
-/// The most bytes of the values of a document, about.
+/// The approximate maximum of bytes of a document's values.
 const MAX_BYTES: usize = 50 * 1024 * 1024;
 
-/// Why there is no document.
+/// The reason for which no document was generated.
 #[derive(Debug)]
 pub enum ValuesFailure {
-    /// For good; the text is shown to the requester.
+    /// A permanent failure. The requester sees the text.
     Failed(&'static str),
     Refused(Refusal),
 }
@@ -55,13 +55,13 @@ impl From<DisplayError> for ValuesFailure {
 /// The values of one document.
 #[derive(Default)]
 pub struct DocumentValues {
-    /// Those of the record and of no record.
+    /// The values of the record, and values that do not belong to a record.
     own: ValueNode,
     /// The other records that the document shows.
     pub related: RelatedRecords,
 }
 
-/// What tags show of one record, with the children of the loops inside it.
+/// The values of one record that tags show, with the children of the loops inside it.
 #[derive(Default)]
 pub struct ValueNode {
     /// By the paths of the tags.
@@ -70,7 +70,7 @@ pub struct ValueNode {
     loops: HashMap<String, Vec<Arc<ValueNode>>>,
 }
 
-/// Values of records of one class that are to be read.
+/// The values to read of records of one class.
 #[derive(Default)]
 struct ValueRequest {
     aliases: HashSet<String>,
@@ -122,7 +122,7 @@ fn value(shown: &DisplayValue) -> TagValue {
     }
 }
 
-/// What tags show of the records of one loop, or of the record itself.
+/// The values that tags show of the records of one loop, or of the record.
 #[derive(Default)]
 struct Level {
     wanted: ValueRequest,
@@ -143,26 +143,26 @@ impl Level {
 
 /// A loop of a template.
 struct TemplateLoop {
-    /// The paths of the loops around it, from the outside, and its own.
+    /// The paths of the loops around it, from the outside, and its own path.
     paths: Vec<Vec<String>>,
     class: i64,
     relation: String,
 }
 
-/// The children of a loop: by their ids, and those of each parent in their order.
+/// The children of a loop by their ids, and the children of each parent in their order.
 struct Children {
     nodes: HashMap<i64, ValueNode>,
     of: Vec<ChildOf>,
 }
 
-/// What the merge fields of a template ask for.
+/// The values and loops that the merge fields of a template request.
 #[derive(Default)]
 struct RequestedFields<'a> {
-    /// By the paths of the loops around; of the record itself there are none.
+    /// The levels by the paths of the loops around them. The level of the record has an empty key.
     levels: HashMap<&'a [Vec<String>], Level>,
-    /// Those outside before those inside.
+    /// Outer loops come before inner loops.
     loops: Vec<TemplateLoop>,
-    /// Values of no record.
+    /// Values that do not belong to a record.
     others: HashMap<String, TagValue>,
 }
 
@@ -176,7 +176,7 @@ impl<'a> RequestedFields<'a> {
         let mut meanings = Meanings::for_caller(request, class.clone());
         let mut asked = RequestedFields::default();
         for field in fields {
-            // A tag that means nothing any more shows nothing; the template has a warning.
+            // A tag without a meaning shows nothing. The template has a warning.
             let Ok(meaning) = meanings.meaning(conn, field)? else { continue };
             match meaning {
                 Meaning::Value { level, of } => {
@@ -190,7 +190,7 @@ impl<'a> RequestedFields<'a> {
                 Meaning::CompanyAddress => {
                     asked.others.insert(field.name(), TagValue::Text(admin_email_address(conn)?));
                 }
-                // The writer counts.
+                // The writer of the document counts the passes.
                 Meaning::PassNumber => {}
             }
         }
@@ -226,7 +226,7 @@ pub fn read_values(
         };
         gathered.push(gather.children(conn, one, parents, &asked.level(&one.paths))?);
     }
-    // Those of inner loops go into those of the loops around them.
+    // The children of inner loops become part of the outer loops.
     for one in loops.iter().rev() {
         let Some(children) = gathered.pop() else { break };
         let mut outer = outer(&loops, one).and_then(|outer| gathered.get_mut(outer)).map(|outer| &mut outer.nodes);
@@ -244,7 +244,7 @@ pub fn read_values(
     Ok(DocumentValues { own, related: gather.related })
 }
 
-/// The index of the loop around another. It stands before that, as fewer loops are around it.
+/// Returns the index of the loop around another. Its index is lower, because it has fewer loops around it.
 fn outer(loops: &[TemplateLoop], inner: &TemplateLoop) -> Option<usize> {
     let [around @ .., _] = &inner.paths[..] else { return None };
     loops.iter().position(|other| other.paths == around)
@@ -265,14 +265,14 @@ impl Children {
 struct ValueReader<'a> {
     request: &'a Request,
     related: RelatedRecords,
-    /// How many bytes may still be read.
+    /// The number of bytes that may still be read.
     room: usize,
-    /// How many children may still be read.
+    /// The number of children that may still be read.
     left: usize,
 }
 
 impl ValueReader<'_> {
-    /// Notes that the document shows these records.
+    /// Adds records to those that the document shows.
     fn mark_shown(&mut self, class: i64, ids: impl IntoIterator<Item = i64>) {
         let all = self.related.entry(class).or_default();
         all.extend(ids);
@@ -280,7 +280,7 @@ impl ValueReader<'_> {
         all.dedup();
     }
 
-    /// Reads the children of a loop that the caller may view, of all of these parents.
+    /// Reads the children of a loop for all of the given parents. Omits children that the caller may not view.
     fn children(
         &mut self,
         conn: &mut Conn,
@@ -300,7 +300,7 @@ impl ValueReader<'_> {
         Ok(Children { nodes, of: children })
     }
 
-    /// Reads records with their parents, all of which the caller must be able to view.
+    /// Reads records with their parents. The caller must be able to view all parents.
     fn with_parents(
         &mut self,
         conn: &mut Conn,

@@ -1,5 +1,5 @@
-//! The job that makes a document: reads the values, writes the file, puts a copy of it into the history service, and ends the
-//! run in one transaction, in which the rights of the requester are asked for again.
+//! The job that generates a document. It reads the values, writes the file and puts a copy into the history service. It ends the
+//! run in one transaction, which checks the rights of the requester again.
 
 use super::runs::{self, COMPLETED, FAILED, FIELD_NOT_UPDATED, FIELD_UPDATED, FormerDocument, Run};
 use super::values::{DocumentValues, ValuesFailure, read_values};
@@ -29,20 +29,20 @@ use std::time::{Duration, Instant};
 use store::blobs::NewBlob;
 use store::{Conn, Sql, StoreError};
 
-/// How many documents a process makes at a time.
+/// The number of documents that a process generates at a time.
 const AT_A_TIME: usize = 2;
-/// How long writing a document may take.
+/// The maximum time for writing a document.
 const MERGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the rest of a run may take after that, in microseconds; then its file is removed.
+/// The maximum time for the remaining steps of a run in microseconds. Afterwards its file is removed.
 const END_TIMEOUT_US: i64 = 3_600_000_000;
 
-/// Makes a document.
+/// Generates a document.
 pub static GENERATE: JobKind = JobKind {
     name: "documents",
     at_a_time: AT_A_TIME,
     of_build: AT_A_TIME,
     patience: Duration::from_secs(180),
-    // Somebody waits for it when the history service or the storage is there again.
+    // A user waits for the document when the history service or the storage is available again.
     longest_pause: Duration::from_secs(60),
     given_up_after: Duration::from_secs(7 * 86_400),
     runs_again: false,
@@ -56,7 +56,7 @@ fn id_of(job: &Job) -> i64 {
     job.payload.get("run").and_then(Json::as_i64).unwrap_or(0)
 }
 
-/// What is known before the file is written.
+/// The data that is read before the file is written.
 struct PreparedRun {
     run: Run,
     /// The name of the file.
@@ -65,15 +65,15 @@ struct PreparedRun {
     values: DocumentValues,
 }
 
-/// Why a try does not end with a file.
+/// The reason for which an attempt does not end with a file.
 enum NoFile {
-    /// The run was canceled, or is done.
+    /// The run was canceled or has ended.
     Over,
-    /// For good; the text is shown to the requester.
+    /// A permanent failure. The requester sees the text.
     Failed(String),
-    /// It is to be tried again.
+    /// The job tries again.
     Later(String),
-    /// Something was not written or read; a transaction is undone.
+    /// A read or a write failed. The transaction is rolled back.
     Refused(Refusal),
 }
 
@@ -104,7 +104,7 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
         Ok(()) | Err(NoFile::Over) => return Ok(()),
         Err(NoFile::Later(reason)) => return Err(JobFailure::new(reason)),
         Err(NoFile::Failed(text)) => text,
-        // Another try of a document that exceeds the limit of storage would end like this one.
+        // Another attempt would exceed the limit of storage too.
         Err(NoFile::Refused(refusal)) => match refusal.exceeded_limit() {
             Some(text) => text.to_owned(),
             None => return Err(JobFailure::new(refusal.log_text())),
@@ -117,7 +117,7 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
 
 async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
     let (with, of) = (app.clone(), build.clone());
-    // The reading has errors of its own, which are no refusals.
+    // The reading has error values that are not refusals.
     let read = move |conn: &mut Conn| Ok::<_, StoreError>(prepare(&with, &of, conn, id));
     let PreparedRun { run, name, template, values } = build.db.read(read).await??;
     let storage: &Storage = app.slot();
@@ -129,9 +129,9 @@ async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
     let size = blob.size() as i64;
     let equal = find_equal_document(app, build, &run, &hash, size).await?;
     let copy = equal.as_ref().and_then(|equal| equal.copy.clone());
-    // An equal document is the same file, unless that has another name, or belongs to a field of the record.
+    // An equal document reuses the file, unless the file has another name or belongs to a field of the record.
     let same = equal.filter(|equal| equal.file.name == name && !equal.is_in_field);
-    // A copy that would be refused at the end is not made.
+    // Avoids a copy that would be refused at the end.
     let of_copy = if copy.is_some() { 0 } else { size };
     let document = Document { hash, size, copy, has_new_copy: false, related: values.related };
     let ending = |file| RunEnding { run: run.id, file, document };
@@ -152,8 +152,8 @@ async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
     ended
 }
 
-/// The document of the last run of the same record and template, if it has the same content: without its copy if the history
-/// service does not have that.
+/// Returns the document of the last run of the same record and template, if it has the same content. Omits its copy if the copy
+/// belongs to another client id of the history service.
 async fn find_equal_document(
     app: &App,
     build: &Build,
@@ -172,8 +172,8 @@ async fn find_equal_document(
     Ok(Some(equal))
 }
 
-/// Puts a copy of a document into the history service unless it has an equal one, stores the file under a new name if it has one,
-/// and ends the run with it.
+/// Ends a run with its file. Puts a copy of the document into the history service unless an equal one exists, and stores the file
+/// if it has a new name.
 async fn end(
     app: &App,
     build: &Arc<Build>,
@@ -195,14 +195,14 @@ async fn end(
     let caller = build.db.read(move |conn| as_caller(conn, requester)).await?;
     let request = Arc::new(Request::for_job(app, build, caller));
     let ended = commit::write(&request, move |request, conn| match finish(request, conn, &ending) {
-        // Nothing of it may be kept.
+        // The error rolls the transaction back.
         Err(NoFile::Refused(refusal)) => Err(refusal),
         ended => Ok(ended),
     });
     ended.await?
 }
 
-/// Puts a copy of a file into the history service. There is none where nothing is delivered.
+/// Puts a copy of a file into the history service. Returns `None` if the deployment delivers no events.
 async fn copy(app: &App, build: &Arc<Build>, blob: &mut NewBlob) -> Result<Option<FileCopy>, NoFile> {
     let failed = |error: std::io::Error| NoFile::Later(error.to_string());
     let mut file = blob.file().try_clone().map_err(failed)?;
@@ -215,7 +215,7 @@ async fn copy(app: &App, build: &Arc<Build>, blob: &mut NewBlob) -> Result<Optio
     Ok(client_id(app, build).await?.map(|client_id| FileCopy { client_id, file_id }))
 }
 
-/// The requester as he is now; a run of somebody who is gone fails.
+/// Loads the present state of the requester. The run fails if the account is not active.
 fn requester(app: &App, build: &Arc<Build>, conn: &mut Conn, run: &Run) -> Result<Request, NoFile> {
     if !is_active(conn, run.requester)? {
         return Err(NoFile::Failed("The account that asked for the document is not active.".to_owned()));
@@ -223,7 +223,7 @@ fn requester(app: &App, build: &Arc<Build>, conn: &mut Conn, run: &Run) -> Resul
     Ok(Request::for_job(app, build, as_caller(conn, run.requester)?))
 }
 
-/// Checks the rights of the requester, and reads what the document shows.
+/// Checks the rights of the requester, and reads the values of the document.
 fn prepare(app: &App, build: &Arc<Build>, conn: &mut Conn, id: i64) -> Result<PreparedRun, NoFile> {
     let run = runs::processing(conn, id, "")?.ok_or(NoFile::Over)?;
     let request = requester(app, build, conn, &run)?;
@@ -251,7 +251,7 @@ fn class_missing() -> NoFile {
     NoFile::Failed("You do not have permission for an object class that the document shows.".to_owned())
 }
 
-/// Writes the document; its bytes, its values and the hash of the bytes.
+/// Writes the document. Returns its bytes, its values and the hash of the bytes.
 fn write_document(
     template: std::fs::File,
     values: DocumentValues,
@@ -275,7 +275,7 @@ fn write_document(
     }
 }
 
-/// How a run ends.
+/// The outcome of a run.
 struct RunEnding {
     run: i64,
     file: i64,
@@ -288,13 +288,13 @@ struct Document {
     size: i64,
     /// The copy in the history service.
     copy: Option<FileCopy>,
-    /// Whether the copy is not that of an equal document.
+    /// False if the copy belongs to an equal document of a former run.
     has_new_copy: bool,
     related: runs::RelatedRecords,
 }
 
-/// Ends a run with its file, if the requester may still see what it shows. Whatever else than a refusal is returned as an error,
-/// is so before anything is written.
+/// Ends a run with its file, if the requester may still view its content. Errors other than refusals are returned before anything
+/// is written.
 fn finish(request: &Request, conn: &mut Conn, ending: &RunEnding) -> Result<(), NoFile> {
     let run = runs::processing(conn, ending.run, " FOR UPDATE")?.ok_or(NoFile::Over)?;
     let request =
@@ -306,7 +306,7 @@ fn finish(request: &Request, conn: &mut Conn, ending: &RunEnding) -> Result<(), 
     let document = &ending.document;
     for (class, ids) in &document.related {
         if !may_view_all(request, conn, *class, ids)? {
-            // What is left out, and what makes the run fail, is decided when the values are read again.
+            // The next attempt reads the values again. It decides which records to omit and whether the run fails.
             return Err(NoFile::Later("a related record may not be viewed any more".to_owned()));
         }
     }
@@ -338,7 +338,7 @@ fn finish(request: &Request, conn: &mut Conn, ending: &RunEnding) -> Result<(), 
     Ok(put_history(request, conn, &[event])?)
 }
 
-/// Puts the file into the field of the run, if there is one and it takes the file; the state of the run, and why not.
+/// Puts the file into the field of the run, if the run has a field that accepts it. Returns the state of the run and the reason.
 fn put_into_field(
     request: &Request,
     conn: &mut Conn,

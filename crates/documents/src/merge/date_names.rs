@@ -1,4 +1,4 @@
-//! The names of months and of days of the week, as they stand inside a date.
+//! The names of months and of days of the week, in their form inside a date.
 
 /// The names of one language; weeks begin on Monday.
 #[derive(Debug, PartialEq)]
@@ -90,7 +90,7 @@ pub static MONTHS_AND_DAYS: [DateNames; 8] = [
         ],
         short_days: ["seg.", "ter.", "qua.", "qui.", "sex.", "sáb.", "dom."],
     },
-    // In the genitive, as in a date with its day.
+    // The genitive, as in a date with its day.
     DateNames {
         language: "pl",
         months: [

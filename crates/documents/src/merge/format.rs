@@ -1,4 +1,4 @@
-//! What values look like in a document.
+//! Formats values for a document.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -6,11 +6,11 @@ use jiff::tz::TimeZone;
 
 use super::syntax::TagFilter;
 
-/// What a tag stands for.
+/// The value of a tag.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TagValue {
     Empty,
-    /// Any text; options as their texts with `, ` between.
+    /// Any text. Options are their texts, separated by `, `.
     Text(String),
     /// A decimal number as text, such as `-1234.50`, of any length.
     Number(String),
@@ -23,17 +23,17 @@ pub enum TagValue {
 }
 
 impl TagValue {
-    /// Whether a condition on it holds: it is set, and not false.
+    /// Returns whether a condition on it is true: it is set, and not false.
     pub fn is_truthy(&self) -> bool {
         !self.is_empty() && *self != Self::Bool(false)
     }
 
-    /// Whether it is not set.
+    /// Returns whether it is not set.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty) || matches!(self, Self::Text(text) | Self::Number(text) if text.is_empty())
     }
 
-    /// Its day and hour in a zone; a date has none.
+    /// Returns its day and hour in a zone. A date has no zone.
     fn to_datetime(&self, zone: &TimeZone) -> Option<DateTime> {
         match self {
             Self::Date(date) => Some(date.at(0, 0, 0, 0)),
@@ -43,7 +43,7 @@ impl TagValue {
         }
     }
 
-    /// The text of a value: dates and datetimes in ISO 8601 (UTC, with microseconds), Yes and No.
+    /// Returns the text of a value: dates and datetimes in ISO 8601 (UTC, with microseconds), Yes and No.
     pub fn text(self) -> String {
         match self {
             Self::Empty => String::new(),
@@ -57,7 +57,7 @@ impl TagValue {
     }
 }
 
-/// The text that a tag shows: its value after its filters. A filter leaves alone what it is not for.
+/// Returns the text that a tag shows: its value after its filters. A filter does not change values of other types.
 pub fn format_value(value: TagValue, filters: &[TagFilter]) -> String {
     filters.iter().fold(value, filtered).text()
 }

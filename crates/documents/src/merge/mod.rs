@@ -1,6 +1,6 @@
-//! Filling templates: `syntax`, `date` and `pattern` read what a tag says, `paragraphs` finds tags in a part, `regions`
-//! decides what a loop or a condition takes in, `notes` which notes are repeated, `nodes` makes of these what is written; `template` is a checked template,
-//! `render` writes a document, `tables` keeps its tables apart, `format` is what values look like in it.
+//! Fills templates. `syntax`, `date` and `pattern` parse tags, `paragraphs` finds tags in a part, and `regions` computes the
+//! content of a loop or a condition. `notes` finds repeated notes, and `nodes` compiles a part. `template` is a checked template,
+//! `render` writes a document, `tables` separates its tables, and `format` formats its values.
 
 mod date;
 mod date_names;

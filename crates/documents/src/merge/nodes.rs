@@ -1,4 +1,4 @@
-//! What is written for a part: bytes of the template as they are, and what comes in between.
+//! The output of a part: bytes of the template, and the content that is inserted between them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -15,34 +15,34 @@ use crate::docx::notes::{NoteKind, marks};
 use crate::docx::text::ParagraphText;
 use crate::docx::{MARKS, TemplateError};
 
-/// Ranges are bytes of the part's XML, tags are indices of the template's.
+/// A step of the output. Ranges are bytes of the part's XML, tags are indices of the template's tags.
 #[derive(Debug)]
 pub enum TemplateNode {
     Raw(Range<usize>),
-    /// Only the first time.
+    /// Bytes that are written only the first time.
     Once(Range<usize>),
-    /// A mark that stays of something that vanishes; it makes no row of a table.
+    /// A mark that remains when the element around it is removed. It does not count as a row of a table.
     Mark {
         mark: Range<usize>,
         is_once: bool,
     },
-    /// A number that nothing else in the part has: the first time its own, then others.
+    /// A number that is unique in the part: its own the first time, then others.
     Number(Range<usize>),
-    /// A number that nothing else in the part has, another each time.
+    /// A number that is unique in the part, another each time.
     FreshNumber,
-    /// The number of a list that begins again in each pass of a loop, which counts from 1 on the outside.
+    /// The number of a list that begins again in each pass of a loop. `level` is the loop, counted from 1 on the outside.
     ListNumber {
         list: Range<usize>,
         level: usize,
     },
-    /// What ends the name before it, so that it is another in each pass but the first one that writes it.
+    /// An ending for the name before it, in each pass except the first that writes the name.
     NameEnding(usize),
-    /// An empty paragraph where two tables would become one; its name, and the properties that it may have.
+    /// An empty paragraph where two tables would become one: its element name, and the properties that it may have.
     Apart {
         name: Range<usize>,
         properties: Option<Range<usize>>,
     },
-    /// The id of a note where its mark stands. Notes that are written once for each mark have another id each time.
+    /// The id of a note at its mark. If notes are written once for each mark, the id differs each time.
     NoteMark {
         kind: NoteKind,
         note: usize,
@@ -50,13 +50,13 @@ pub enum TemplateNode {
     },
     /// The id of the note that is being written.
     NoteId,
-    /// The notes of a part by their numbers, each of which is written once for each mark of it, in the order of the marks.
+    /// The notes of a part by their numbers. Each is written once for each of its marks, in the order of the marks.
     Notes {
         kind: NoteKind,
         notes: HashMap<usize, Vec<TemplateNode>>,
     },
     Text(Box<str>),
-    /// A value in the middle of a `w:t`, whose name is `element`.
+    /// A value inside a `w:t`, whose element name is `element`.
     Value {
         tag: usize,
         element: Range<usize>,
@@ -66,7 +66,7 @@ pub enum TemplateNode {
         nodes: Vec<TemplateNode>,
         instead: Box<str>,
     },
-    /// A table that is left out when none of its rows is written.
+    /// A table that is omitted if none of its rows is written.
     Table {
         head: Range<usize>,
         rows: Vec<TemplateNode>,
@@ -77,16 +77,16 @@ pub enum TemplateNode {
 /// The part whose notes are in other parts.
 pub const DOCUMENT: &str = "document";
 
-/// What all parts of a template have in common while they are compiled.
+/// The shared state of all parts of a template during the compilation.
 pub struct CompiledTemplate<'a> {
     pub rules: RegionRules<'a>,
-    /// The tags of the parts before.
+    /// The tags of the parts that are compiled.
     pub tags: Vec<TemplateTag>,
-    /// The notes that the document names.
+    /// The notes to which the document has marks.
     pub notes: MarkedNotes,
 }
 
-/// Makes the nodes of a part and adds its tags. The document comes before the parts of its notes.
+/// Compiles a part to nodes and adds its tags. The document comes before the parts of its notes.
 pub fn compile(
     xml: &str,
     text: &ParagraphText,
@@ -113,7 +113,7 @@ pub fn compile(
         items.push(RangeItem { range: note.note.source.clone(), order: usize::MAX, what: ItemKind::Note(at) });
         items.push(RangeItem::edit(note.note.id.clone(), ItemKind::NoteId));
     }
-    // What stands at one place is written before what begins there.
+    // At one position, regions come first, then insertions, then other edits.
     items.sort_by_key(|item| {
         let is_edit = item.what.is_edit();
         (item.range.start, is_edit, is_edit && !item.range.is_empty(), Reverse(item.range.end), item.order)
@@ -123,14 +123,14 @@ pub fn compile(
     let mut builder = Builder { xml, text, items, next: 0, found, tags, marked, regions: 0, notes, repeated };
     let mut nodes = builder.nodes(0, xml.len(), None)?;
     if let Some((kind, first)) = kind.zip(nodes.iter().position(|node| matches!(node, TemplateNode::NoteId))) {
-        // The place of the first note is that of all.
+        // All notes are written at the position of the first.
         nodes[first] = TemplateNode::Notes { kind, notes: builder.repeated };
         nodes.retain(|node| !matches!(node, TemplateNode::NoteId));
     }
     Ok(nodes)
 }
 
-/// The index of each placed tag in `tags`; a closing tag is not in it.
+/// Returns the index in `tags` of each placed tag except closing tags.
 fn add_tags(placed: &[PlacedTag], place: &'static str, tags: &mut Vec<TemplateTag>) -> Vec<usize> {
     placed
         .iter()
@@ -148,16 +148,16 @@ fn add_tags(placed: &[PlacedTag], place: &'static str, tags: &mut Vec<TemplateTa
         .collect()
 }
 
-/// Something that happens to a range of the XML.
+/// An operation on a range of the XML.
 struct RangeItem {
     range: Range<usize>,
-    /// Which of two of one range is outside.
+    /// The order of items with the same range: the lowest is outside.
     order: usize,
     what: ItemKind,
 }
 
 impl RangeItem {
-    /// What is no region is inside one of the same bytes.
+    /// An edit is inside a region of the same bytes.
     fn edit(range: Range<usize>, what: ItemKind) -> RangeItem {
         RangeItem { range, order: usize::MAX, what }
     }
@@ -189,7 +189,7 @@ fn items(xml: &str, text: &ParagraphText, placed: &[PlacedTag], ids: &[usize], f
     let mut items = Vec::new();
     let mut put = |range: Range<usize>, what| items.push(RangeItem::edit(range, what));
     for &(start, end) in &found.removed {
-        // What refers to a bookmark finds it where its paragraph was.
+        // A bookmark remains at the position of its removed paragraph, because references need it.
         let first = text.marks.partition_point(|mark| mark.start < start);
         let marks = text.marks[first..].iter().take_while(|mark| mark.start < end);
         let mut at = start;
@@ -241,13 +241,13 @@ fn is_bookmark(xml: &str, mark: &Range<usize>) -> bool {
     name.rsplit(':').next().is_some_and(|local| local.starts_with("bookmark"))
 }
 
-/// Whether a tag stands in a content control.
+/// Returns whether a tag is in a content control.
 fn is_filled(placed: &[PlacedTag], control: &Range<usize>) -> bool {
     let first = placed.partition_point(|tag| tag.start() < control.start);
     placed.get(first).is_some_and(|tag| tag.start() < control.end)
 }
 
-/// Adds what must not be in a document twice, where it stands in a loop.
+/// Adds the identities that are in a loop, because a document may contain them only once.
 fn put_identities(xml: &str, loops: &Loops, found: &Regions, items: &mut Vec<RangeItem>) -> Result<(), TemplateError> {
     let (mut sweep, mut count) = (Sweep::default(), 0);
     identities::visit_identities(xml, |identity| {
@@ -277,18 +277,18 @@ fn put_note_marks(xml: &str, found: &Regions, items: &mut Vec<RangeItem>) -> Res
     Ok(())
 }
 
-/// The loops of a part, those outside before those inside. A note that is written in each pass of a loop stands in it.
+/// The loops of a part, outer before inner. A note that is written in each pass of a loop counts as inside it.
 struct Loops(Vec<LoopRange>);
 
 struct LoopRange {
     body: Range<usize>,
     /// The loop around it in the part.
     outer: Option<usize>,
-    /// How many loops are open in it.
+    /// The number of open loops in it.
     depth: usize,
 }
 
-/// Where one stands who asks for ascending positions.
+/// The state of queries with ascending positions.
 #[derive(Default)]
 struct Sweep {
     next: usize,
@@ -315,7 +315,7 @@ impl Loops {
         Loops(loops)
     }
 
-    /// The innermost loop around a position.
+    /// Returns the innermost loop around a position.
     fn innermost(&self, sweep: &mut Sweep, position: usize) -> Option<usize> {
         while self.0.get(sweep.next).is_some_and(|next| next.body.start <= position) {
             while sweep.open.last().is_some_and(|last| self.0[*last].body.end <= self.0[sweep.next].body.start) {
@@ -330,13 +330,13 @@ impl Loops {
         sweep.open.last().copied()
     }
 
-    /// A loop and those around it, from the inside.
+    /// Returns a loop and the loops around it, from the inside.
     fn chain(&self, of: Option<usize>) -> impl Iterator<Item = usize> {
         std::iter::successors(of, |one| self.0[*one].outer)
     }
 
-    /// Adds the numbers of lists that begin again in each pass. A list of one item in each pass is counted through: its items
-    /// are the passes.
+    /// Adds the numbers of lists that begin again in each pass. A list with one item in each pass counts on, because its items are
+    /// the passes.
     fn put_lists(&self, xml: &str, found: &Regions, items: &mut Vec<RangeItem>) {
         let mut sweep = Sweep::default();
         let mut lists: HashMap<&str, Vec<(ListItem, Option<usize>)>> = HashMap::new();
@@ -353,8 +353,8 @@ impl Loops {
         }
     }
 
-    /// In which loop a list begins again, counted from 1 on the outside: in the innermost one that holds all of it and more than
-    /// one item in a pass.
+    /// Returns the loop in which a list begins again, counted from 1 on the outside. It is the innermost loop that contains the
+    /// whole list and more than one item in a pass.
     fn level_of_list(&self, items: &[(ListItem, Option<usize>)]) -> Option<usize> {
         let (_, first) = items.first()?;
         let end = items.last()?.0.list.end;
@@ -369,7 +369,7 @@ impl Loops {
     }
 }
 
-/// Whether a region goes with the row of tags that it stands in. One without a body may stand beside such a row.
+/// Returns whether a region is removed with the row of tags around it. A region without a body can be beside such a row.
 fn is_gone(removed: &BTreeSet<(usize, usize)>, body: &Range<usize>) -> bool {
     let around = removed.range(..(body.start, usize::MAX)).next_back();
     around.is_some_and(|(start, end)| body.end <= *end && !(body.is_empty() && [*start, *end].contains(&body.start)))
@@ -387,7 +387,7 @@ struct Builder<'a> {
     found: Regions,
     tags: &'a mut Vec<TemplateTag>,
     marked: &'a mut MarkedNotes,
-    /// How many loops and conditions are open.
+    /// The number of open loops and conditions.
     regions: usize,
     notes: Vec<RepeatedNote>,
     /// The nodes of notes by their numbers.
@@ -395,7 +395,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The nodes from `at` to `end`, inside the loop whose tag is `within`.
+    /// Returns the nodes from `at` to `end`, inside the loop whose tag is `within`.
     fn nodes(&mut self, mut at: usize, end: usize, within: Option<usize>) -> Result<Vec<TemplateNode>, TemplateError> {
         let mut nodes = Vec::new();
         while let Some(item) = self.items.get(self.next).filter(|item| item.range.start < end) {
@@ -474,7 +474,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What keeps tables apart where a paragraph vanishes.
+    /// Returns the node that separates tables where a paragraph is removed.
     fn separator_node(&self, paragraph: usize) -> TemplateNode {
         let paragraph = &self.text.paragraphs[paragraph];
         let start = self.text.blocks[paragraph.block].source.start;
@@ -490,7 +490,7 @@ impl Builder<'_> {
         Ok(TemplateNode::Table { head: all.start..rows.start, rows: nodes, tail: rows.end..all.end })
     }
 
-    /// Outside of its rows a table has marks at most.
+    /// Skips items outside the rows of a table. They can only be marks.
     fn skip_to(&mut self, position: usize) {
         while self.items.get(self.next).is_some_and(|item| item.range.start < position) {
             self.next += 1;
@@ -515,7 +515,7 @@ fn raw(range: Range<usize>, nodes: &mut Vec<TemplateNode>) {
     }
 }
 
-/// A text with its fresh numbers.
+/// Adds a text with its fresh numbers.
 fn text(text: &str, nodes: &mut Vec<TemplateNode>) {
     for (at, piece) in text.split(FRESH).enumerate() {
         if at > 0 {

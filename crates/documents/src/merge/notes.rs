@@ -1,5 +1,5 @@
-//! Which notes of a document have their marks in loops and conditions. These notes are written once for each mark that is
-//! written, with the values of the pass in which the mark stands.
+//! Finds the notes of a document whose marks are in loops and conditions. Such a note is written once for each written mark, with
+//! the values of the pass around the mark.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,12 +9,12 @@ use crate::docx::TemplateError;
 use crate::docx::identities::FreshNumbers;
 use crate::docx::notes::{Note, NoteKind, notes};
 
-/// The notes that the marks of a document name.
+/// The notes to which a document has marks.
 #[derive(Default)]
 pub struct MarkedNotes {
-    /// By kind and id.
+    /// The notes by kind and id.
     notes: HashMap<(NoteKind, String), MarkedNote>,
-    /// The kinds of which a mark stands in a loop or a condition.
+    /// The kinds with a mark in a loop or a condition.
     repeated: HashSet<NoteKind>,
 }
 
@@ -23,12 +23,12 @@ struct MarkedNote {
     number: usize,
     /// The loop around its first mark, as an index of the template's tags.
     within: Option<usize>,
-    /// Whether another mark of it stands in another loop, or in none.
+    /// True if another mark of it is in another loop, or outside of loops.
     has_other_loop: bool,
 }
 
 impl MarkedNotes {
-    /// Adds a mark that stands in a loop whose tag is `within`, and returns the number of its note.
+    /// Adds a mark that is in a loop whose tag is `within`, and returns the number of its note.
     pub fn add(&mut self, kind: NoteKind, id: &str, within: Option<usize>, is_in_region: bool) -> usize {
         if is_in_region {
             self.repeated.insert(kind);
@@ -40,12 +40,12 @@ impl MarkedNotes {
         note.number
     }
 
-    /// Whether notes of a kind are written once for each of their marks.
+    /// Returns whether notes of a kind are written once for each of their marks.
     pub fn are_repeated(&self, kind: NoteKind) -> bool {
         self.repeated.contains(&kind)
     }
 
-    /// The notes of a part that are written once for each of their marks.
+    /// Returns the notes of a part that are written once for each of their marks.
     pub fn repeated_notes(
         &self,
         xml: &str,
@@ -77,7 +77,7 @@ impl MarkedNotes {
 /// A note that is written once for each of its marks.
 pub struct RepeatedNote {
     pub note: Note,
-    /// Its number among the marked notes; none where no mark names it.
+    /// Its number among the marked notes. `None` if it has no mark.
     pub number: Option<usize>,
     /// The loop around its mark, as an index of the template's tags.
     pub within: Option<usize>,
@@ -88,13 +88,13 @@ fn has_tag(placed: &[PlacedTag], note: &Note) -> bool {
     placed.get(first).is_some_and(|tag| tag.start() < note.source.end)
 }
 
-/// XML without its tags.
+/// Returns XML without its tags.
 fn plain_text(xml: &str) -> String {
     let after_tags = xml.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text));
     after_tags.collect::<String>().trim().to_owned()
 }
 
-/// The ids that notes of a part get: those of its separators stay.
+/// Returns the ids for the notes of a part. The ids of its separators remain.
 pub fn note_ids(xml: &str) -> FreshNumbers {
     let separators = notes(xml).into_iter().filter(|note| note.is_separator);
     FreshNumbers::excluding(separators.filter_map(|note| xml[note.id].parse().ok()).collect())

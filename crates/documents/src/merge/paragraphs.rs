@@ -1,4 +1,4 @@
-//! The tags of a part with the bytes they take, over however many runs a word processor has spread them.
+//! Finds the tags of a part and their bytes, across all runs into which a word processor has split them.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use super::tag::TemplateTag;
 use crate::docx::text::ParagraphText;
 use crate::docx::{TAGS, TemplateError};
 
-/// A tag where it stands in a part.
+/// A tag with its position in a part.
 pub struct PlacedTag {
     pub syntax: Syntax,
     /// Its paragraph in `ParagraphText::paragraphs`.
     pub paragraph: usize,
-    /// The bytes of it, each with the `w:t` that they stand in. There is one at least.
+    /// The bytes of the tag, each with the `w:t` around them. There is at least one piece.
     pub pieces: Vec<(Range<usize>, usize)>,
 }
 
@@ -34,12 +34,12 @@ impl PlacedTag {
     }
 }
 
-/// All tags of a part in the order of its XML, and of each paragraph whether it holds nothing but tags.
+/// Returns all tags of a part in the order of its XML, and for each paragraph whether it contains only tags.
 pub fn tags(text: &ParagraphText) -> Result<(Vec<PlacedTag>, Vec<bool>), TemplateError> {
     let mut placed = Vec::new();
     let mut only_tags = Vec::new();
     for (index, paragraph) in text.paragraphs.iter().enumerate() {
-        // Those that end a loop or a condition are as many at most.
+        // The tags that end a loop or a condition can double the number.
         let most = 2 * TAGS - placed.len();
         let found = syntax::find(&paragraph.text, most).map_err(TemplateError::syntax)?;
         if found.len() > most {

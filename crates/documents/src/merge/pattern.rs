@@ -1,23 +1,23 @@
 //! The patterns of the filter `number`.
 
-/// The longest pattern in bytes.
+/// The maximum length of a pattern in bytes.
 const LONGEST: usize = 200;
 
-/// How a number is written, such as `#,##0.00`.
+/// The format of a number, such as `#,##0.00`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NumberPattern {
     prefix: String,
     suffix: String,
-    /// How many digits stand before the point at least.
+    /// The minimum number of digits before the point.
     whole: usize,
     group: Option<DigitGrouping>,
-    /// What stands before the decimals.
+    /// The character before the decimals.
     point: char,
-    /// How many decimals there are, at least and at most.
+    /// The minimum and maximum number of decimals.
     decimals: Decimals,
 }
 
-/// How digits before the decimals are grouped.
+/// The grouping of digits before the decimals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct DigitGrouping {
     digits: usize,
@@ -31,9 +31,9 @@ struct Decimals {
 }
 
 impl NumberPattern {
-    /// Reads a pattern: `#` a digit where there is one, `0` a digit in any case. Points, commas, blanks and apostrophes
-    /// between them separate groups, except the last one where it begins decimals. What stands before and after is shown as
-    /// it is; a `%` does not multiply.
+    /// Parses a pattern. `#` is an optional digit, `0` a digit that is always shown. Points, commas, blanks and apostrophes between
+    /// them separate groups, except the last one where it begins decimals. Text before and after is shown literally; a `%` does not
+    /// multiply.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         let wrong = || format!("\"{pattern}\" is no pattern of a number, such as #,##0.00");
         let at_digit = |at: usize| pattern[at..].starts_with(is_digit);
@@ -57,7 +57,7 @@ impl NumberPattern {
         let group = separator.and_then(|separator| {
             Some(DigitGrouping { digits: whole.len() - whole.rfind(separator)? - separator.len_utf8(), separator })
         });
-        // Points are separators where nothing else makes sense.
+        // Points are separators only where another meaning is impossible.
         if group.is_some_and(|group| group.separator == '.' && group.digits != 3) {
             return Err(wrong());
         }
@@ -77,7 +77,7 @@ impl NumberPattern {
         })
     }
 
-    /// Writes a decimal number, rounded half up (half away from zero); none where `number` is no decimal number.
+    /// Formats a decimal number, rounded half up (half away from zero). Returns `None` if `number` is not a decimal number.
     pub fn format(&self, number: &str) -> Option<String> {
         let (negative, unsigned) = match number.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -104,7 +104,7 @@ impl NumberPattern {
         Some(out)
     }
 
-    /// The digits before and after the point as they are shown, without zeros that nobody asked for.
+    /// Returns the visible digits before and after the point, without zeros beyond the pattern.
     fn rounded(&self, whole: &str, decimals: &str) -> (String, String) {
         let Decimals { least, most } = self.decimals;
         let mut digits: Vec<u8> = [b"0", whole.as_bytes()].concat();
@@ -147,9 +147,9 @@ fn is_separator(c: char) -> bool {
     matches!(c, ',' | '.' | '\'' | '’' | ' ' | '\u{a0}' | '\u{202f}')
 }
 
-/// The digits before the decimals with their separators, what begins the decimals, and these. That is the last separator,
-/// unless nothing but groups can follow it: there are several of its kind, it stands before a `#` and then a `0`, or it is
-/// the only comma and three digits follow, as in `#,###`.
+/// Splits a pattern into the digits before the decimals with their separators, the character that begins the decimals, and the
+/// decimals. That character is the last separator, unless it can only be a group separator. It is one if there are several of its
+/// kind, or if it is between a `#` and a `0`. It is one too if it is the only comma and three digits follow, as in `#,###`.
 fn split(digits: &str) -> (&str, Option<char>, &str) {
     let Some((at, point)) = digits.char_indices().rfind(|(_, c)| matches!(c, '.' | ',')) else {
         return (digits, None, "");

@@ -1,4 +1,4 @@
-//! What a loop or a condition takes in: runs of a paragraph, whole paragraphs, or rows of a table.
+//! Finds the content of a loop or a condition: runs of a paragraph, whole paragraphs, or rows of a table.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -9,27 +9,28 @@ use crate::docx::TemplateError;
 use crate::docx::identities::{self, XmlIdentity};
 use crate::docx::text::{BlockKind, FieldMark, InlineKind, Paragraph, ParagraphText};
 
-/// How many conditions and loops stand in each other at most.
+/// The maximum nesting depth of conditions and loops.
 const DEPTH: usize = 32;
-/// How many loops stand in each other at most.
+/// The maximum nesting depth of loops.
 pub const LOOPS: usize = 3;
-/// How many bytes are written in all to end and begin runs around regions, where each is written once.
+/// The maximum number of bytes, over all regions, that end and begin runs. Each region counts once.
 const COPIED: usize = 4 << 20;
 
-/// What one opening tag and its closing tag enclose.
+/// The content between an opening tag and its closing tag.
 pub struct Region {
-    /// The opening tag in the list of placed tags.
+    /// The index of the opening tag in the list of placed tags.
     pub open: usize,
-    /// The bytes that are repeated, or shown or not.
+    /// The bytes that are repeated or conditional.
     pub body: Range<usize>,
-    /// What is written before it in any case, and at the beginning of each repetition, and so on.
+    /// Text before the region in any case, at the beginning of each repetition, at the end of each repetition, and after the
+    /// region.
     pub before: String,
     pub begin: String,
     pub end: String,
     pub after: String,
-    /// What is written in its place when nothing of it is.
+    /// Text in place of the region if nothing of it is written.
     pub instead: String,
-    /// The paragraphs of its tags in `ParagraphText::paragraphs`, where these vanish. They kept apart what stands around them.
+    /// The paragraphs of its tags in `ParagraphText::paragraphs`, if they are removed. They separated the content around them.
     pub vanished: Option<RemovedParagraph>,
 }
 
@@ -39,19 +40,19 @@ pub struct RemovedParagraph {
     pub close: usize,
 }
 
-/// Which rules hold for a template.
+/// The rules for a template.
 #[derive(Clone, Copy)]
 pub enum RegionRules<'a> {
-    /// All of them, with the styles that begin a page.
+    /// All rules, with the styles that begin a page.
     Upload { page_styles: &'a HashSet<String> },
-    /// Those that held when it was taken.
+    /// The rules for stored templates, without those that were added later.
     Stored,
 }
 
-/// Stands in what begins an element again in the place of a number that nothing else in the part has.
+/// A placeholder, in the text that begins an element again, for a number that is unique in the part.
 pub const FRESH: char = '\0';
 
-/// Rows of a table that may all be gone, and then the table is too.
+/// Rows of a table that can all be omitted. The table is then omitted too.
 pub struct VanishingTable {
     pub table: Range<usize>,
     pub rows: Range<usize>,
@@ -60,12 +61,12 @@ pub struct VanishingTable {
 #[derive(Default)]
 pub struct Regions {
     pub regions: Vec<Region>,
-    /// Paragraphs and rows that hold only tags of loops and conditions.
+    /// Paragraphs and rows that contain only tags of loops and conditions.
     pub removed: BTreeSet<(usize, usize)>,
     pub tables: Vec<VanishingTable>,
 }
 
-/// Finds the regions of a part, or says of the first pair of tags that makes none what is wrong.
+/// Finds the regions of a part. The error describes the first pair of tags that does not enclose a region.
 pub fn find(
     xml: &str,
     text: &ParagraphText,
@@ -137,7 +138,7 @@ pub fn find(
     Ok(found)
 }
 
-/// A removed row may hold paragraphs that are removed too.
+/// Removes ranges inside other ranges. A removed row can contain removed paragraphs.
 fn without_inner(removed: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)> {
     let mut end = 0;
     let is_outer = |range: &&(usize, usize)| {
@@ -155,7 +156,7 @@ impl Region {
     }
 }
 
-/// Each opening tag with its closing tag, those outside before those inside.
+/// Returns each opening tag with its closing tag, outer pairs before inner pairs.
 fn pairs(tags: &[PlacedTag]) -> Result<Vec<(usize, usize)>, TemplateError> {
     let mut open: Vec<usize> = Vec::new();
     let mut pairs = Vec::new();
@@ -192,19 +193,19 @@ fn is_loop(tag: &PlacedTag) -> bool {
     matches!(tag.syntax, Syntax::Loop(_))
 }
 
-/// Why a loop is refused that stands in too many others.
+/// Returns the error for a loop inside too many others.
 pub fn too_deep(syntax: &Syntax) -> TemplateError {
     TemplateError::syntax(format!("{} inside {LOOPS} other loops", syntax_text(syntax)))
 }
 
-/// Whether a paragraph begins a page, of itself or by its style.
+/// Returns whether a paragraph begins a page, by its own property or by its style.
 fn starts_page(xml: &str, paragraph: &Paragraph, rules: RegionRules<'_>) -> bool {
     let RegionRules::Upload { page_styles } = rules else { return false };
     let by_style = || paragraph.style.clone().is_some_and(|at| page_styles.contains(&xml[at]));
     paragraph.starts_page.unwrap_or_else(by_style)
 }
 
-/// Whether bytes hold the beginning of a field without its end, or what follows its beginning without that.
+/// Returns whether bytes contain the beginning of a field without its end, or a later part of a field without its beginning.
 fn takes_half_a_field(text: &ParagraphText, body: &Range<usize>) -> bool {
     let first = text.fields.partition_point(|(at, _)| *at < body.start);
     let mut depth = 0_usize;
@@ -219,7 +220,7 @@ fn takes_half_a_field(text: &ParagraphText, body: &Range<usize>) -> bool {
     depth > 0
 }
 
-/// A loop with a dot may also be closed by the name before the dot.
+/// Returns whether an end closes a region. The name before the dot also closes a loop with a dot.
 fn closes_region(open: &Syntax, path: &[String]) -> bool {
     match open {
         Syntax::Loop(opened) => opened == path || (path.len() == 1 && opened[0] == path[0]),
@@ -248,9 +249,9 @@ struct Finder<'a> {
     xml: &'a str,
     text: &'a ParagraphText,
     rules: RegionRules<'a>,
-    /// Of each paragraph: whether it goes when its tags do.
+    /// For each paragraph: true if it is removed with its tags.
     alone: Vec<bool>,
-    /// Rows that show something beside tags.
+    /// Rows that show content beside tags.
     filled: BTreeSet<usize>,
 }
 
@@ -283,7 +284,8 @@ impl Finder<'_> {
             .then_some(RegionShape::Rows(rows.0, rows.1))
     }
 
-    /// Why two tags make no region, with what else stands in the paragraphs that would be theirs alone.
+    /// Returns the error for two tags that do not enclose a region. It names the other content of the paragraphs that could contain
+    /// only the tags.
     fn misplaced_tag_error(&self, open: &PlacedTag, close: &PlacedTag) -> TemplateError {
         let mut reason = format!(
             "{} and its end stand neither in one paragraph, nor in one table row or rows of one table, nor each alone in a \
@@ -300,7 +302,7 @@ impl Finder<'_> {
         TemplateError::syntax(reason)
     }
 
-    /// What stands in a paragraph beside tags of loops and conditions.
+    /// Returns the content of a paragraph beside tags of loops and conditions.
     fn other_content(&self, paragraph: usize) -> Option<&'static str> {
         let of = &self.text.paragraphs[paragraph];
         match of.beside {
@@ -310,7 +312,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Rows that hold only the tags go; a row with more is part of what is repeated.
+    /// Returns the repeated rows. Removes rows that contain only the tags; a row with more is repeated.
     fn rows(&self, first: usize, last: usize, removed: &mut BTreeSet<(usize, usize)>) -> Range<usize> {
         let (open, close) = (&self.text.blocks[first].source, &self.text.blocks[last].source);
         if first == last {
@@ -328,7 +330,7 @@ impl Finder<'_> {
         body
     }
 
-    /// Where the tags stand in different runs, these are ended and begun again, so that the body is whole elements.
+    /// Ends and begins runs again if the tags are in different runs, so that the body consists of whole elements.
     fn run_edges(&self, tag: usize, open: &PlacedTag, close: &PlacedTag) -> Option<Region> {
         let mut region = Region::without_rows(tag, open.end()..close.start());
         if region.body.start > region.body.end {
@@ -346,7 +348,7 @@ impl Finder<'_> {
         Some(region)
     }
 
-    /// What ends the elements around a `w:t` up to another, and what begins them again.
+    /// Returns the text that ends the elements around a `w:t` up to another element, and the text that begins them again.
     fn split_runs(&self, paragraph: &Paragraph, text: usize, up_to: Option<usize>) -> Option<(String, String)> {
         let mut ended = String::new();
         let mut begun = String::new();
@@ -366,7 +368,7 @@ impl Finder<'_> {
         Some((ended, begun))
     }
 
-    /// A cell, a text box, a header and a note must end with a paragraph: one is written where all may go.
+    /// A cell, a text box, a header and a note must end with a paragraph. Writes one where all paragraphs can be removed.
     fn keep_a_paragraph(&self, found: &mut Regions, region: usize, vanished: RemovedParagraph) {
         let (first, last) = (&self.text.paragraphs[vanished.open], &self.text.paragraphs[vanished.close]);
         let (opening, closing) = (&self.text.blocks[first.block], &self.text.blocks[last.block]);
@@ -390,7 +392,7 @@ impl Finder<'_> {
     }
 }
 
-/// What begins elements again: the numbers in it are others each time.
+/// Returns the text that begins elements again, with placeholders for its numbers.
 fn with_fresh_numbers(start: &str) -> String {
     let (mut out, mut at) = (String::with_capacity(start.len()), 0);
     identities::visit_identities(start, |identity| {
@@ -404,19 +406,19 @@ fn with_fresh_numbers(start: &str) -> String {
     out
 }
 
-/// An element inside a paragraph and all around it, from the inside.
+/// Returns an element inside a paragraph and all elements around it, from the inside.
 fn chain(paragraph: &Paragraph, id: usize) -> Vec<usize> {
     std::iter::successors(Some(id), |id| paragraph.elements[*id].parent).collect()
 }
 
-/// Where the name of the element that begins at `start` stands.
+/// Returns the range of the name of the element that begins at `start`.
 pub fn name(xml: &str, start: usize) -> Range<usize> {
     let ends = |c: char| c.is_ascii_whitespace() || matches!(c, '>' | '/');
     let length = xml[start + 1..].find(ends).unwrap_or(0);
     start + 1..start + 1 + length
 }
 
-/// How many rows the spans take in together.
+/// Returns the number of rows in the union of the spans.
 fn number_of(mut spans: Vec<(usize, usize)>) -> usize {
     spans.sort_unstable();
     let mut next = 0;

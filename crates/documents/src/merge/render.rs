@@ -1,4 +1,4 @@
-//! Writing a document: the template with its tags filled.
+//! Writes a document: the template with filled tags.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -18,27 +18,27 @@ use crate::docx::identities::FreshNumbers;
 use crate::docx::lists::Lists;
 use crate::docx::notes::NoteKind;
 
-/// Where the values of a document come from: a record, its parents, its children and theirs.
+/// The source of a document's values: a record, its parents, its children and their children.
 pub trait ValueSource {
-    /// One child inside a loop. A mark of a note clones it, for the note is written later.
+    /// One child inside a loop. A mark of a note clones it, because the note is written later.
     type Child: Clone;
     type Error;
 
-    /// The value of a path. Inside loops the innermost child has the first word, then the one around it: only what none of
-    /// them knows is asked of the record.
+    /// Returns the value of a path. Inside loops, the innermost child is searched first, then the children around it, and the
+    /// record last.
     fn value(&self, path: &[String], within: &[Self::Child]) -> Result<TagValue, Self::Error>;
 
-    /// The children of a loop in their order, inside the children of the loops around it.
+    /// Returns the children of a loop in their order, inside the children of the loops around it.
     fn children(&self, path: &[String], within: &[Self::Child]) -> Result<Vec<Self::Child>, Self::Error>;
 }
 
-/// What one merge may cost.
+/// The bounds of one merge.
 pub struct MergeBounds<'a> {
-    /// How often the bodies of all loops are written together.
+    /// The maximum number of passes of all loops together.
     pub repetitions: usize,
-    /// The bytes of the document, and those of its filled parts when unpacked.
+    /// The maximum bytes of the document, and of its filled parts when unpacked.
     pub bytes: u64,
-    /// Says whether time is left; asked at each repetition and after some tens of kilobytes.
+    /// Returns whether time remains. It is called at each repetition and after some tens of kilobytes.
     pub time_left: &'a mut dyn FnMut() -> bool,
 }
 
@@ -49,13 +49,13 @@ impl<'a> MergeBounds<'a> {
     }
 }
 
-/// Why no document was made.
+/// The reason for which no document was written.
 #[derive(Debug)]
 pub enum MergeError<E> {
     TooManyRepetitions,
     TooLarge,
     TooSlow,
-    /// What the source said.
+    /// The error of the source.
     Source(E),
     Io(io::Error),
 }
@@ -74,7 +74,7 @@ impl<E: fmt::Display> fmt::Display for MergeError<E> {
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for MergeError<E> {}
 
-/// Writes the document that a template and a source make. Parts and paragraphs without tags are what they were.
+/// Writes the document for a template and a source. Parts and paragraphs without tags do not change.
 pub fn merge<R: Read + Seek, S: ValueSource, W: Write + Seek>(
     template: &mut DocumentTemplate<R>,
     source: &S,
@@ -104,7 +104,7 @@ pub fn merge<R: Read + Seek, S: ValueSource, W: Write + Seek>(
         lists: numbering.as_ref().map(|(_, xml)| Lists::read(xml)),
         begun: HashSet::new(),
     };
-    // Lists are made while texts are written, and notes are marked while the document is.
+    // Texts create lists, and the document creates the marks of notes. These parts are therefore written later.
     let last = numbering.as_ref().map(|(index, _)| *index);
     let are_notes = |index: usize| parts.iter().any(|part| part.index == index && part.note_ids.is_some());
     let mut indexes: Vec<usize> = (0..package.len()).collect();
@@ -129,7 +129,7 @@ pub fn merge<R: Read + Seek, S: ValueSource, W: Write + Seek>(
     archive.finish().map_err(|error| io_failure(error.into()))?.flush().map_err(io_failure)
 }
 
-/// Whether lists begin again in a part.
+/// Returns whether lists begin again in a part.
 fn has_list_numbers(nodes: &[TemplateNode]) -> bool {
     nodes.iter().any(|node| match node {
         TemplateNode::ListNumber { .. } => true,
@@ -146,9 +146,9 @@ fn io_failure<E>(error: io::Error) -> MergeError<E> {
     }
 }
 
-/// How much is gathered before it is compressed.
+/// The number of bytes that are buffered before the compression.
 const BUFFER: usize = 64 << 10;
-/// How much is held back at most until it is seen whether a table follows.
+/// The maximum number of bytes that are deferred until it is clear whether a table follows.
 const HELD_BACK: usize = 8 << 10;
 
 struct Render<'a, 'b, S: ValueSource> {
@@ -158,25 +158,25 @@ struct Render<'a, 'b, S: ValueSource> {
     repetitions: usize,
     unpacked: u64,
     buffer: Vec<u8>,
-    /// The children of the loops that are being written, from the outside, and their passes.
+    /// The children of the open loops, from the outside, and their passes.
     children: Vec<S::Child>,
     passes: Vec<LoopPass>,
-    /// The ids of the notes that are written once for each mark, these marks, and the id of the note that is being written.
+    /// The ids of the notes that are written once for each mark, these marks, and the id of the current note.
     notes: HashMap<NoteKind, FreshNumbers>,
     marked: Vec<PendingNote<S::Child>>,
     note_id: u32,
-    /// The lists of the document, and the numbers of those that have begun and begin again in a loop.
+    /// The lists of the document, and the numbers of the lists that have begun and begin again in a loop.
     lists: Option<Lists>,
     begun: HashSet<u32>,
 }
 
 /// One pass of a loop.
 struct LoopPass {
-    /// From 1.
+    /// The number of the pass, from 1.
     number: usize,
-    /// What names in it end with, once it is asked for.
+    /// The ending of names in it, after the first use.
     ending: Option<u32>,
-    /// The lists that began again in it, by the numbers of those that they look like.
+    /// The lists that began again in it, by the numbers of the original lists.
     lists: HashMap<u32, u32>,
 }
 
@@ -186,7 +186,7 @@ impl LoopPass {
     }
 }
 
-/// A mark that was written, whose note is not yet.
+/// A written mark whose note is not written yet.
 struct PendingNote<C> {
     kind: NoteKind,
     /// The number of the note in the template.
@@ -275,7 +275,7 @@ impl<S: ValueSource> Render<'_, '_, S> {
         self.source.value(&tag.path, &self.children).map_err(MergeError::Source)
     }
 
-    /// Says whether it wrote anything.
+    /// Writes a region. Returns whether it wrote anything.
     fn region<W: Write>(
         &mut self,
         tag: &TemplateTag,
@@ -363,7 +363,7 @@ impl<S: ValueSource> Render<'_, '_, S> {
         self.write(&id.to_string(), writer)
     }
 
-    /// Writes the notes of a part in the order of their marks, by which LibreOffice finds them; Word does by their ids.
+    /// Writes the notes of a part in the order of their marks. LibreOffice finds a note by the order, Word by its id.
     fn notes<W: Write>(
         &mut self,
         kind: NoteKind,
@@ -396,7 +396,7 @@ impl<S: ValueSource> Render<'_, '_, S> {
 
     fn write<W: Write>(&mut self, text: &str, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
         if !writer.heads.is_empty() {
-            // White space between rows is none of them.
+            // White space between rows does not count as a row.
             if text.trim().is_empty() {
                 return Ok(());
             }
@@ -407,7 +407,7 @@ impl<S: ValueSource> Render<'_, '_, S> {
         self.write_or_defer(text, writer)
     }
 
-    /// Writes, unless it must be seen first whether a table follows another.
+    /// Writes text, or defers it until it is clear whether a table follows another.
     fn write_or_defer<W: Write>(
         &mut self,
         text: &str,
@@ -459,21 +459,21 @@ impl<S: ValueSource> Render<'_, '_, S> {
     }
 }
 
-/// The part that is being written.
+/// The part that is written.
 struct PartWriter<'a, W> {
     xml: &'a str,
     out: &'a mut W,
-    /// Beginnings of tables that have no row yet, and marks between them.
+    /// Beginnings of tables without a row so far, and marks between them.
     heads: Vec<Range<usize>>,
-    /// Where those pieces stand that are written once, and were.
+    /// The positions of written pieces that may occur only once.
     written: HashSet<usize>,
     numbers: FreshNumbers,
-    /// Whether a table ended, and nothing was seen since.
+    /// True if a table ended and no visible content followed.
     ends_with_table: bool,
     held_back: Option<DeferredSeparator>,
 }
 
-/// What follows a table and the place of a paragraph that has vanished, until it is seen whether that is a table too.
+/// The content after a table and a removed paragraph, until it is clear whether another table follows.
 struct DeferredSeparator {
     name: Range<usize>,
     properties: Option<Range<usize>>,
@@ -495,8 +495,8 @@ impl<W> PartWriter<'_, W> {
     }
 }
 
-/// A text inside a `w:t`, whose name is `element`. Line breaks and tabs are elements beside it: Word shows U+0085, U+2028
-/// and U+2029 as boxes or not at all. What XML does not allow is left out.
+/// Escapes a text inside a `w:t`, whose element name is `element`. Line breaks and tabs become elements beside it, because Word
+/// shows U+0085, U+2028 and U+2029 as boxes or not at all. Characters that XML does not allow are omitted.
 fn escaped(text: &str, element: &str) -> String {
     let prefix = &element[..element.len() - 1];
     let mut out = String::with_capacity(text.len());
@@ -519,8 +519,8 @@ fn escaped(text: &str, element: &str) -> String {
     out
 }
 
-/// Refuses to grow beyond a number of bytes. After a failure it takes everything and writes nothing: an archive that is
-/// dropped still tries to end itself, and would complain on stderr.
+/// Refuses to write more than a number of bytes. After a failure it accepts everything and writes nothing. A dropped archive still
+/// tries to finish, and would print an error to stderr.
 struct BoundedWriter<W> {
     out: W,
     at: u64,

@@ -1,14 +1,14 @@
-//! The tags of a template as they are written: where they stand in a text, and what each says.
+//! The syntax of tags: finds them in a text and parses them.
 
 use super::date::{DateFormat, Language, zone};
 use super::pattern::NumberPattern;
 
-/// The longest tag in characters, so that a `{{` without its `}}` costs little.
+/// The maximum length of a tag in characters. It limits the cost of a `{{` without `}}`.
 const LONGEST_TAG: usize = 2_000;
 const MOST_FILTERS: usize = 16;
-/// The longest name in a tag in bytes. No alias is longer.
+/// The maximum length of a name in a tag in bytes. Aliases are not longer.
 const LONGEST_NAME: usize = 50;
-/// The name by which a loop tells the number of its pass.
+/// The name of the number of a loop's pass.
 pub const PASS_NUMBER: &str = "@number";
 
 /// One tag between `{{` and `}}`.
@@ -26,7 +26,7 @@ pub enum Syntax {
     End(Vec<String>),
 }
 
-/// What happens to a value before it is shown.
+/// A filter of a value before its output.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TagFilter {
     Date(DateFormat),
@@ -36,7 +36,7 @@ pub enum TagFilter {
     Default(String),
 }
 
-/// A tag in a text, with the bytes that it takes there.
+/// A tag in a text, with its range in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TagSpan {
     pub start: usize,
@@ -44,15 +44,15 @@ pub struct TagSpan {
     pub syntax: Syntax,
 }
 
-/// Finds the tags of a text in their order, one more than `most` at most, or says in plain words what is wrong with one.
+/// Returns the tags of a text in their order, at most `most` + 1. The error describes the first wrong tag in plain words.
 pub fn find(text: &str, most: usize) -> Result<Vec<TagSpan>, String> {
     let mut wrong = Vec::new();
     let found = find_each(text, most, 1, &mut wrong);
     wrong.pop().map_or(Ok(found), Err)
 }
 
-/// Finds the tags of a text that can be read, one more than `most` at most, and says what is wrong with the others, until so
-/// much is.
+/// Returns the readable tags of a text, at most `most` + 1. Adds the errors of the others to `wrong`, until it contains
+/// `most_wrong`.
 pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<String>) -> Vec<TagSpan> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -78,7 +78,7 @@ pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<Str
     found
 }
 
-/// Reads what stands between `{{` and `}}`.
+/// Parses the text between `{{` and `}}`.
 pub fn parse(inside: &str) -> Result<Syntax, String> {
     let mut lexer = Lexer { rest: inside };
     lexer.skip_blanks();
@@ -107,7 +107,7 @@ pub fn parse(inside: &str) -> Result<Syntax, String> {
     })
 }
 
-/// The bytes before the `}}` that ends a tag; one in quotes does not.
+/// Returns the number of bytes before the `}}` that ends a tag. A `}}` in quotes does not end it.
 fn length_inside(text: &str) -> Option<usize> {
     let mut open = None;
     for (at, c) in text.char_indices().take(LONGEST_TAG) {
@@ -163,7 +163,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `{{ @number }}`, whose `@` is read.
+    /// Parses `{{ @number }}` after its `@`.
     fn pass_number(&mut self) -> Result<Syntax, String> {
         match self.word() {
             Some("number") => Ok(Syntax::Value(vec![PASS_NUMBER.to_owned()], self.filters()?)),
@@ -201,7 +201,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// `date "format" "zone" "language"`, of which the last two may be left out.
+    /// Parses `date "format" "zone" "language"`. The last two are optional.
     fn date(&mut self, name: &str) -> Result<TagFilter, String> {
         let mut format = DateFormat::parse(self.read_quoted(name)?)?;
         if self.skip_blanks_before_quote() {
@@ -218,7 +218,7 @@ impl<'a> Lexer<'a> {
         self.rest.chars().next().and_then(Quote::from_char).is_some()
     }
 
-    /// A text in quotes, which one of the same kind ends.
+    /// Reads a text in quotes. A quote of the same kind ends it.
     fn read_quoted(&mut self, filter: &str) -> Result<&'a str, String> {
         self.skip_blanks();
         let missing = || format!("{filter} needs a text in quotes");
@@ -232,7 +232,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The kinds of quotes. Word makes typographic quotes of straight ones, so any one of a kind opens and closes.
+/// The kinds of quotes. Word converts straight quotes to typographic quotes, so every quote of a kind opens and closes.
 #[derive(Clone, Copy, PartialEq)]
 enum Quote {
     Single,
@@ -249,7 +249,8 @@ impl Quote {
     }
 }
 
-/// Blanks, the non-breaking ones among them, and marks that nobody sees: soft hyphens and the direction of text.
+/// Returns whether a character is a blank, including non-breaking blanks, or an invisible mark: a soft hyphen or a direction of
+/// text.
 fn is_blank(c: char) -> bool {
     c.is_whitespace()
         || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')

@@ -1,30 +1,30 @@
-//! Tables that nothing separates are one table. Where the paragraph of a tag stood between two of them, an empty one takes its
-//! place; what is written around it decides whether it does.
+//! Separates tables, because adjacent tables are one table in Word. An empty paragraph replaces the paragraph of a tag between two
+//! tables. The content around it decides whether it is written.
 
 use crate::docx::attributes::without_elements;
 
-/// What stands at the beginning or at the end of a piece of XML.
+/// The content at the beginning or at the end of a piece of XML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
     Table,
     Other,
-    /// Nothing that is seen: marks, and the beginnings and ends of content controls.
+    /// Invisible content: marks, and the beginnings and ends of content controls.
     Nothing,
 }
 
-/// Properties that an empty paragraph does not take from the one in whose place it stands: a number in a list, a new page,
-/// and what has an identity.
+/// Properties that an empty paragraph does not copy from the removed paragraph: the number in a list, a new page, and properties
+/// with an identity.
 const NOT_TAKEN: [&[u8]; 9] =
     [b"numPr", b"pageBreakBefore", b"sectPr", b"pPrChange", b"rPrChange", b"ins", b"del", b"moveFrom", b"moveTo"];
 
-/// An empty paragraph of this name with properties that another had.
+/// Returns an empty paragraph with this element name and the properties of another.
 pub fn empty_paragraph(name: &str, properties: Option<&str>) -> String {
     let properties =
         properties.and_then(|xml| without_elements(xml, |element| NOT_TAKEN.contains(&element.local_name().as_ref())));
     format!("<{name}>{}</{name}>", properties.unwrap_or_default())
 }
 
-/// The local name of a tag such as `<w:tbl>` or `</w:tbl>`.
+/// Returns the local name of a tag such as `<w:tbl>` or `</w:tbl>`.
 fn name(tag: &str) -> &str {
     let name = tag.trim_start_matches(['<', '/']);
     let name = &name[..name.find(|c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>')).unwrap_or(name.len())];
@@ -45,7 +45,7 @@ fn is_mark(name: &str) -> bool {
         || name.ends_with("RangeEnd")
 }
 
-/// The bytes of the tag with which a text begins.
+/// Returns the number of bytes of the tag at the beginning of a text.
 fn length_of_tag(xml: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in xml.char_indices() {
@@ -59,7 +59,7 @@ fn length_of_tag(xml: &str) -> Option<usize> {
     None
 }
 
-/// What a piece begins with.
+/// Returns the content at the beginning of a piece.
 pub fn first_edge(xml: &str) -> Edge {
     let mut rest = xml.trim_start();
     while !rest.is_empty() {
@@ -83,7 +83,7 @@ pub fn first_edge(xml: &str) -> Edge {
     Edge::Nothing
 }
 
-/// What a piece ends with.
+/// Returns the content at the end of a piece.
 pub fn ending(xml: &str) -> Edge {
     let mut rest = xml.trim_end();
     while !rest.is_empty() {

@@ -1,8 +1,8 @@
-//! What a template says, tag by tag.
+//! The tags of a template.
 
 use super::syntax::TagFilter;
 
-/// What a template says at one place; the end of a loop or a condition is no tag.
+/// A tag of a template. The end of a loop or a condition does not count as a tag.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TemplateTag {
     pub kind: TagKind,
@@ -11,7 +11,7 @@ pub struct TemplateTag {
     /// The paths of the loops around it, from the outside.
     pub within: Vec<Vec<String>>,
     pub filters: Vec<TagFilter>,
-    /// The part it stands in: document, header, footer, footnotes or endnotes.
+    /// The part around it: document, header, footer, footnotes or endnotes.
     pub place: &'static str,
 }
 
@@ -20,6 +20,6 @@ pub enum TagKind {
     Value,
     Loop,
     Condition,
-    /// What is shown where the condition would show nothing.
+    /// Content that is shown where the condition would show nothing.
     Absence,
 }

@@ -1,4 +1,4 @@
-//! A template that has been checked: each part with its tags.
+//! A checked template: each part with its tags.
 
 use std::io::{Read, Seek};
 
@@ -13,33 +13,33 @@ use crate::docx::notes::NoteKind;
 use crate::docx::text::{ParagraphText, scan};
 use crate::docx::{DocxError, Package, TAGS, TemplateError};
 
-/// How much of what is wrong with a file a survey tells.
+/// The maximum number of errors that a survey reports.
 const MOST_WRONG: usize = 100;
 
-/// A template that can be merged as often as needed.
+/// A template that can be merged repeatedly.
 pub struct DocumentTemplate<R> {
     pub(super) package: Package<R>,
     pub(super) tags: Vec<TemplateTag>,
     pub(super) parts: Vec<TaggedPart>,
 }
 
-/// A part that has tags; all others are copied.
+/// A part with tags. All other parts are copied.
 pub(super) struct TaggedPart {
     pub index: usize,
     pub nodes: Vec<TemplateNode>,
     pub numbers: FreshNumbers,
-    /// Of a part whose notes are written once for each mark: the ids of what is written.
+    /// The ids for written notes, if the notes of the part are written once for each mark.
     pub note_ids: Option<(NoteKind, FreshNumbers)>,
 }
 
-/// Reads a template and checks everything that can be checked without knowing the fields of a record.
+/// Reads a template and checks everything that does not depend on the fields of a record.
 pub fn open<R: Read + Seek>(file: R) -> Result<DocumentTemplate<R>, TemplateError> {
     let mut package = Package::open(file)?;
     let page_styles = package.page_styles()?;
     from_package(package, RegionRules::Upload { page_styles: &page_styles })
 }
 
-/// Reads a template that was taken before, when some rules were not there.
+/// Reads a template that was stored before some of the rules existed.
 pub fn open_stored<R: Read + Seek>(file: R) -> Result<DocumentTemplate<R>, TemplateError> {
     from_package(Package::open(file)?, RegionRules::Stored)
 }
@@ -63,16 +63,16 @@ fn from_package<R: Read + Seek>(
     Ok(DocumentTemplate { package, tags: compiled.tags, parts })
 }
 
-/// What a file would be as a template.
+/// The result of a survey of a file as a template.
 pub struct TemplateReport {
     /// The tags of the parts that can be read.
     pub tags: Vec<TemplateTag>,
-    /// What is wrong with the others, up to [`MOST_WRONG`].
+    /// The errors of the other parts, up to [`MOST_WRONG`].
     pub errors: Vec<TemplateError>,
 }
 
-/// Reads as much of a file as can be read, and tells everything that is wrong with the rest. An `Err` says nothing of the
-/// file: it could not be read now.
+/// Reads the readable parts of a file, and reports the errors of all others. `Err` means that the file could not be read now; it
+/// says nothing about the content.
 pub fn survey<R: Read + Seek>(file: R) -> Result<TemplateReport, TemplateError> {
     let mut errors = Vec::new();
     let mut package = match Package::open(file) {
@@ -94,7 +94,7 @@ pub fn survey<R: Read + Seek>(file: R) -> Result<TemplateReport, TemplateError> 
             read => read.map_err(|error| vec![error]),
         };
         let part_errors = read.and_then(|xml| part_of_survey(&xml, part.place, &mut compiled)).err();
-        // A document with errors does not say in which loops the marks of notes stand.
+        // A document with errors does not show the loops around the marks of notes.
         let is_of_unread_document = NoteKind::note_kind_of_part(part.place).is_some() && !errors.is_empty();
         if part_errors.is_some() || is_of_unread_document {
             compiled.tags.truncate(before);
@@ -105,7 +105,7 @@ pub fn survey<R: Read + Seek>(file: R) -> Result<TemplateReport, TemplateError> 
     Ok(TemplateReport { tags: compiled.tags, errors })
 }
 
-/// Adds the tags of a part, or returns all that is wrong with them.
+/// Adds the tags of a part, or returns all of its errors.
 fn part_of_survey(
     xml: &str,
     place: &'static str,
@@ -122,14 +122,14 @@ fn part_of_survey(
     compile(xml, &text, place, compiled).map(drop).map_err(|error| vec![error])
 }
 
-/// The tags of one part by itself, for those who throw random XML at it.
+/// Returns the tags of a single part, for tests with random XML.
 pub fn tags_of_part(xml: &str) -> Result<Vec<TemplateTag>, TemplateError> {
     let mut compiled = CompiledTemplate { rules: RegionRules::Stored, tags: Vec::new(), notes: MarkedNotes::default() };
     compile(xml, &scan(xml)?, DOCUMENT, &mut compiled)?;
     Ok(compiled.tags)
 }
 
-/// None where nothing of a part is filled.
+/// Compiles a part. Returns `None` if it has no tags.
 fn compile(
     xml: &str,
     text: &ParagraphText,
@@ -146,7 +146,7 @@ fn compile(
 }
 
 impl<R> DocumentTemplate<R> {
-    /// All tags in their order, the document's before those of its headers; a tag that comes twice is there twice.
+    /// Returns all tags in their order, the document's before those of its headers. Repeated tags occur repeatedly.
     pub fn tags(&self) -> &[TemplateTag] {
         &self.tags
     }

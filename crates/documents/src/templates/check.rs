@@ -1,4 +1,4 @@
-//! Reads uploaded templates: outside of every transaction, few at a time, since the largest take some time and memory.
+//! Reads uploaded templates outside of transactions, and few at a time, because the largest need some time and memory.
 
 use super::merge_fields::MergeField;
 use crate::docx::{DocxError, TemplateError};
@@ -12,12 +12,12 @@ use std::time::Duration;
 use store::StoreError;
 use web::shares::{ShareBounds, Shares};
 
-/// How many templates a process reads at a time: one of a build.
+/// The number of templates that a process reads at a time, at most one of each build.
 const AT_A_TIME: usize = 2;
-/// How long a request waits for its turn.
+/// The maximum time that a request waits for a permit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The turns to read templates.
+/// The permits to read templates.
 pub struct TemplatePermits(Shares);
 
 impl Default for TemplatePermits {
@@ -26,11 +26,11 @@ impl Default for TemplatePermits {
     }
 }
 
-/// What a file says.
+/// The result of the check of a file.
 pub struct CheckedFile {
     /// The file that was read.
     pub file: i64,
-    /// Its tags; `None`: it is no template.
+    /// Its tags. `None` if it is not a template.
     pub fields: Option<Vec<MergeField>>,
 }
 
@@ -41,13 +41,13 @@ pub async fn read(request: &Request, file: &StoredFile) -> Result<CheckedFile, R
     Ok(CheckedFile { file: file.id, fields })
 }
 
-/// Reads what a stored file would be as a template.
+/// Surveys a stored file as a template.
 pub async fn survey(request: &Request, file: &StoredFile) -> Result<TemplateReport, Refusal> {
     let survey = read_with_permit(request, file, merge::survey).await?;
     Ok(survey.map_err(|error| StoreError::Unavailable(error.reason))?)
 }
 
-/// Reads a stored file when it is its turn. An error of the file is the inner one.
+/// Reads a stored file with a permit. An error of the file is the inner one.
 async fn read_with_permit<T: Send + 'static>(
     request: &Request,
     file: &StoredFile,

@@ -1,4 +1,4 @@
-//! What the tags of a template mean to a class: which fields of which records they name, and which of them do not exist
+//! The meaning of a template's tags for a class: the fields and records that they name, and the tags that do not exist
 //! (`docs/reference/document-templates.md`).
 
 use crate::merge::syntax::PASS_NUMBER;
@@ -35,18 +35,19 @@ const KINDS: [(TagKind, &str); 4] = [
     (TagKind::Condition, "condition"),
     (TagKind::Absence, "absence"),
 ];
-/// Stands between the loops around a tag; no name is empty. Those who know of one loop alone take several for an unknown one.
+/// Separates the loops around a tag. Names are never empty. Versions that support only one loop read several loops as an unknown
+/// one.
 const BETWEEN_LOOPS: &str = "";
-/// What each record has beside its fields. No field has such an alias.
+/// The values of each record beside its fields. Aliases of fields differ from these names.
 const OF_EACH_RECORD: [&str; 3] = ["id", "created_at", "modified_at"];
 
 impl MergeField {
-    /// What it is called in messages.
+    /// Returns the name in messages.
     pub fn name(&self) -> String {
         self.path.join(".")
     }
 
-    /// The tags of a template without repetitions, as JSON.
+    /// Returns the tags of a template without repetitions, as JSON.
     pub fn to_json(all: &[MergeField]) -> Json {
         let kind = |kind: TagKind| KINDS.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name);
         let within = |field: &MergeField| {
@@ -56,7 +57,7 @@ impl MergeField {
         all.iter().map(|field| json!([kind(field.kind), field.path, within(field)])).collect()
     }
 
-    /// Reads what [`MergeField::to_json`] wrote.
+    /// Parses the output of [`MergeField::to_json`].
     pub fn from_json(text: &str) -> Vec<MergeField> {
         let stored: Vec<(String, Vec<String>, Option<Vec<String>>)> = serde_json::from_str(text).unwrap_or_default();
         let field = |(name, path, within): (String, Vec<String>, Option<Vec<String>>)| {
@@ -69,7 +70,7 @@ impl MergeField {
         stored.into_iter().filter_map(field).collect()
     }
 
-    /// The tags of a template, each once.
+    /// Returns the tags of a template, each once.
     pub fn distinct_tags(tags: &[TemplateTag]) -> Vec<MergeField> {
         let mut before = HashSet::new();
         let first = tags.iter().filter(|tag| before.insert((tag.kind, &tag.path, &tag.within)));
@@ -77,7 +78,7 @@ impl MergeField {
     }
 }
 
-/// What a value is taken from, of the record or, in a loop, of the child.
+/// The origin of a value, in the record or, in a loop, in the child.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueOrigin {
     Field(String),
@@ -90,56 +91,57 @@ pub enum ValueOrigin {
     Owner,
 }
 
-/// What a tag means.
+/// The meaning of a tag.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
-    /// A value of the child of a loop around it, which counts from 1 on the outside; 0 is the record.
+    /// A value of the record at `level`: 0 is the template's record, and the children of the loops around the tag count from 1 on
+    /// the outside.
     Value { level: usize, of: ValueOrigin },
-    /// The day on which the document is made.
+    /// The day of the generation.
     Today,
     /// The e-mail address of the company's administrator.
     CompanyAddress,
     /// The number of the pass of the loop around it.
     PassNumber,
-    /// The children of a class that name the record, or the child of the loop around it, over a relation.
+    /// The children of a class that refer to the record, or to the child of the loop around it, by a relation.
     Children { class: i64, relation: String },
 }
 
-/// Why a tag means nothing.
+/// The reason for which a tag has no meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InvalidTag {
-    /// Nothing has the name, or nothing that the caller may view.
+    /// The name does not exist, or the caller may not view its target.
     Unknown,
     /// It names a class that is not related to the one around it.
     Unrelated { class: i64, around: i64 },
 }
 
-/// Looks up what tags mean to a class.
+/// Finds the meaning of tags for a class.
 pub struct Meanings<'a> {
     request: &'a Request,
     class: Arc<Class>,
-    /// Whether only classes count that the caller may view.
+    /// True if only classes count that the caller may view.
     as_caller: bool,
-    /// A class and a field that are being deleted.
+    /// A class and a field that are about to be deleted.
     leaving: [Option<i64>; 2],
     known: HashMap<i64, Option<Arc<Class>>>,
-    /// What loops mean, by the class around them and their path.
+    /// The meanings of loops, by the class around them and their path.
     loops: HashMap<(i64, Vec<String>), Result<Meaning, InvalidTag>>,
 }
 
 impl<'a> Meanings<'a> {
-    /// Those for the caller, who may view only some classes.
+    /// Creates the meanings for the caller, who may view only some classes.
     pub fn for_caller(request: &'a Request, class: Arc<Class>) -> Meanings<'a> {
         let (known, loops) = (HashMap::new(), HashMap::new());
         Meanings { request, class, as_caller: true, leaving: [None; 2], known, loops }
     }
 
-    /// Those for everybody, when this class or this field is about to be deleted.
+    /// Creates the meanings without regard to a caller, for the deletion of this class or this field.
     pub fn for_removal(request: &'a Request, class: Arc<Class>, leaving: [Option<i64>; 2]) -> Meanings<'a> {
         Meanings { as_caller: false, leaving, ..Meanings::for_caller(request, class) }
     }
 
-    /// The other classes that these tags name.
+    /// Returns the other classes that these tags name.
     pub fn classes(&mut self, conn: &mut Conn, fields: &[MergeField]) -> Result<BTreeSet<i64>, Refusal> {
         let mut classes = BTreeSet::new();
         for field in fields {
@@ -148,7 +150,7 @@ impl<'a> Meanings<'a> {
             {
                 classes.insert(class);
             }
-            // The label of a related record is shown, too.
+            // The label of a related record is shown too.
             let related = self.related_by_label(conn, field)?;
             classes.extend(related);
         }
@@ -156,7 +158,7 @@ impl<'a> Meanings<'a> {
         Ok(classes)
     }
 
-    /// The class of the related record whose label a tag shows.
+    /// Returns the class of the related record whose label a tag shows.
     pub fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<i64>, Refusal> {
         let Ok(Meaning::Value { level, of }) = self.meaning(conn, field)? else { return Ok(None) };
         let (class, alias) = match of {
@@ -167,8 +169,8 @@ impl<'a> Meanings<'a> {
         Ok(class.and_then(|class| class.field(&alias).and_then(|field| field.related_object_class)))
     }
 
-    /// The class whose field a tag of this meaning names, or over whose records it loops; `None` where that is of no class, or
-    /// unknown.
+    /// Returns the class whose field a tag of this meaning names, or over whose records it loops. `None` if the meaning has no
+    /// class or is unknown.
     pub fn class_named(
         &mut self,
         conn: &mut Conn,
@@ -191,7 +193,7 @@ impl<'a> Meanings<'a> {
         })
     }
 
-    /// What a tag means.
+    /// Returns the meaning of a tag.
     pub fn meaning(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Result<Meaning, InvalidTag>, Refusal> {
         match field.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["today"] => return Ok(Ok(Meaning::Today)),
@@ -206,7 +208,7 @@ impl<'a> Meanings<'a> {
                 None => Ok(Err(InvalidTag::Unknown)),
             };
         }
-        // What is nearest has the first word.
+        // The innermost class has precedence.
         for (level, class) in classes.iter().enumerate().rev() {
             if let Some(of) = self.resolve_path(conn, class, &field.path)? {
                 return Ok(Ok(Meaning::Value { level, of }));
@@ -215,8 +217,8 @@ impl<'a> Meanings<'a> {
         Ok(Err(InvalidTag::Unknown))
     }
 
-    /// The classes whose records are at hand inside loops: the template's, then those of the loops from the outside, up to the
-    /// first one that means nothing.
+    /// Returns the classes whose records are available inside loops: the template's class, then those of the loops from the
+    /// outside. Stops at the first loop without a meaning.
     fn enclosing_classes(&mut self, conn: &mut Conn, within: &[Vec<String>]) -> Result<Vec<Arc<Class>>, Refusal> {
         let mut classes = vec![self.class.clone()];
         for path in within {
@@ -251,7 +253,7 @@ impl<'a> Meanings<'a> {
         }
     }
 
-    /// The alias of a field that is there and stays, or of what each record has.
+    /// Returns the alias of a field that exists and is not about to be deleted, or of a value of each record.
     fn field(&self, class: &Class, alias: &str) -> Option<String> {
         let field = class.field(alias).filter(|field| self.leaving[1] != Some(field.id));
         field.map(|field| field.alias.clone()).or_else(|| OF_EACH_RECORD.contains(&alias).then(|| alias.to_owned()))
@@ -290,7 +292,7 @@ impl<'a> Meanings<'a> {
         let relations: Vec<&ClassField> = class.fields.iter().filter(points_here).collect();
         let relation = match (path, &relations[..]) {
             (_, []) => {
-                // A parent is related, but has no children here.
+                // A parent is related, but does not have children here.
                 let is_parent = around.fields.iter().any(|field| field.related_object_class == Some(id));
                 let unrelated = InvalidTag::Unrelated { class: id, around: around.id };
                 return Ok(Err(if is_parent { InvalidTag::Unknown } else { unrelated }));
@@ -313,7 +315,7 @@ impl<'a> Meanings<'a> {
         let may_view = self.leaving[0] != Some(id) && (!self.as_caller || may_view(self.request, conn, id)?);
         let class = match may_view {
             true if self.as_caller => class_of_id(self.request, conn, id)?,
-            // One of them is being changed.
+            // A class of the template is about to change.
             true => changing_class(conn, id)?,
             false => None,
         };
@@ -322,18 +324,18 @@ impl<'a> Meanings<'a> {
     }
 }
 
-/// Whether the caller may view a class.
+/// Returns whether the caller may view a class.
 pub fn may_view(request: &Request, conn: &mut Conn, class: i64) -> Result<bool, Refusal> {
     Ok(rights::load_class_actions(conn, request.caller()?, class)?.is_some_and(|rights| rights.sees_class()))
 }
 
-/// Whether the caller may view all other classes that the merge fields of a template name.
+/// Returns whether the caller may view all other classes that the merge fields of a template name.
 pub fn may_view_classes(request: &Request, conn: &mut Conn, template: i64) -> Result<bool, Refusal> {
     let named = Sql::new("SELECT c.class_id FROM document_template_classes c WHERE c.template = $1").arg(template);
     Ok(hidden_classes(request, conn, &named)?.is_empty())
 }
 
-/// Those of the classes whose ids a statement selects that the caller may not view.
+/// Returns the classes that the caller may not view, of the classes whose ids a statement selects.
 pub fn hidden_classes(request: &Request, conn: &mut Conn, named: &Sql) -> Result<Vec<i64>, Refusal> {
     let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id IN (");
     sql.append(named).push(") AND NOT (").append(&rights::visible_classes(request.caller()?)).push(")");

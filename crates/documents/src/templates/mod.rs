@@ -31,7 +31,7 @@ use resource::{
 use std::sync::{Arc, LazyLock};
 use store::{Argument, Conn, Sql, StoreError};
 
-/// How many templates a class may have.
+/// The maximum number of templates of a class.
 pub static TEMPLATES: Limit = Limit {
     name: "object_class_document_templates",
     default: 1000,
@@ -105,12 +105,12 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// 404 when the caller may not view the class of the path, 403 when he may not change it.
+/// Refuses with 404 if the caller may not view the class of the path, and with 403 if they may not change it.
 fn require_read(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     load_class_actions(conn, request.caller()?, request.id())?.ok_or_else(Refusal::not_found)?.require(CLASS_EDIT)
 }
 
-/// 403 when the caller may not change the class of the path, or may not view it.
+/// Refuses with 403 if the caller may not change the class of the path, or may not view it.
 fn require_write(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let rights = load_class_actions(conn, request.caller()?, request.id())?;
     match rights.is_some_and(|rights| rights.sees_class() && rights.allows(CLASS_EDIT)) {
@@ -137,7 +137,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.second_id())?))
 }
 
-/// 404 unless the template of the path belongs to the class of the path.
+/// Refuses with 404 unless the template of the path belongs to the class of the path.
 fn check_class(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM document_templates WHERE id = $1 AND class_id = $2");
     let found = conn.query_optional(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
@@ -158,8 +158,8 @@ fn edit(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// Reads the file whose token the body has, if the caller may change the class. What is wrong is told by the write, which
-/// first looks whether the caller may still write at all.
+/// Reads the file whose token is in the body, if the caller may change the class. The write reports errors, after it has checked
+/// the caller's rights again.
 async fn read_sent(request: &Arc<Request>) -> Result<Option<CheckedFile>, Refusal> {
     let find = |request: &Request, conn: &mut Conn| match require_write(request, conn).and_then(|()| request.object()) {
         Ok(body) => match body.get(TEMPLATE_FILE.name()).and_then(|sent| sent.as_str()) {
@@ -211,7 +211,7 @@ fn update(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Out
         changes.set(&TEMPLATE_FILE, file.id);
         release(request, conn, EndedReferences::OfTemplates(vec![id]))?;
         add_reference(conn, file.id, FileReference::Template(id))?;
-        // The merge fields of the new file are there.
+        // The merge fields of the new file exist.
         extra.extend([("warning", "".into()), ("warning_fold", "".into())]);
         warnings::set_classes(conn, id, classes)?;
     }
@@ -219,18 +219,18 @@ fn update(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Out
     rows::edited_answer(request, conn, &SHAPE, id)
 }
 
-/// A body that is right.
+/// A valid body.
 struct CheckedTemplate {
     changes: Changes,
-    /// The new file, which is unspent.
+    /// The new file, whose token is unspent.
     file: Option<StoredFile>,
-    /// The columns that follow from the file.
+    /// The columns that depend on the file.
     extra: Vec<(&'static str, Argument)>,
     /// The other classes that its merge fields name, locked against changes.
     classes: Vec<i64>,
 }
 
-/// Checks a body, and the file that it names as it was read.
+/// Checks a body and the file that it names. `read` is the result of reading the file.
 fn accept(
     request: &Request,
     conn: &mut Conn,
@@ -246,19 +246,19 @@ fn accept(
         return Ok(CheckedTemplate { changes, file: None, extra: Vec::new(), classes: Vec::new() });
     };
     let unreadable = || Refusal::field("error", UNREADABLE);
-    // A token that was spent and made again meanwhile is another file.
+    // A token that was spent and created again in the meantime names another file.
     let read = read.filter(|read| read.file == file.id).ok_or_else(Refusal::outdated)?;
     let fields = read.fields.as_deref().ok_or_else(unreadable)?;
     let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     let mut meanings = Meanings::for_caller(request, class);
     let named = meanings.classes(conn, fields)?;
     for class in &named {
-        // That of a related record whose label is shown, too.
+        // These include the class of a related record whose label is shown.
         if !may_view(request, conn, *class)? {
             return Err(unreadable());
         }
     }
-    // A field of theirs that goes from now on waits, and gives the template its warning.
+    // From now on, the deletion of one of their fields waits, and then sets the warning of the template.
     let mut locked = Sql::new("SELECT id FROM object_classes WHERE id");
     locked.push_any(named.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
     conn.query_all(&locked, |_| Ok(()))?;
@@ -272,7 +272,7 @@ fn accept(
     Ok(CheckedTemplate { changes, file: Some(file), extra, classes: named.into_iter().collect() })
 }
 
-/// The file that a body names by its token; the id of the present file is left out of the changes.
+/// Returns the file that a body names by its token. Removes the id of the present file from the changes.
 fn file_sent(
     request: &Request,
     conn: &mut Conn,
@@ -295,7 +295,7 @@ fn file_sent(
     Ok(None)
 }
 
-/// Refuses merge fields that mean nothing to the caller.
+/// Refuses merge fields without a meaning for the caller.
 fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeField]) -> Result<(), Refusal> {
     for field in fields {
         match meanings.meaning(conn, field)? {
@@ -309,7 +309,7 @@ fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeF
     Ok(())
 }
 
-/// What is told of a merge field of a class that is not related to the one around it.
+/// Returns the message for a merge field of a class that is not related to the class around it.
 fn unrelated(field: &MergeField, class: i64, around: i64) -> String {
     let name = field.name();
     format!("Merge field {name} refers to object class {class}, which is not related to object class {around}.")
@@ -326,7 +326,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Ends what belongs to templates that are deleted: their files, and their runs with theirs.
+/// Removes the data of deleted templates: their files, and their runs with the files of these.
 fn leave(request: &Request, conn: &mut Conn, templates: Vec<i64>) -> Result<(), StoreError> {
     for template in &templates {
         runs::leave_template(request, conn, *template)?;
@@ -336,7 +336,7 @@ fn leave(request: &Request, conn: &mut Conn, templates: Vec<i64>) -> Result<(), 
     release(request, conn, EndedReferences::OfTemplates(templates))
 }
 
-/// Deletes the templates of a class that is deleted. Those of other classes that name it get a warning.
+/// Deletes the templates of a deleted class. Templates of other classes that name it get a warning.
 pub const ON_CLASS_LEAVING: Reaction = Reaction {
     resource: "object_classes",
     when: ReactionTime::Leaving,

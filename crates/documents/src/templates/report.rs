@@ -1,5 +1,5 @@
-//! What an uploaded file would be as a template of a class, told before it becomes one:
-//! `/api/object-classes/{id}/document-templates/check/` (`docs/reference/document-templates.md`).
+//! Checks an uploaded file as a template of a class before it becomes one: `/api/object-classes/{id}/document-templates/check/`
+//! (`docs/reference/document-templates.md`).
 
 use super::check;
 use super::merge_fields::{InvalidTag, Meanings, MergeField, may_view};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use store::Conn;
 
 const PATH: &str = "/api/object-classes/{class_id}/document-templates/check/";
-/// How much of a reason is told, in characters: it may quote the file.
+/// The maximum length of a reported reason in characters. A reason can quote the file.
 const MAX_REASON: usize = 300;
 
 pub fn route() -> Route {
@@ -59,7 +59,7 @@ fn report_schema() -> Json {
 
 fn check(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
-        // Nothing is written, but the caller is looked at again as in a write: his body took its time.
+        // The check stores nothing. The write checks the caller's rights again, because the body took time to arrive.
         let (file, caller) = write(&request, file_sent).await?;
         let request = Arc::new(request.with_caller(caller));
         let survey = Arc::new(check::survey(&request, &file).await?);
@@ -67,7 +67,7 @@ fn check(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// The file that the body names by its token, which stays unspent, and the caller as he is now.
+/// Returns the file that the body names by its token, which stays unspent, and the present state of the caller.
 fn file_sent(request: &Request, conn: &mut Conn) -> Result<(StoredFile, Arc<Caller>), Refusal> {
     require_write(request, conn)?;
     let caller = request.caller.clone().ok_or_else(Refusal::unauthenticated)?;
@@ -83,7 +83,7 @@ fn file_sent(request: &Request, conn: &mut Conn) -> Result<(StoredFile, Arc<Call
 }
 
 fn report(request: &Request, conn: &mut Conn, survey: &TemplateReport) -> Outcome {
-    // The file took its time.
+    // The read of the file took time, so the rights are checked again.
     require_write(request, conn)?;
     let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     let mut meanings = Meanings::for_caller(request, class);
@@ -118,7 +118,7 @@ fn unknown(name: &str) -> String {
     format!("Merge field {name} does not exist.")
 }
 
-/// What is told of a part that is none of a template's: as to who uploads it, with the place and the reason.
+/// Returns the message for an unusable part: the message of an upload, with the place and the reason.
 fn unreadable(error: &TemplateError) -> String {
     let reason: String = error.reason.chars().take(MAX_REASON).collect();
     match &error.place {

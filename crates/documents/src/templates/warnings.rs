@@ -1,5 +1,5 @@
-//! Follows changes of classes: a template whose merge fields do not exist any more gets a warning, which goes when they are
-//! there again.
+//! Follows changes of classes. A template gets a warning if its merge fields do not exist any more. The warning is removed when
+//! they exist again.
 
 use super::merge_fields::{Meanings, MergeField};
 use kit::reactions::{Reaction, ReactionTime};
@@ -27,15 +27,15 @@ pub const ON_FIELD_LEAVING: Reaction = Reaction {
     },
 };
 
-/// The classes whose templates may name a field: its own, and the one that it relates to.
+/// Returns the classes whose templates can name a field: its own class, and the class to which it relates.
 fn classes_of_field(conn: &mut Conn, field: i64) -> Result<Vec<i64>, Refusal> {
     let sql = Sql::new("SELECT class_id, related_object_class FROM object_class_fields WHERE id = $1").arg(field);
     let classes = conn.query_optional(&sql, |row| Ok([Some(row.int(0)?), row.opt_int(1)?]))?;
     Ok(classes.into_iter().flatten().flatten().collect())
 }
 
-/// Writes anew what is wrong with the merge fields of templates that may name one of these classes, when a class or a field is
-/// about to be deleted.
+/// Writes the warnings of templates that can name one of these classes again. `leaving` has the class and the field that are about
+/// to be deleted.
 pub fn look_again(
     request: &Request,
     conn: &mut Conn,
@@ -64,7 +64,7 @@ pub fn look_again(
     Ok(())
 }
 
-/// What is wrong with merge fields; empty: nothing.
+/// Returns the warning for merge fields. Empty if all of them exist.
 pub fn warning(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeField]) -> Result<String, Refusal> {
     let mut broken: Vec<String> = Vec::new();
     for field in fields {
@@ -76,7 +76,7 @@ pub fn warning(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeFiel
     Ok(if broken.is_empty() { String::new() } else { format!("Merge fields {} do not exist.", broken.join(", ")) })
 }
 
-/// Notes which other classes the merge fields of a template name.
+/// Stores the other classes that the merge fields of a template name.
 pub fn set_classes(
     conn: &mut Conn,
     template: i64,

@@ -93,7 +93,7 @@ async fn a_finished_run_takes_the_place_of_the_one_before() {
     assert_ne!(first["id"], second["id"]);
     assert_eq!(file(&api, &second).await, ["R-2"]);
     api.get(&address(&first)).await.expect_reply(404, message::not_found());
-    // The template's file and the second document.
+    // The remaining files are the template's and the second document.
     wait_for(&server, "SELECT count(*) FROM files", 2).await;
     assert_eq!(number(&server, "SELECT count(*) FROM document_runs").await, 1);
 }
@@ -117,18 +117,18 @@ async fn a_document_is_put_into_a_field() {
     let second = generated(&api, invoice, id, Some("papers")).await;
     assert_eq!(api.get(&path).await["fields"]["papers"], json!([first["document"], second["document"]]));
     assert_eq!(api.get(&fields).await["results"][0]["is_available"], false);
-    // The file of the first run stays where the record has it.
+    // The file of the first run remains in the field of the record.
     api.get(&address(&first)).await.expect_reply(404, message::not_found());
     let url = label["url"].as_str().unwrap().strip_prefix("https://a.example").unwrap().to_owned();
     assert_eq!(api.get(&url).await.status, 200);
-    // A full field is told when the run ends.
+    // The end of the run reports a full field.
     let third = generated(&api, invoice, id, Some("papers")).await;
     assert_eq!(
         (&third["status"], &third["error_message"]),
         (&json!("field_not_updated"), &json!("The field is full."))
     );
     assert_eq!(file(&api, &third).await, ["R-1"]);
-    // The template goes with its runs; the record keeps its files.
+    // The deletion of the template removes its runs. The record retains its files.
     api.delete(&format!("{TEMPLATES}{id}/")).await.expect_empty();
     wait_for(&server, "SELECT count(*) FROM document_runs", 0).await;
     wait_for(&server, "SELECT count(*) FROM files", 2).await;
@@ -237,18 +237,18 @@ async fn an_account_begins_sixty_runs_an_hour_for_a_record() {
         begin(&api, id).await.expect_created();
         server.advance(SECOND);
         begin(&api, second).await.expect_created();
-        // What is refused is no run.
+        // A refused request does not create a run.
         api.post(GENERATE, body(99, second)).await.expect(400);
     }
     let refused = begin(&api, id).await;
     refused.expect_reply(429, message::detail("Too many requests."));
     assert_eq!(refused.header("retry-after"), (3600 - 30).to_string());
-    // Other records and other people have their own.
+    // Other records and other accounts have counters of their own.
     api.post(GENERATE, body(other, id)).await.expect_created();
     server.as_type("super_admin").await.post(GENERATE, body(invoice, id)).await.expect_created();
     let cancel = format!("/api/object-records/{invoice}/documents/{id}/cancel/");
     api.post(&cancel, json!({})).await.expect_created();
-    // The first one is an hour ago.
+    // The first request is an hour old.
     server.advance(HOUR - 30 * SECOND);
     let api = server.admin().await;
     begin(&api, id).await.expect_created();
@@ -295,12 +295,12 @@ async fn a_run_is_canceled_for_good() {
     kit::jobs::start(&server.app);
     quiet_period().await;
     assert_eq!(api.get(&path).await["generated_document"]["status"], "canceled");
-    // Another one may be asked for.
+    // Another document can be requested.
     assert_eq!(generated(&api, invoice, id, None).await["status"], "completed");
     api.post(&cancel, json!({})).await.refuses(over);
 }
 
-/// Somebody who may view the first invoice alone, by a set.
+/// Returns a client whose account may view only these records, by a permission set.
 async fn viewer_of(server: &TestServer, api: &ApiClient, records: &[i64], classes: &[i64]) -> ApiClient {
     let viewer = server.as_type("internal").await;
     for class in classes {
@@ -354,7 +354,7 @@ async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
         false
     );
 
-    // Children that he may not view are left out; a parent that he may not view makes the run fail.
+    // Children that the requester may not view are omitted. A parent that they may not view makes the run fail.
     let run = generated(&viewer, invoice, lines, None).await;
     assert_eq!(file(&viewer, &run).await, ["seen;"]);
     let run = generated(&viewer, invoice, city, None).await;
@@ -364,7 +364,7 @@ async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
     assert_eq!(failed["error_message"], "You do not have permission for a related record.");
     assert_eq!(failed["document"], Value::Null);
 
-    // The file shows what its requester sees: others need to view the same records.
+    // The file shows the data that its requester may view. Other callers need the right to view the same records.
     let all = generated(&api, invoice, lines, None).await;
     assert_eq!(file(&api, &all).await, ["seen;hidden;"]);
     viewer.get(&address(&all)).await.expect_reply(403, message::forbidden());
@@ -376,7 +376,7 @@ async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
     assert_eq!(viewer.get(&address(&without)).await.status, 200);
     let nobody = server.as_type("internal").await;
     nobody.get(&address(&without)).await.expect_reply(404, message::not_found());
-    // Who may view all records of a class may view those that were deleted, too.
+    // A caller who may view all records of a class may view its deleted records too.
     api.delete(&format!("/api/object-records/{first_line}/")).await.expect_empty();
     viewer.get(&address(&without)).await.expect_reply(403, message::forbidden());
     assert_eq!(server.as_type("super_admin").await.get(&address(&without)).await.status, 200);
@@ -385,7 +385,7 @@ async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
         .expect_reply(404, message::not_found());
 }
 
-/// Classes 5 `Part` (name, line) below the lines of [`with_classes`], and 6 `Maker` (name, part) below the parts.
+/// Creates the classes 5 `Part` (name, line) below the lines of [`with_classes`], and 6 `Maker` (name, part) below the parts.
 async fn with_parts(api: &ApiClient) {
     for (class, above) in [(5, 3), (6, 5)] {
         let (name, relation) = [("Part", "Line"), ("Maker", "Part")][class - 5];
@@ -421,19 +421,19 @@ async fn loops_stand_in_loops() {
     let all = "1 Lamp of R-1, bulb by Lux (Lamp), shade; 2 Desk of R-1, leg; no amount";
     assert_eq!(file(&api, &run).await, [all]);
 
-    // Children that somebody may not view are left out, with what is below them.
+    // Children that the requester may not view are omitted, together with their own children.
     let seen = [invoice, lines[0], lines[1], parts[1], parts[2], maker];
     let viewer = viewer_of(&server, &api, &seen, &[1, 3, 5, 6]).await;
     let own = generated(&viewer, invoice, id, None).await;
     assert_eq!(file(&viewer, &own).await, ["1 Lamp of R-1, shade; 2 Desk of R-1, leg; no amount"]);
-    // What somebody else may view more of is not for them.
+    // A document with more records is not available to them.
     let all = generated(&api, invoice, id, None).await;
     viewer.get(&address(&all)).await.expect_reply(403, message::forbidden());
-    // The classes of inner loops are named by the template.
+    // The template names the classes of inner loops.
     let stranger = viewer_of(&server, &api, &seen, &[1, 3]).await;
     let text = format!("Invalid pk {id} - You do not have permission for this Document.");
     stranger.post(GENERATE, body(invoice, id)).await.refuses(json!({"document_template": [text]}));
-    // All repetitions count together.
+    // The repetitions of all loops count together.
     for _ in 0..5 {
         let items: Vec<Value> = (0..1000).map(|_| json!({"fields": {"line": lines[0]}})).collect();
         api.post("/api/object-classes/5/object-records/batch/", json!({"items": items})).await.expect_created();
@@ -495,7 +495,7 @@ async fn runs_go_with_their_record_and_their_class() {
 const FILES: &str = "SELECT count(*) FROM files";
 const COUNTED: &str = "SELECT n FROM counters WHERE name = 'storage_bytes'";
 
-/// Allows the build one gigabyte, of which so many bytes are left.
+/// Limits the build to one gigabyte, with this number of bytes available.
 async fn leave_room(server: &TestServer, bytes: i64) {
     server.set_limit("storage_gigabytes", 1).await;
     let fill = move |conn: &mut Conn| {
@@ -530,7 +530,7 @@ async fn an_equal_document_takes_no_more_room() {
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     let first = generated(&api, invoice, id, None).await;
-    // In the room that is left there is none for another file.
+    // The remaining storage is too small for another file.
     leave_room(&server, 1).await;
     for (field, status) in [(None, "completed"), (Some("papers"), "field_updated")] {
         let again = generated(&api, invoice, id, field).await;
@@ -539,7 +539,7 @@ async fn an_equal_document_takes_no_more_room() {
         assert_eq!(file(&api, &again).await, ["R-1"]);
     }
     assert_eq!(number(&server, COUNTED).await, (1 << 30) - 1);
-    // A file in a field of the record is one of its own.
+    // A file in a field of the record belongs to the record, so the next document needs a file of its own.
     assert_eq!(generated(&api, invoice, id, None).await["status"], "failed");
     leave_room(&server, 1 << 20).await;
     let other = generated(&api, invoice, id, None).await;
@@ -547,7 +547,7 @@ async fn an_equal_document_takes_no_more_room() {
     assert_eq!(generated(&api, invoice, id, None).await["document"], other["document"]);
     let record = api.get(&format!("/api/object-records/{invoice}/")).await.ok();
     assert_eq!(record["fields"]["papers"], json!([first["document"]]));
-    // So is one with another content.
+    // A document with other content needs a file of its own too.
     api.patch(&format!("/api/object-records/{invoice}/"), json!({"fields": {"number": "R-2"}})).await.ok();
     let changed = generated(&api, invoice, id, None).await;
     assert_ne!(changed["document"], other["document"]);

@@ -1,4 +1,4 @@
-//! What becomes of runs when rights end, processes die, or documents cannot be made.
+//! The outcome of runs if rights end, processes die, or documents cannot be generated.
 
 use crate::TestServer;
 use crate::set_up::{GENERATE, TEMPLATES, docx, file, number, record, template, wait_for, wait_for_run, with_classes};
@@ -87,7 +87,7 @@ async fn a_run_of_a_killed_process_is_taken_up_and_ends_once() {
     jobs::stop(&server.app);
     let body = json!({"object_record": invoice, "document_template": id, "object_record_field": "papers"});
     api.post(GENERATE, body).await.expect_created();
-    // The job was taken by a process that died when it had written its file.
+    // The process with the job died after it had written the file.
     let killed = |conn: &mut Conn| {
         conn.exec(&Sql::new("UPDATE jobs SET held_until = 1, holder = 'gone' WHERE kind = 'documents'"))?;
         let sql = "INSERT INTO files(uuid, name, size, kept_until, created_at) VALUES ('0b0e3c1a-0000-4000-8000-000000000000', 'x', 1, 1, 1)";

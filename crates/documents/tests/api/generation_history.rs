@@ -1,4 +1,4 @@
-//! A generated document in the history of its record: the event, and the copy that it names.
+//! A generated document in the history of its record: the event and its copy of the file.
 
 use crate::TestServer;
 use crate::set_up::{GENERATE, file, generated, number, paragraphs, record, template, wait_for, with_classes};
@@ -36,7 +36,7 @@ async fn the_history_has_the_event_and_a_copy_of_its_own() {
     let data = &event["event_data"][0];
     assert_eq!((&data["document_template_id"], &data["field_id"]), (&json!(id), &json!(4)));
     assert_eq!((&event["source_type"], &event["source_id"]), (&json!("user"), &json!(api.id)));
-    // The file of the record may go; that of the history stays.
+    // The file of the record is deleted, and the file of the history remains.
     api.delete(&format!("/api/object-records/{invoice}/")).await.expect_empty();
     api.delete(&format!("/api/object-classes/1/object-records/deleted/{invoice}/")).await.expect_empty();
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
@@ -60,7 +60,7 @@ async fn a_run_waits_for_a_history_service_that_is_away() {
     let path = format!("/api/object-records/{invoice}/documents/{id}/");
     let run = api.get(&path).await["generated_document"].clone();
     assert_eq!((&run["status"], &run["document"]), (&json!("processing"), &Value::Null));
-    // It leaves no file behind, and may be canceled.
+    // The run leaves no file behind and can be canceled.
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
     api.post(&format!("{path}cancel/"), json!({})).await.expect_created();
     wait_for(&server, "SELECT count(*) FROM jobs WHERE kind = 'documents'", 0).await;
@@ -84,7 +84,7 @@ async fn equal_documents_share_their_copy() {
     api.patch(&format!("/api/object-records/{invoice}/"), json!({"fields": {"number": "R-2"}})).await.ok();
     generated(&api, invoice, id, None).await;
     assert!(number(&server, bytes).await > size);
-    // Each run has its event, and each event its file.
+    // Each run has an event, and each event has a file.
     wait_for(&server, "SELECT count(*) FROM outbox", 0).await;
     let events = api.get(&format!("/api/object-records/{invoice}/history/")).await.ok();
     let events = events["results"].as_array().unwrap().iter();

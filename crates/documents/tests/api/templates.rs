@@ -47,9 +47,9 @@ async fn a_template_from_its_upload_to_its_end() {
         (&json!("Bill"), &json!(2), &json!(false), &json!(""))
     );
     assert_eq!(paragraphs(&api.get(&format!("{TEMPLATES}1/download/")).await.bytes), ["{{ amount }}"]);
-    // The file of before is gone.
+    // The former file is deleted.
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
-    // The present file may be sent back.
+    // A body may contain the id of the present file.
     api.patch(&format!("{TEMPLATES}1/"), json!({"template_file": 2})).await.ok();
 
     api.delete(&format!("{TEMPLATES}1/")).await.expect_empty();
@@ -93,7 +93,7 @@ async fn the_body_must_be_right() {
     ] {
         api.post(TEMPLATES, body).await.refuses(errors);
     }
-    // None of these has spent the token.
+    // None of these requests has spent the token.
     api.post(TEMPLATES, json!({"name": "Invoice", "template_file": good})).await.expect_created();
     let again = json!({"name": "INVOICE", "template_file": token(&api, &["x"]).await});
     api.post(TEMPLATES, again).await.refuses(json!({"name": ["This field must be unique."]}));
@@ -128,7 +128,7 @@ async fn merge_fields_must_be_there() {
         vec!["{{ text }}"],
         vec!["{{#line}}{{ colour }}{{/line}}"],
         vec!["{{#lines}}{{/lines}}"],
-        // A parent is related, but is no child.
+        // A parent is related, but is not a child.
         vec!["{{#customer}}{{/customer}}"],
         vec!["{{#line.customer}}{{/line.customer}}"],
         vec!["{{ number"],
@@ -150,7 +150,7 @@ async fn merge_fields_must_be_there() {
             format!("Merge field {name} refers to object class {class}, which is not related to object class 1.");
         api.post(TEMPLATES, body).await.refuses(json!({"error": [text]}));
     }
-    // Two relations lead here: one must be named.
+    // Two relations lead to this class, so the tag must name one.
     let second = json!({"label": "Second", "type": "relation", "related_object_class": 1});
     api.post("/api/object-classes/3/fields/", second).await.expect_created();
     let body = json!({"name": "Both", "template_file": token(&api, &["{{#line}}{{/line}}"]).await});
@@ -194,9 +194,9 @@ async fn templates_are_for_those_who_may_change_the_class() {
     api.post("/api/object-classes/99/document-templates/", body).await.expect_reply(403, message::forbidden());
     api.patch("/api/object-classes/99/document-templates/1/", json!({})).await.expect_reply(403, message::forbidden());
     api.patch(&format!("{TEMPLATES}99/"), json!({})).await.expect_reply(404, message::not_found());
-    // Of another class it is unknown.
+    // The template is unknown under another class.
     api.get("/api/object-classes/2/document-templates/1/").await.expect_reply(404, message::not_found());
-    // The editor of one class names fields of a class that he may not view.
+    // The editor of one class names fields of a class that they may not view.
     let token = editor.upload("a.docx", docx(["{{ customer.city }}"])).await;
     editor.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.expect_created();
     let owner = server.as_type("internal").await;
@@ -204,7 +204,7 @@ async fn templates_are_for_those_who_may_change_the_class() {
     let token = owner.upload("a.docx", docx(["{{ customer.city }}"])).await;
     let unreadable = json!({"error": ["Error while parsing document. Please check the syntax."]});
     owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.refuses(unreadable.clone());
-    // Its label is shown by the relation alone.
+    // The relation alone shows its label.
     let token = owner.upload("a.docx", docx(["{{ customer }}"])).await;
     owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.refuses(unreadable);
     let token = owner.upload("a.docx", docx(["{{ number }}"])).await;

@@ -102,7 +102,7 @@ async fn everything_that_is_wrong_is_told_at_once() {
     let report = check(&api, &texts).await;
     assert_eq!(report["merge_fields"], json!([]));
     assert_eq!(report["errors"], json!(errors));
-    // So many that the rest is not told.
+    // The report contains at most 100 errors.
     let report = check(&api, &["{{ ! }}"; 150]).await;
     assert_eq!(report["errors"].as_array().unwrap().len(), 100);
 }
@@ -119,7 +119,7 @@ async fn a_token_stays_unspent() {
     api.post(TEMPLATES, json!({"name": "Letter", "template_file": token})).await.expect_created();
     let spent = json!({"template_file": [format!("Invalid token {token}.")]});
     api.post(CHECK, json!({"template_file": token})).await.refuses(spent);
-    // One check leaves nothing in the log.
+    // A check does not write to the log.
     let log = api.get("/api/administration/log/?resource=document_templates").await;
     assert_eq!(log.column("action"), [json!("create")]);
 }
@@ -155,7 +155,7 @@ async fn it_is_for_those_who_may_change_the_class_and_tells_what_they_may_view()
     }
     let nowhere = "/api/object-classes/99/document-templates/check/";
     api.post(nowhere, json!({"template_file": "x"})).await.expect_reply(403, message::forbidden());
-    // The owner of one class sees no other: neither its fields, nor its records' labels.
+    // The owner of one class may not view others: neither fields, nor labels of records.
     let owner = server.as_type("internal").await;
     api.post("/api/object-classes/1/owners/", json!([owner.id])).await.expect_created();
     let report = json!({
@@ -187,7 +187,7 @@ async fn loops_in_loops_name_their_classes() {
         "errors": [],
     });
     assert_eq!(check(&api, &texts).await, report);
-    // Each class is related to the one around it; the template's own is not enough.
+    // Each class must be related to the class around it. A relation to the template's class is not sufficient.
     let report = check(
         &api,
         &["{{#line}}{{#line}}{{/line}}{{/line}}{{#part}}{{/part}}{{#line}}{{#other}}{{ id }}{{/other}}{{/line}}"],
@@ -205,7 +205,7 @@ async fn loops_in_loops_name_their_classes() {
     let unrelated =
         json!({"error": ["Merge field other refers to object class 4, which is not related to object class 3."]});
     api.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.refuses(unrelated);
-    // A class inside that the caller may not view is as if it were not there.
+    // A class inside that the caller may not view is reported like a missing one.
     let owner = server.as_type("internal").await;
     for class in [1, 3] {
         api.post(&format!("/api/object-classes/{class}/owners/"), json!([owner.id])).await.expect_created();
@@ -226,7 +226,7 @@ async fn a_build_that_checks_long_templates_leaves_a_place_to_others() {
     let short = other.upload("a.docx", docx(["{{ id }}"])).await;
     let token = api.upload("a.docx", docx(vec!["{{ number }}"; 4_000])).await;
 
-    // One of them is read at a time, sixteen wait, and the others are refused at once.
+    // One of them is read at a time, sixteen wait, and the others are refused immediately.
     let calls: Vec<_> = (0..40).map(|_| api.call("POST", CHECK).json(&json!({"template_file": token}))).collect();
     let checks = tokio::spawn(send_concurrently(calls));
     let began = Instant::now();

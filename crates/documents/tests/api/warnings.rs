@@ -36,7 +36,7 @@ async fn relations_and_classes_that_go_are_warned_of() {
     let api = with_classes(&server).await;
     let loops = template(&api, "A", &["{{#line}}{{ text }}{{/line}}"]).await;
     let parents = template(&api, "B", &["{{ customer.city }}"]).await;
-    // The relation of the lines.
+    // Deletes the relation of the lines.
     api.delete("/api/object-classes/3/fields/10/").await.expect_empty();
     assert_eq!(warning(&api, loops).await, "Merge fields line, text do not exist.");
     let relation = json!({"label": "Invoice", "type": "relation", "related_object_class": 1});
@@ -46,7 +46,7 @@ async fn relations_and_classes_that_go_are_warned_of() {
     assert_eq!(warning(&api, loops).await, "Merge fields line, text do not exist.");
     api.delete("/api/object-classes/1/fields/3/").await.expect_empty();
     assert_eq!(warning(&api, parents).await, "Merge fields customer.city do not exist.");
-    // A class of that alias with such fields mends it.
+    // A class with this alias and such fields removes the warning.
     let line = api.post("/api/object-classes/", json!({"name": "Line"})).await.id();
     for field in [json!({"label": "Text", "type": "string"}), relation] {
         api.post(&format!("/api/object-classes/{line}/fields/"), field).await.expect_created();

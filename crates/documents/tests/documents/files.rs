@@ -1,4 +1,4 @@
-//! The files that python-docx and LibreOffice made (`files/make.py`), merged with values that know all their fields.
+//! Files from python-docx and LibreOffice (`files/make.py`), merged with values for all of their fields.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ fn source() -> PlainData {
     source.with_children("item", items.into_iter().map(PlainData::from).collect())
 }
 
-/// Every template of the folder by its name.
+/// Returns every template of the folder with its name.
 fn files() -> Vec<(String, PathBuf)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/files");
     let mut files: Vec<_> = fs::read_dir(folder)
@@ -82,7 +82,7 @@ fn damaged_files_of_other_programs_are_refused_or_merged() {
     }
 }
 
-/// The names of the parts that hold text, the document first, then by name.
+/// Returns the names of the parts that contain text, the document first, then by name.
 fn texts(file: &[u8]) -> Vec<String> {
     let zip = ZipArchive::new(Cursor::new(file)).unwrap();
     let is_text = |name: &String| {
@@ -96,7 +96,7 @@ fn texts(file: &[u8]) -> Vec<String> {
     names
 }
 
-/// The paragraphs of all parts that have text, a line each.
+/// Returns the paragraphs of all parts with text, a line each.
 pub fn text(file: &[u8]) -> String {
     let mut lines = String::new();
     for name in texts(file) {
@@ -109,7 +109,7 @@ pub fn text(file: &[u8]) -> String {
     lines
 }
 
-/// Each paragraph with its bytes and its text, those inside others before these.
+/// Returns each paragraph with its bytes and its text, inner paragraphs before outer ones.
 fn paragraphs(xml: &str) -> Vec<(Range<usize>, String)> {
     let mut reader = Reader::from_str(xml);
     let mut open: Vec<(usize, String)> = Vec::new();
@@ -130,7 +130,7 @@ fn paragraphs(xml: &str) -> Vec<(Range<usize>, String)> {
             Event::Start(element) => is_text = element.name().as_ref() == b"w:t",
             Event::End(_) => is_text = false,
             Event::Empty(element) if element.name().as_ref() == b"w:br" => put("\n"),
-            // Places of tabs are named so too, in properties.
+            // Properties contain tab stops with the same element name.
             Event::Empty(element) if element.name().as_ref() == b"w:tab" && element.attributes().count() == 0 => {
                 put("\t")
             }
@@ -141,7 +141,7 @@ fn paragraphs(xml: &str) -> Vec<(Range<usize>, String)> {
     }
 }
 
-/// All entries as they are compressed.
+/// Returns all entries in their compressed form.
 fn raw(file: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut zip = ZipArchive::new(Cursor::new(file)).unwrap();
     let length = zip.len();
@@ -175,7 +175,7 @@ fn assert_paragraphs_without_tags_are_copied(file: &str, before: &[u8], after: &
             let has_tags = |(other, text): &&(Range<usize>, String)| {
                 text.contains("{{") && other.start >= range.start && other.end <= range.end
             };
-            // What a condition hides, and empty cells of rows that vanish with their tags.
+            // Content that a condition hides, and empty cells of rows that are removed with their tags.
             let vanishes = text == "hidden" || (text.is_empty() && file.ends_with("-of-rows"));
             if vanishes || paragraphs.iter().any(|other| has_tags(&other)) {
                 continue;

@@ -1,11 +1,11 @@
-//! What values look like, by themselves and after filters.
+//! The text of values, alone and after filters.
 
 use documents::merge::TagValue;
 use documents::merge::format::format_value;
 use documents::merge::syntax::{Syntax, parse};
 use jiff::civil::date;
 
-/// What a tag such as `a | upper` shows of a value.
+/// Returns the text that a tag such as `a | upper` shows for a value.
 fn show(tag: &str, value: TagValue) -> String {
     let Ok(Syntax::Value(_, filters)) = parse(tag) else { panic!("{tag} is no value") };
     format_value(value, &filters)
@@ -43,7 +43,7 @@ fn texts() {
     assert_eq!(show("a\u{a0}|\u{a0}default\u{a0}«}}»", TagValue::Empty), "}}");
     assert_eq!(show("a | default \"none\"", TagValue::Bool(false)), "No");
     assert_eq!(show("a | upper", TagValue::Empty), "");
-    // A quote of one kind is a character between those of the other.
+    // A quote of one kind is a character between quotes of the other kind.
     assert_eq!(show("a | default 'n/a'", TagValue::Empty), "n/a");
     assert_eq!(show("a | default ‘say \"}}\"’", TagValue::Empty), "say \"}}\"");
     assert_eq!(show("a | default ‚x‘ | upper", TagValue::Empty), "X");
@@ -58,7 +58,7 @@ fn dates() {
     assert_eq!(show("a | date \"HH:mm:ss h a 'o’'clock' ''\"", TagValue::DateTime(MOMENT)), "15:04:05 3 PM o'clock '");
     assert_eq!(show("a | date \"hh H a\"", day.clone()), "12 0 AM");
     assert_eq!(show("a | date 'dd.MM.yyyy'", day), "05.03.2026");
-    // What is no date is left as it is.
+    // The filter does not change a value that is not a date.
     assert_eq!(show("a | date \"yyyy\"", text("x")), "x");
     assert_eq!(show("a | date \"yyyy\" | default \"–\"", TagValue::Empty), "–");
 }
@@ -70,7 +70,7 @@ fn zones_and_languages_of_dates() {
     assert_eq!(at("\"HH:mm\" 'America/New_York'"), "10:04");
     assert_eq!(at("\"EEEE EEE MMMM MMM\" \"UTC\" \"de-AT\""), "Sonntag So. November Nov.");
     assert_eq!(at("\"EEEE d MMMM\" \"UTC\" \"FR\""), "dimanche 22 novembre");
-    // A date has no zone; the day on which a document is made has.
+    // A date has no zone. The day of the generation has a zone.
     let march = TagValue::Date(date(2026, 3, 5));
     let month =
         |language: &str| show(&format!("a | date \"d MMMM\" \"Pacific/Auckland\" \"{language}\""), march.clone());
@@ -94,7 +94,7 @@ fn numbers_with_other_separators() {
     assert_eq!(number("0,0#", "0.125"), "0,13");
     assert_eq!(number("#.##0", "1234.5"), "1.235");
     assert_eq!(number("#.###.##0", "1234567"), "1.234.567");
-    // As ever: one comma and three digits are a group, one point and three digits are decimals.
+    // One comma and three digits are a group, one point and three digits are decimals.
     assert_eq!(number("#,###", "1234"), "1,234");
     assert_eq!(number("0.000", "1.5"), "1.500");
 }
@@ -117,7 +117,7 @@ fn numbers() {
         number("#,##0.00", "1234567890123456789012345678901234567.895"),
         "1,234,567,890,123,456,789,012,345,678,901,234,567.90"
     );
-    // What is no decimal number is left as it is.
+    // The filter does not change a value that is not a decimal number.
     assert_eq!(number("0.00", "1e5"), "1e5");
     assert_eq!(show("a | number \"0.00\"", text("1")), "1");
 }

@@ -1,4 +1,4 @@
-//! Files that no template may be, and merges that cost too much.
+//! Files that cannot be templates, and merges that would cost too much.
 
 use std::io::{Cursor, Read, Write};
 use std::time::Instant;
@@ -12,11 +12,11 @@ use crate::support::{
     CONTENT_TYPES, NAMESPACES, RELATIONSHIPS, archive, data, docx, docx_with, merged_file, part, template,
 };
 
-/// Why a file is refused, which takes no time, and that people are shown the one sentence.
+/// Returns the reason for which a file is refused. Checks the time of the refusal and the one sentence for users.
 fn expect_refusal(file: Vec<u8>) -> (DocxError, String) {
     let start = Instant::now();
     let error = template(file).err().unwrap();
-    // Ten times that is for builds that are not optimised, beside other tests.
+    // Builds without optimisation, beside other tests, get ten times the time.
     let most = if cfg!(debug_assertions) { 20 } else { 2 };
     assert!(start.elapsed().as_secs() < most, "{error:?} took {:?}", start.elapsed());
     assert_eq!(error.to_string(), "Error while parsing document. Please check the syntax.");
@@ -107,7 +107,7 @@ const DIRECTORY: &[u8] = b"PK\x01\x02";
 
 #[test]
 fn archives_that_lie() {
-    // The unpacked size of the third part, in the directory.
+    // The unpacked size of the third part in the directory.
     let third = |offset, bytes: &[u8]| patched(plain_document(), DIRECTORY, 2, offset, bytes);
     for size in [1_u32, 1_000_000] {
         assert_eq!(expect_refusal(third(24, &size.to_le_bytes())).0, DocxError::Unreadable);
@@ -115,7 +115,7 @@ fn archives_that_lie() {
     assert_eq!(expect_refusal(third(16, &[1, 2, 3, 4])).0, DocxError::Unreadable, "another checksum");
     assert_eq!(expect_refusal(third(8, &[1])).0, DocxError::Unreadable, "encrypted");
     assert_eq!(expect_refusal(third(10, &[99])).0, DocxError::Unreadable, "another compression");
-    // The third part begins where the second does.
+    // The third part begins at the position of the second.
     let second = patched(plain_document(), DIRECTORY, 1, 42, &[0; 4]);
     assert_eq!(reason(second), "parts that overlap in the archive");
 }
@@ -125,20 +125,20 @@ fn archives_whose_directory_and_end_disagree() {
     let disagrees = "no archive: its directory and its end disagree".to_owned();
     const END: &[u8] = b"PK\x05\x06";
     let ends_with = |offset, bytes: &[u8]| reason(patched(plain_document(), END, 0, offset, bytes));
-    // One entry fewer than there are: some readers would not see the last one, others would.
+    // The directory has another number of entries than the archive. Readers disagree about the last entry.
     assert_eq!(ends_with(8, &[2, 0, 2, 0]), disagrees);
     assert_eq!(ends_with(8, &[4, 0, 4, 0]), disagrees);
     assert_eq!(ends_with(8, &[2]), disagrees);
     assert_eq!(ends_with(12, &[1, 0, 0, 0]), disagrees);
     assert_eq!(ends_with(16, &[1, 0, 0, 0]), disagrees);
-    // Something before the directory's end that no entry is.
+    // Bytes before the directory's end that are not an entry.
     let mut longer = plain_document();
     let end = longer.windows(4).position(|bytes| bytes == END).unwrap();
     longer.splice(end..end, [0; 50]);
     assert_eq!(reason(longer.clone()), disagrees);
     let bytes = u32::from_le_bytes(longer[end + 62..end + 66].try_into().unwrap()) + 50;
     assert_eq!(reason(patched(longer, END, 0, 12, &bytes.to_le_bytes())), disagrees);
-    // An archive behind something else, and an archive behind another.
+    // An archive after other bytes, and an archive after another archive.
     assert_eq!(reason([b"MZ".to_vec(), plain_document()].concat()), disagrees);
     assert_eq!(reason([plain_document(), plain_document()].concat()), disagrees);
     let long = archive(&[(&"a".repeat(1_001), b"")]);
@@ -185,7 +185,7 @@ fn what_a_document_would_load_from_outside() {
     };
     let parts = ["word/_rels/document.xml.rels", "word/_rels/settings.xml.rels", "customXml/_rels/item1.xml.rels"];
     for kind in ["attachedTemplate", "image", "oleObject", "frame", "subDocument", "externalLink", "header", "x"] {
-        // That of the settings is left out of what is made.
+        // Generated documents omit the attached template of the settings.
         for part in parts.into_iter().filter(|part| kind != "attachedTemplate" || *part != parts[1]) {
             assert_eq!(with(part, kind, "External"), Some(format!("refers to the outside by {family}/{kind}")));
             assert_eq!(with(part, kind, "&#69;xternal"), Some(format!("refers to the outside by {family}/{kind}")));
@@ -205,7 +205,7 @@ fn tags_that_never_end_are_found_at_once() {
         expect_refusal(docx(&many)),
         (DocxError::TooLarge, "more than 10000 tags in word/document.xml".to_owned())
     );
-    // 20 MB of them, which are 28 KB in the archive.
+    // 20 MB of tags, which are 28 KB in the archive.
     let many = format!("<w:p><w:r><w:t>{}</w:t></w:r></w:p>", "{{a}}".repeat(3_900_000));
     assert_eq!(
         expect_refusal(docx(&many)),
@@ -216,7 +216,7 @@ fn tags_that_never_end_are_found_at_once() {
     assert_eq!(survey.errors[0].reason, "more than 10000 tags");
     let deep = format!("<w:p><w:r><w:t>{}</w:t></w:r></w:p>", "{{?a}}".repeat(10_000));
     assert_eq!(reason(docx(&deep)), "conditions too deep in each other in word/document.xml");
-    // Each run is one character, so that a tag is over thousands of them.
+    // Each run is one character, so the tags span thousands of runs.
     let runs: String = "{{ a }}".repeat(9_000).chars().map(|c| format!("<w:r><w:t>{c}</w:t></w:r>")).collect();
     let start = Instant::now();
     let out = merged_file(docx(&format!("<w:p>{runs}</w:p>")), &data(&[("a", "b")])).unwrap();
@@ -234,13 +234,13 @@ fn parts_that_would_take_much_memory() {
     assert_eq!(expect_refusal(docx(&format!("{}<w:p/>", text(&"&amp;".repeat(3_000_000))))), too_many);
     assert_eq!(expect_refusal(docx(&"<w:bookmarkEnd/>".repeat(1_000_000))), too_many);
     assert!(template(docx(&text("a").repeat(500_000))).is_ok());
-    // Each paragraph with a tag stands in elements of its own, two hundred deep.
+    // Each paragraph with a tag is in elements of its own, two hundred deep.
     let nested = format!("{}{}{}", "<a>".repeat(200), text("{{a}}"), "</a>".repeat(200));
     assert_eq!(expect_refusal(docx(&nested.repeat(5_000))), too_many);
     assert_eq!(expect_refusal(docx(&text("{{a}}").repeat(30_000))), too_many);
     let field = "<w:r><w:fldChar w:fldCharType=\"end\"/></w:r>".repeat(200_000);
     assert_eq!(expect_refusal(docx(&format!("<w:p>{field}</w:p>"))), too_many);
-    // Properties of a run come again with each condition that ends in another run.
+    // The properties of a run are repeated for each condition that ends in another run.
     let properties = format!("<w:rPr><w:b a=\"{}\"/></w:rPr>", "b".repeat(1 << 20));
     let opened = format!("<w:r>{properties}<w:t>{}</w:t></w:r>", "{{?a}}".repeat(30));
     let closed = format!("<w:r><w:t>{}</w:t></w:r>", "{{/a}}".repeat(30));
@@ -276,7 +276,7 @@ fn a_merge_has_bounds() {
     let loops = "<w:p><w:r><w:t>{{#item}}{{ name }}{{/item}}{{#item}}{{ name }}{{/item}}</w:t></w:r></w:p>";
     let names = vec!["a"; 2_500];
     assert!(merged_file(docx(loops), &data(&[]).children("item", "name", &names)).is_ok());
-    // Those of loops in loops count together.
+    // The repetitions of nested loops count together.
     let nested = "<w:p><w:r><w:t>{{#item}}{{#line}}{{ name }}{{/line}}{{/item}}</w:t></w:r></w:p>";
     let items = |count| {
         let item = data(&[]).children("line", "name", &vec!["a"; 99]);
@@ -320,7 +320,7 @@ fn random_tags_are_read_or_refused() {
     }
 }
 
-/// A small generator of numbers, the same at each run.
+/// A small generator of numbers, with the same sequence at each run of the tests.
 pub struct SeededRandom(pub u64);
 
 impl SeededRandom {
@@ -332,7 +332,7 @@ impl SeededRandom {
     }
 }
 
-/// The parts of a file by name.
+/// Returns the parts of a file with their names.
 fn parts(file: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut zip = ZipArchive::new(Cursor::new(file)).unwrap();
     let length = zip.len();
@@ -368,7 +368,7 @@ fn mutated(bytes: &[u8], random: &mut SeededRandom) -> Vec<u8> {
     out
 }
 
-/// A file that was damaged is refused or merged into one that can be opened; nothing panics.
+/// Checks that a damaged file is refused, or merged into a file that can be opened. Nothing may panic.
 pub fn survives_damage(file: &[u8], seed: u64, cases: usize) {
     let mut random = SeededRandom(seed);
     let parts = parts(file);

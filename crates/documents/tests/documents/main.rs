@@ -1,4 +1,4 @@
-//! Templates are merged as a whole here: files in, files out.
+//! Tests that merge whole templates: files in, files out.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

@@ -1,4 +1,4 @@
-//! Tags over split runs, in rows, in paragraphs and in text boxes: what a template becomes.
+//! The output for tags in split runs, rows, paragraphs and text boxes.
 
 use crate::support::{NAMESPACES, data, docx_with, expect_refusal, merge_body, merged_file, part};
 
@@ -64,7 +64,7 @@ fn a_loop_in_one_row_repeats_the_row() {
     };
     let out = merge_body(&format!("<w:tbl>{head}{row}</w:tbl>"), &children());
     assert_eq!(out, format!("<w:tbl>{head}{}{}</w:tbl>", filled("one"), filled("two")));
-    // Without children the header is left; a table of no rows would be no table.
+    // Without children the header remains. A table without rows would not be a table.
     assert_eq!(merge_body(&format!("<w:tbl>{head}{row}</w:tbl>"), &data(&[])), format!("<w:tbl>{head}</w:tbl>"));
     assert_eq!(merge_body(&format!("<w:tbl> {row} </w:tbl><w:p/>"), &data(&[])), "<w:p/>");
     let out = merge_body(&format!("<w:tbl>{row}</w:tbl>"), &children());
@@ -204,7 +204,7 @@ fn what_makes_no_region_is_refused() {
     assert_eq!(expect_refusal(&paragraph("{{ a b }}")), "unbalanced or unknown syntax in \"{{ a b }}\"");
 }
 
-/// Two orders of which the first has two lines, and the first of these two parts.
+/// Returns two orders. The first has two lines, and the first of these has two parts.
 fn orders() -> crate::support::PlainData {
     let part = |name: &str| data(&[("part", name)]);
     let line = |text: &str, parts| data(&[("text", text)]).with_children("part", parts);
@@ -226,7 +226,7 @@ fn loops_stand_in_loops_to_three_levels() {
     let expected = "[O-1 of the order; Lamp of O-1, bulb of Lamp, shade of Lamp; Desk of O-1 of Ada Ada]\
                     [O-2 of the order of Ada Ada]";
     assert_eq!(merge_body(&paragraph(text), &orders()), paragraph(expected));
-    // In paragraphs and in rows of a table.
+    // Loops in paragraphs and in rows of a table.
     let row = |text: &str| format!("<w:tr>{}</w:tr>", cell(text));
     let body = [
         paragraph("{{#order}}"),
@@ -251,7 +251,7 @@ fn what_is_not_set_shows_the_text_for_it() {
     let body = paragraph("{{?city}}{{ city }}{{/city}}{{^city}}no city{{/city}}{{^ off }}, off{{/off}}");
     assert_eq!(merge_body(&body, &data(&[("city", "Bern"), ("off", "x")])), paragraph("Bern"));
     assert_eq!(merge_body(&body, &data(&[])), paragraph("no city, off"));
-    // False is a value.
+    // False counts as a value.
     let off = data(&[("city", "")]).with_value("off", documents::merge::TagValue::Bool(false));
     assert_eq!(merge_body(&body, &off), paragraph("no city"));
     let whole = [paragraph("{{^city}}"), paragraph("none"), paragraph("{{/city}}"), paragraph("end")].concat();

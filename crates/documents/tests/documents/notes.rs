@@ -1,4 +1,4 @@
-//! Footnotes and endnotes whose marks stand in loops and conditions: each mark that is written has a note of its own.
+//! Footnotes and endnotes whose marks are in loops and conditions: each written mark has a note of its own.
 
 use std::io::Cursor;
 
@@ -27,12 +27,12 @@ fn separator(kind: &str, id: &str) -> String {
     format!("<w:{kind} w:type=\"separator\" w:id=\"{id}\"><w:p><w:r><w:separator/></w:r></w:p></w:{kind}>")
 }
 
-/// The part of the notes of a kind.
+/// Returns the part with the notes of a kind.
 fn notes(kind: &str, inside: &str) -> String {
     format!("<w:{kind}s {NAMESPACES}>{}{}{inside}</w:{kind}s>", separator(kind, "-1"), separator(kind, "0"))
 }
 
-/// A document with a body, footnotes and endnotes.
+/// Returns a document with a body, footnotes and endnotes.
 fn with_notes(body: &str, footnotes: &str, endnotes: &str) -> Vec<u8> {
     let family = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     let relationship =
@@ -50,7 +50,7 @@ fn with_notes(body: &str, footnotes: &str, endnotes: &str) -> Vec<u8> {
     )
 }
 
-/// The body and both parts of notes of what a template becomes.
+/// Returns the body and both parts of notes of a merged template.
 fn merge_parts(file: &[u8], data: &PlainData) -> (String, String, String) {
     let out = merged_file(file.to_vec(), data).unwrap();
     (body_of(&out), part(&out, "word/footnotes.xml"), part(&out, "word/endnotes.xml"))
@@ -86,7 +86,7 @@ fn each_pass_of_a_loop_has_a_note_with_its_values() {
         &note_xml("endnote", "1", "{{ price | number \"0.00\" }}"),
     );
     let (out, footnotes, endnotes) = merge_parts(&file, &orders());
-    // Ids ascend with the marks, for LibreOffice counts.
+    // Ids ascend with the marks, because LibreOffice matches notes by their order.
     assert_eq!(out, body(&[pass("Lamp", "2", "1"), pass("Desk", "3", "2")].concat(), "4"));
     let expected = [
         note_xml("footnote", "1", "of Ada"),
@@ -99,7 +99,7 @@ fn each_pass_of_a_loop_has_a_note_with_its_values() {
         endnotes,
         self::notes("endnote", &[note_xml("endnote", "1", "12"), note_xml("endnote", "2", "90")].concat())
     );
-    // Without children there are no notes of the loop.
+    // Without children, the notes of the loop are not written.
     let (out, footnotes, endnotes) = merge_parts(&file, &data(&[("name", "Ada")]));
     assert_eq!(out, body("", "2"));
     let expected = [note_xml("footnote", "1", "of Ada"), note_xml("footnote", "2", "no tag")];
@@ -137,7 +137,7 @@ fn a_note_of_loops_in_loops_may_have_loops_and_names_of_its_own() {
         footnote("3", &inside("B/Bed/1: 1 leg of Bed", "", "2")),
     ];
     assert_eq!(footnotes, notes("footnote", &expected.concat()));
-    // The check tells the loops around the mark, and those in the note are counted with them.
+    // The check reports the loops around the mark, followed by those in the note.
     let template = template(file).unwrap();
     let tag = template.tags().iter().find(|tag| tag.path == ["label"]).unwrap();
     assert_eq!((tag.kind, tag.place), (TagKind::Value, "footnotes"));
@@ -161,7 +161,7 @@ fn a_note_whose_mark_is_not_shown_vanishes() {
         footnotes,
         notes("footnote", &[note_xml("footnote", "1", "gold"), note_xml("footnote", "2", "Ada")].concat())
     );
-    // Marks outside of loops and conditions leave the notes as they are, one without a mark among them.
+    // Marks outside of loops and conditions do not change the notes. One note has no mark.
     let lonely = [note_xml("footnote", "5", "{{ name }}"), note_xml("footnote", "9", "no mark")].concat();
     let file =
         with_notes(&[paragraph(&mark("footnote", "5")), paragraph(&run("{{?vip}}x{{/vip}}"))].concat(), &lonely, "");
@@ -178,10 +178,10 @@ fn a_note_with_marks_in_and_out_of_a_loop_is_refused() {
     assert_eq!(error.kind, DocxError::Syntax);
     let why = "the footnote \"costs {{ price }}\" has several marks, which do not stand in the same loop";
     assert_eq!((error.reason.as_str(), error.place.as_deref()), (why, Some("word/footnotes.xml")));
-    // One without a tag is the same everywhere.
+    // A note without a tag is the same everywhere.
     let (_, footnotes, _) = merge_parts(&with_note("plain"), &orders());
     assert_eq!(footnotes, notes("footnote", &["1", "2", "3"].map(|id| note_xml("footnote", id, "plain")).concat()));
-    // A template that was taken before is filled, each note for its own mark.
+    // A template that was stored before the rule is filled, with a note for each mark.
     let mut stored = open_stored(Cursor::new(with_note("costs {{ price }}"))).unwrap();
     let mut out = Cursor::new(Vec::new());
     merge(&mut stored, &orders(), &mut out, MergeBounds::default_bounds(&mut || true)).unwrap();

@@ -1,4 +1,4 @@
-//! Random documents with tags at random places: each is refused, or becomes a document that Word can open.
+//! Random documents with tags at random positions: each is refused, or becomes a document that Word can open.
 
 use documents::docx::DocxError;
 use documents::merge::tags_of_part;
@@ -38,7 +38,7 @@ fn random_documents_become_documents() {
     assert!(merged > 1_000, "only {merged} had tags that were right");
 }
 
-/// What Word insists on: elements that end, rows in each table, a paragraph at the end of each cell and text box.
+/// Checks the requirements of Word: closed elements, rows in each table, a paragraph at the end of each cell and text box.
 fn check(xml: &str, case: &str) {
     let mut reader = Reader::from_str(xml);
     let mut open: Vec<(Vec<u8>, Option<Vec<u8>>)> = vec![(Vec::new(), None)];
@@ -48,7 +48,7 @@ fn check(xml: &str, case: &str) {
             Event::Start(element) | Event::Empty(element) => element.name().as_ref().to_vec(),
             _ => Vec::new(),
         };
-        // Bookmarks may stand anywhere.
+        // Bookmarks may be anywhere.
         if name.starts_with(b"w:bookmark") {
             continue;
         }
@@ -79,7 +79,7 @@ fn utf8(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// A text that stands at a random place; tags are put at some of them.
+/// A placeholder at random positions. Tags replace some of them.
 const SLOT: char = '\u{1}';
 
 fn random_body(random: &mut SeededRandom) -> String {
@@ -102,13 +102,13 @@ fn random_body(random: &mut SeededRandom) -> String {
     let filled: String =
         skeleton.split(SLOT).map(|before| format!("{before}{}", texts.next().unwrap_or_default())).collect();
     match random.number_below(3) {
-        // Tags over several runs.
+        // Tags across several runs.
         0 => filled.replace("{{ ", "{</w:t></w:r><w:proofErr/><w:r><w:rPr><w:b/></w:rPr><w:t>{ "),
         _ => filled,
     }
 }
 
-/// Tags in an order that may be right.
+/// Adds tags in an order that can be valid.
 fn put_tags(random: &mut SeededRandom, depth: usize, loops: usize, tags: &mut Vec<String>) {
     for _ in 0..=random.number_below(3) {
         match random.number_below(4) {

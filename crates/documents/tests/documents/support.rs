@@ -1,4 +1,4 @@
-//! What the tests of documents have in common: files made of XML, a source of values, and the text of what comes out.
+//! Shared helpers of the tests of documents: files from XML, a source of values, and the text of the output.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -29,7 +29,7 @@ pub const NAMESPACES: &str = "xmlns:w=\"http://schemas.openxmlformats.org/wordpr
     xmlns:o=\"urn:schemas-microsoft-com:office:office\" \
     xmlns:v=\"urn:schemas-microsoft-com:vml\"";
 
-/// An archive of these parts in their order.
+/// Returns an archive of these parts in their order.
 pub fn archive(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, content) in parts {
@@ -39,7 +39,7 @@ pub fn archive(parts: &[(&str, &[u8])]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// A document with these parts beside what every document has.
+/// Returns a document with these parts beside those of every document.
 pub fn docx_with(body: &str, others: &[(&str, &str)]) -> Vec<u8> {
     let document = document(body);
     let mut parts: Vec<(&str, &[u8])> = vec![
@@ -64,7 +64,7 @@ fn document(body: &str) -> String {
     format!("<?xml version=\"1.0\"?><w:document {NAMESPACES}><w:body>{body}</w:body></w:document>")
 }
 
-/// A source of plain data: values by their path with dots, children of loops with values and children of their own.
+/// A source of plain data: values by their path with dots, and children of loops, which have values and children too.
 #[derive(Clone, Default)]
 pub struct PlainData {
     pub values: BTreeMap<String, TagValue>,
@@ -91,7 +91,7 @@ impl PlainData {
         self
     }
 
-    /// Children of which each has one value.
+    /// Adds children with one value each.
     pub fn children(self, path: &str, alias: &str, texts: &[&str]) -> Self {
         self.with_children(path, texts.iter().map(|text| data(&[(alias, text)])).collect())
     }
@@ -127,7 +127,7 @@ pub fn merged_file(file: Vec<u8>, data: &PlainData) -> Result<Vec<u8>, MergeErro
     Ok(out.into_inner())
 }
 
-/// The body of the document that a body and data make.
+/// Returns the body of the document for a body and data.
 pub fn merge_body(body: &str, data: &PlainData) -> String {
     body_of(&merged_file(docx(body), data).unwrap())
 }
@@ -139,12 +139,12 @@ pub fn body_of(document: &[u8]) -> String {
     out[start..end].to_owned()
 }
 
-/// Why a body is no template.
+/// Returns the reason for which a body cannot be a template.
 pub fn expect_refusal(body: &str) -> String {
     template(docx(body)).err().map(|error| error.reason).unwrap_or_else(|| "nothing".to_owned())
 }
 
-/// Writes a template, the document that it became and its text to the directory that `reliability/documents` names, which
+/// Writes a template, its document and the document's text to the directory in `CHANCERY_TEST_DOCUMENTS`. `reliability/documents`
 /// opens them in a word processor.
 pub fn save_example(name: &str, template: &[u8], document: &[u8], text: &str) {
     let Some(directory) = std::env::var_os("CHANCERY_TEST_DOCUMENTS").map(PathBuf::from) else { return };

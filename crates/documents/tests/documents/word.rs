@@ -1,4 +1,4 @@
-//! What word processors leave in documents: content controls, text boxes, fields, tracked changes, links, notes.
+//! Structures that word processors write: content controls, text boxes, fields, tracked changes, links, notes.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -12,7 +12,7 @@ use crate::support::{
 use documents::merge::{TagKind, TagValue};
 use zip::ZipArchive;
 
-/// The document that a template and data make, which is kept under the name of the test.
+/// Returns the document for a template and data. Saves it as an example with the name of the test.
 fn merged_file(file: Vec<u8>, data: &PlainData) -> Vec<u8> {
     static KEPT: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
     let out = support::merged_file(file.clone(), data).unwrap();
@@ -48,7 +48,7 @@ fn content_controls_are_filled_around_and_inside_paragraphs() {
             run(city)
         )
     };
-    // Attributes are no text.
+    // Attributes are not text.
     assert_eq!(merge_body(&body("{{ name }}", "{{ city }}"), &ada()), body("Ada", "Bern"));
 }
 
@@ -67,14 +67,14 @@ fn both_versions_of_a_text_box_are_filled() {
         )
     };
     assert_eq!(merge_body(&body("before {{ city }}", "{{ name }}"), &ada()), body("before Bern", "Ada"));
-    // A text box is a place of its own: a loop cannot begin outside of it and end inside.
+    // A text box is a place of its own: a loop cannot begin outside it and end inside.
     let text_box = format!(
         "<w:p>{}<w:r><w:pict><v:textbox><w:txbxContent>{}</w:txbxContent></v:textbox></w:pict></w:r></w:p>",
         run("{{#item}}"),
         paragraph("{{/item}}")
     );
     assert!(expect_refusal(&text_box).contains("stand neither in one paragraph"));
-    // One may stand in a condition as a whole.
+    // A text box may be in a condition as a whole.
     let body = [paragraph("{{?name}}"), body("", "{{ name }}"), paragraph("{{/name}}")].concat();
     assert_eq!(merge_body(&body, &data(&[])), "");
 }
@@ -106,7 +106,7 @@ fn inserted_text_is_text_and_deleted_text_stays() {
         )
     };
     assert_eq!(merge_body(&body("{{ na", "me }", "}!"), &ada()), body("Ada", "", "!"));
-    // A loop that begins in inserted text and ends outside of it: the insertion ends and begins again.
+    // The loop begins in inserted text and ends outside of it, so the insertion ends and begins again.
     let body = format!("<w:p><w:ins w:id=\"2\">{}</w:ins>{}</w:p>", run("{{#item}}a"), run("b{{/item}}c"));
     let each = |id: u32| format!("<w:ins w:id=\"{id}\">{}</w:ins>{}", run("a"), run("b"));
     let before = format!("<w:ins w:id=\"2\">{}</w:ins>", run(""));
@@ -122,7 +122,7 @@ fn links_and_runs_from_right_to_left_keep_what_they_are() {
             run(link)
         )
     };
-    // Marks of direction inside a tag are not seen, and do not count.
+    // Direction marks inside a tag are ignored.
     assert_eq!(merge_body(&body("{{ name }}", "שלום {{\u{200f} city \u{200e}}}"), &ada()), body("Ada", "שלום Bern"));
 }
 
@@ -203,7 +203,7 @@ const PARTS_WITH_TEXT: [(&str, &str, &str); 4] = [
     ("endnotes", "endnotes", "word/endnotes.xml"),
 ];
 
-/// A document whose header, footer, footnotes and endnotes hold `text`.
+/// Returns a document whose header, footer, footnotes and endnotes contain `text`.
 fn with_all_parts(text: &str) -> Vec<u8> {
     let family = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     let mut relationships = "<Relationships>".to_owned();
@@ -267,7 +267,7 @@ fn a_template_tells_its_tags_in_order() {
     assert_eq!(template.tags()[1].filters, [documents::merge::syntax::TagFilter::Upper]);
 }
 
-/// A picture, as a paragraph holds it.
+/// Returns a picture inside a paragraph.
 fn picture(id: &str) -> String {
     format!("<w:r><w:drawing><wp:inline><wp:docPr id=\"{id}\" name=\"Text Box {id}\"/></wp:inline></w:drawing></w:r>")
 }
@@ -284,7 +284,7 @@ fn pictures_in_a_loop_have_ids_of_their_own() {
         .map(|(id, name)| of(id).replace(&format!("Text Box {id}"), &format!("Text Box {name}")))
         .collect();
     assert_eq!(merge_body(&body(&inside), &three), body(&expected));
-    // A condition repeats nothing.
+    // A condition does not repeat its content.
     let shown = [paragraph("{{?name}}"), of("1"), paragraph("{{/name}}")].concat();
     assert_eq!(merge_body(&body(&shown), &ada()), body(&of("1")));
 }
@@ -323,7 +323,7 @@ fn paragraphs_controls_and_tracked_changes_in_a_loop_are_no_copies() {
     );
 }
 
-/// A table of one cell.
+/// Returns a table with one cell.
 fn table(text: &str) -> String {
     format!("<w:tbl><w:tr><w:tc>{}</w:tc></w:tr></w:tbl>", paragraph(text))
 }
@@ -336,7 +336,7 @@ fn tables_that_a_tag_kept_apart_stay_apart() {
     let three = items(&["Lamp", "Desk", "Chair"]);
     let apart = [table("Lamp"), empty.clone(), table("Desk"), empty.clone(), table("Chair")].concat();
     assert_eq!(merge_body(&body, &three), apart);
-    // Around the loop as well, and where a condition shows nothing; not where there is something else already.
+    // A paragraph is written around the loop as well, and where a condition shows nothing. It is not written beside other content.
     let around = [table("before"), body.clone(), table("after")].concat();
     let all = [table("before"), empty.clone(), apart.clone(), empty.clone(), table("after")].concat();
     assert_eq!(merge_body(&around, &three), all);
@@ -344,13 +344,13 @@ fn tables_that_a_tag_kept_apart_stay_apart() {
     let beside = [table("before"), paragraph("x"), body.clone(), paragraph("y")].concat();
     let expected = [table("before"), paragraph("x"), apart, paragraph("y")].concat();
     assert_eq!(merge_body(&beside, &three), expected);
-    // It looks as the paragraph of the tag did, but has no number and begins no page.
+    // It has the style of the tag's paragraph, but no list number and no page break.
     let styled = "<w:p><w:pPr><w:pStyle w:val=\"Small\"/><w:numPr><w:numId w:val=\"1\"/></w:numPr><w:spacing w:after=\"0\"/>\
                   <w:rPr><w:ins w:id=\"1\"/><w:sz w:val=\"2\"/></w:rPr></w:pPr>";
     let body = [styled, &run("{{#item}}"), "</w:p>", &table("{{ title }}"), &paragraph("{{/item}}")].concat();
     let between = "<w:p><w:pPr><w:pStyle w:val=\"Small\"/><w:spacing w:after=\"0\"/><w:rPr><w:sz w:val=\"2\"/></w:rPr></w:pPr></w:p>";
     assert_eq!(merge_body(&body, &items(&["a", "b"])), [table("a"), between.to_owned(), table("b")].concat());
-    // Content controls around tables keep nothing apart.
+    // Content controls around tables do not separate them.
     let control = |inside: &str| {
         format!("<w:sdt><w:sdtPr><w:tag w:val=\"t\"/></w:sdtPr><w:sdtContent>{inside}</w:sdtContent></w:sdt>")
     };
@@ -371,7 +371,7 @@ fn a_paragraph_that_begins_a_page_is_no_place_for_a_tag_alone() {
     };
     assert_eq!(expect_refusal(&body("<w:pageBreakBefore/>")), page("{{?name}}"));
     assert_eq!(expect_refusal(&body("<w:pageBreakBefore w:val=\"0\"/>")), "nothing");
-    // By a style, and by the one that it is based on.
+    // The page break comes from a style, or from the style that it is based on.
     let relationships = "<Relationships><Relationship Id=\"s\" Target=\"styles.xml\" \
         Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/styles\"/></Relationships>";
     let styles = format!(
@@ -389,7 +389,7 @@ fn a_paragraph_that_begins_a_page_is_no_place_for_a_tag_alone() {
     assert_eq!(with("Title"), Some(page("{{?name}}")));
     assert_eq!(with("Part"), None);
     assert_eq!(with("Other"), None);
-    // A template that was taken before is filled as it was.
+    // A template that was stored before the rule is filled as before.
     let stored = documents::merge::open_stored(Cursor::new(docx(&body("<w:pageBreakBefore/>"))));
     assert_eq!(stored.unwrap().tags().len(), 2);
 }
@@ -408,7 +408,7 @@ fn what_stands_beside_a_tag_is_told() {
     beside("<w:r><w:footnoteReference w:id=\"1\"/></w:r>", "the mark of a footnote");
     beside("<w:r><w:fldChar w:fldCharType=\"begin\"/><w:fldChar w:fldCharType=\"end\"/></w:r>", "a field");
     beside(&run("Note: "), "other text");
-    // At the end as well: a section break.
+    // The reason also names a section break at the end.
     let section = format!("<w:p><w:pPr><w:sectPr/></w:pPr>{}</w:p>", run("{{/name}}"));
     let reason = expect_refusal(&[paragraph("{{?name}}"), paragraph("wide"), section].concat());
     assert!(reason.ends_with("; beside {{/name}} stands a section break"), "{reason}");
@@ -423,7 +423,8 @@ fn bookmarks_of_a_paragraph_that_vanishes_stay() {
     let kept = format!("{mark}{end}");
     assert_eq!(merge_body(&body, &ada()), [paragraph("x"), kept.clone(), paragraph("Ada")].concat());
     assert_eq!(merge_body(&body, &data(&[])), [paragraph("x"), kept.clone()].concat());
-    // Inside a loop once; a table whose rows are all gone is gone with those of its rows of tags.
+    // A bookmark inside a loop is written once. A table whose rows are all omitted is removed with its rows of tags, including
+    // their bookmarks.
     let rows = |text: &str| format!("<w:tr><w:tc>{}</w:tc></w:tr>", paragraph(text));
     let row = format!("<w:tr><w:tc>{}</w:tc></w:tr>", tag("{{#item}}"));
     let body = format!("<w:tbl>{row}{}{}</w:tbl>", rows("{{ title }}"), rows("{{/item}}"));
@@ -443,7 +444,7 @@ fn a_control_that_is_filled_is_bound_to_nothing() {
                  w:storeItemID=\"{6C3C8BC8-F283-45AE-878A-BAB7291924A1}\"/>";
     let body = [control(bound, "{{ name }}"), control(bound, "no tag")].concat();
     assert_eq!(merge_body(&body, &ada()), [control("", "Ada"), control(bound, "no tag")].concat());
-    // Inside a paragraph, in the newer namespace, and where a tag stands deeper.
+    // Controls inside a paragraph, in the newer namespace, and with a tag deeper inside.
     let inline = |bound: &str, text: &str| {
         format!("<w:p><w:sdt><w:sdtPr>{bound}</w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt></w:p>", run(text))
     };
@@ -468,17 +469,17 @@ fn half_a_field_is_refused() {
     assert_eq!(expect_refusal(&one(&[&open, &begin, code, &separate, &close, &end])), why);
     assert_eq!(expect_refusal(&one(&[&begin, code, &open, &separate, &close, &end])), why);
     assert_eq!(expect_refusal(&one(&[&begin, code, &separate, &open, &end, &close])), why);
-    // A whole one, and the text that one shows, are taken.
+    // A whole field, and the text that a field shows, are accepted.
     assert_eq!(expect_refusal(&one(&[&open, &begin, code, &separate, &end, &close])), "nothing");
     assert_eq!(expect_refusal(&one(&[&begin, code, &separate, &open, &close, &end])), "nothing");
-    // Over paragraphs and rows, in a loop.
+    // A field across paragraphs and rows, in a loop.
     let first = one(&[&begin, code, &separate]);
     let body = [paragraph("{{#item}}"), first.clone(), paragraph("{{/item}}"), one(&[&end])].concat();
     assert_eq!(expect_refusal(&body), why.replace('?', "#").replace("name", "item"));
     let row = |inside: &str| format!("<w:tr><w:tc>{inside}</w:tc></w:tr>");
     let rows = [row(&paragraph("{{#item}}")), row(&first), row(&paragraph("{{/item}}")), row(&one(&[&end]))].concat();
     assert_eq!(expect_refusal(&format!("<w:tbl>{rows}</w:tbl>")), why.replace('?', "#").replace("name", "item"));
-    // A template that was taken before is filled as it was.
+    // A template that was stored before the rule is filled as before.
     let file = docx(&one(&[&open, &begin, code, &separate, &close, &end]));
     assert!(documents::merge::open_stored(Cursor::new(file)).is_ok());
 }
@@ -529,18 +530,18 @@ fn a_numbered_list_begins_again_in_each_pass() {
         let out = merged_file(docx_with(body, &others), data);
         (body_of(&out), part(&out, "word/numbering.xml"))
     };
-    // Two steps in each pass: the second pass has a list of its own.
+    // With two steps in each pass, the second pass has a list of its own.
     let body = [paragraph("{{#item}}"), item("3", "{{ title }}"), item("3", "then"), paragraph("{{/item}}")].concat();
     let expected = [item("3", "one"), item("3", "then"), item("8", "two"), item("8", "then")].concat();
     let lists = numbering(&[number("3", ""), number("7", ""), number("8", again)].concat());
     assert_eq!(made(&body, &ada()), (expected, lists));
-    // One item in each pass is one list, also where it began before.
+    // One item in each pass is one list, also if the list began before the loop.
     let body = [paragraph("{{#item}}"), item("3", "{{ title }}"), paragraph("x"), paragraph("{{/item}}")].concat();
     let expected = [item("3", "one"), paragraph("x"), item("3", "two"), paragraph("x")].concat();
     assert_eq!(made(&body, &ada()), (expected, own.clone()));
     let body = [item("3", "first"), body].concat();
     assert_eq!(made(&body, &ada()).0.matches("w:numId w:val=\"3\"").count(), 3);
-    // The list of an inner loop is one of the pass around it.
+    // The list of an inner loop begins again in each pass of the outer loop.
     let body = ["{{#order}}", "{{#item}}"].map(paragraph).concat()
         + &item("7", "{{ title }}")
         + &["{{/item}}", "{{/order}}"].map(paragraph).concat();

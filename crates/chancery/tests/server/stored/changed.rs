@@ -1,17 +1,17 @@
-//! What this version does with stored data that the version which made it did not.
+//! Stored data that this version treats differently than the version that wrote it.
 
 use super::*;
 use testkit::shown::page;
 use testkit::{GIT_TOKEN, GIT_USERNAME, GitServer, docx, eventually};
 
-/// The lines of the log that warn.
+/// Returns the warnings of the log.
 fn warnings(process: &Process) -> Vec<Value> {
     let lines = process.stderr();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(|line| line["level"] == "WARN").collect()
 }
 
-/// The warnings of which the text says this, once there are so many.
+/// Waits for this number of warnings that contain a text. Returns them.
 async fn warnings_of(process: &Process, text: &str, count: usize) -> Vec<Value> {
     eventually(async || {
         let found: Vec<Value> = warnings(process).into_iter().filter(|line| line.to_string().contains(text)).collect();
@@ -20,7 +20,7 @@ async fn warnings_of(process: &Process, text: &str, count: usize) -> Vec<Value> 
     .await
 }
 
-/// A version's data, which it alone has: later ones have it mended already.
+/// Opens the data of this version alone, because later versions contain the corrected data.
 async fn open_0003() -> FormerData {
     FormerData::restore("0003").await
 }
@@ -30,9 +30,10 @@ async fn a_configuration_vouches_for_what_its_last_changer_holds() {
     let stored = open_0003().await;
     let process = stored.installation.serve_api();
     let client = process.client("localhost");
-    // By a super admin, by an administrator, by one who is deleted, by the command line.
+    // The configuration was last changed by a super admin, by an administrator, by a deleted administrator, by the command line.
     for (kind, statuses) in [
-        // "gone: nothing": his configuration vouches with nothing, and whoever has no role holds no more than that.
+        // The deleted administrator's configuration has no rights to vouch for other accounts, and an account without a role needs
+        // none.
         ("plain", [200, 200, 200, 200]),
         ("weaker", [200, 200, 401, 200]),
         ("stronger", [200, 401, 401, 200]),
@@ -65,7 +66,7 @@ async fn a_configuration_vouches_for_what_its_last_changer_holds() {
     for (line, configuration) in named.iter().zip([2, 3]) {
         assert!(line.contains(&format!("\"single_sign_on\":{configuration}")), "{line}");
     }
-    // A super admin takes one over.
+    // A super admin takes over a configuration.
     api.patch("/api/single-sign-on/2/", json!({"is_enabled": true})).await.ok();
     start_sign_in(&client, &stored.forger, 2, "stronger.2").await.ok();
     process.stop();
@@ -90,7 +91,7 @@ async fn nothing_is_left_of_who_was_anonymized() {
     let sessions = "SELECT DISTINCT ip, user_agent FROM sessions WHERE user_id = ";
     let sessions = stored.installation.sql("build_1", &format!("{sessions}{}", anonymized["id"]));
     assert_eq!(sessions, [[Some(String::new()), Some(String::new())]]);
-    // Others keep theirs.
+    // Other sessions retain theirs.
     let others = "SELECT id FROM sessions WHERE user_agent <> '' OR ip <> ''";
     assert!(!stored.installation.sql("build_1", others).is_empty());
     process.stop();
@@ -174,7 +175,7 @@ async fn mails_with_an_access_token_are_sent_with_tls_whatever_is_stored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_on_a_short_key_warns_each_time_and_any_key_can_be_changed() {
     let stored = open_0003().await;
-    // The embedded one was generated.
+    // The key of the embedded data was generated.
     let is_short = stored.known["secret_key"] == SHORT_KEY;
     for _ in 0..if is_short { 2 } else { 0 } {
         let process = stored.installation.serve_api();
@@ -187,7 +188,7 @@ async fn a_start_on_a_short_key_warns_each_time_and_any_key_can_be_changed() {
     let process = installation.serve_api();
     let client = process.client("localhost");
     client.sign_in(ADMIN, PASSWORD).await;
-    // The secrets of the configurations are open, and the sessions ended.
+    // The secrets of the configurations can be decrypted, and the sessions have ended.
     start_sign_in(&client, &stored.forger, 1, "plain.1").await.ok();
     let refresh = json!({"refresh_token": stored.known["sessions"][0]["refresh_token"]});
     client.post("/api/auth/refresh/", refresh).await.expect_reply(401, crate::message::bad_token());
@@ -206,7 +207,7 @@ async fn the_history_service_that_it_has_is_noted_as_its_own() {
     let noted = [["history_id", &id], ["history_url", &url]].map(|note| note.map(|text| Some(text.to_owned())));
     assert_eq!(stored.installation.sql("control", notes), noted);
     process.stop();
-    // It is the same one after each start.
+    // The id is the same after each start.
     let process = stored.installation.serve();
     let history = ApiClient::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
     assert_eq!(history.get("/api/service").await.ok()["id"], json!(id));
@@ -236,7 +237,7 @@ async fn classes_are_made_in_it_and_used_by_those_who_were_there() {
         let record = format!("/api/object-records/{}/", api.post(&format!("{class}object-records/"), body).await.id());
         assert_eq!(external.get(&record).await.ok()["fields"], json!({"title": "first"}));
         process.stop();
-        // They are there after the next start, and go.
+        // The records exist after the next start, and can be deleted.
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         assert_eq!(api.get(&record).await.ok()["fields"], json!({"title": "first"}));
@@ -264,7 +265,7 @@ async fn files_and_documents_are_made_in_it() {
         let body = json!({"object_record": record, "document_template": template, "object_record_field": "papers"});
         api.post("/api/object-records/documents/", body).await.expect_created();
         process.stop();
-        // It is made by this process or the next one, which has all that there was, with a copy in the history.
+        // This process or the next one generates the document. The next process has all data, and a copy in the history.
         let process = stored.installation.serve();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let path = format!("/api/object-records/{record}/documents/{template}/");
@@ -294,7 +295,7 @@ async fn forms_are_made_in_it() {
         let form = json!({"name": "New", "object_class": class, "type": "create", "configuration": {"rows": []}});
         let form = api.post("/api/object-class-forms/", form).await.expect_created();
         process.stop();
-        // They are there after the next start, and go with their class.
+        // The forms exist after the next start, and are deleted with their class.
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let form = format!("/api/object-class-forms/{}/configuration/", form["uuid"].as_str().unwrap());
@@ -319,7 +320,7 @@ async fn tasks_are_made_in_it() {
         let body = json!({"task_template": template, "object_record": record, "assignees": [1]});
         let task = api.post("/api/tasks/", body).await.id();
         process.stop();
-        // They are there after the next start, with the files of their answers, and go with their records.
+        // The tasks exist after the next start, with the files of their answers, and are deleted with their records.
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let answer = json!({"response": {"file": api.upload("answer.csv", "a;b").await}});
@@ -349,7 +350,7 @@ async fn webhooks_are_made_in_it() {
         });
         let webhook = api.post("/api/integrations/", webhook).await.expect_created();
         process.stop();
-        // It is there after the next start.
+        // The webhook exists after the next start.
         let process = installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let record = api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.id();
@@ -388,7 +389,7 @@ async fn custom_components_are_imported_in_it() {
         })
         .await;
         process.stop();
-        // It is there after the next start.
+        // The component exists after the next start.
         let process = stored.installation.serve_api();
         let index = format!("/components/{component}/{commit}/index.html");
         assert_eq!(process.client("localhost").get(&index).await.text, "a map");
@@ -410,7 +411,7 @@ async fn what_front_ends_keep_is_made_in_it() {
         let preference = "/api/users/me/preferences/grid/";
         api.call("PUT", preference).json(&json!({"value": [1]})).send().await.expect_created();
         process.stop();
-        // They are there after the next start, and what is deleted leaves them.
+        // The settings exist after the next start. Deleted objects are removed from them.
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         assert_eq!(api.get(preference).await.ok()["value"], json!([1]));
@@ -435,7 +436,7 @@ async fn connectors_are_made_in_it() {
         let body = json!({"name": "Assistant", "integration": agents["uuid"]});
         let connector = api.post("/api/mcp/connectors/", body).await.expect_created();
         process.stop();
-        // It is there after the next start, with its secret and its class.
+        // The connector exists after the next start, with its secret and its class.
         let process = stored.installation.serve_api();
         let client = process.client("localhost");
         let (id, secret) = (connector["client_id"].as_str().unwrap(), connector["client_secret"].as_str().unwrap());
@@ -447,7 +448,7 @@ async fn connectors_are_made_in_it() {
         let sets = format!("/api/object-classes/{class}/record-permission-sets/");
         let set = api.post(&sets, json!({"name": "Readers"})).await.expect_created();
         assert_eq!(set["_meta"]["labels"]["connectors"], json!({"1": {"name": "Assistant"}}));
-        // Nor has an agent done anything yet.
+        // No agent has done anything yet.
         let activity = api.get("/api/mcp/connectors/1/activity/").await.ok();
         assert_eq!((&activity["total_count"], &activity["results"]), (&json!(0), &json!([])));
         process.stop();
@@ -467,7 +468,7 @@ async fn a_grant_from_before_has_the_tools_that_its_connector_had_then() {
             json!({"name": "Assistant", "integration": agents["uuid"], "allowed_tools": ["get_record", "get_task"]});
         let connector = api.post("/api/mcp/connectors/", body).await.expect_created();
         process.stop();
-        // A grant as the version before the migration stored it, and the migration.
+        // A grant in the form of the version before the migration, followed by the migration.
         let sql = |statement: &str| stored.installation.sql("build_1", statement);
         sql("ALTER TABLE sessions DROP COLUMN tools");
         let ends = Clock::system().now() + 3_600_000_000;
@@ -522,7 +523,7 @@ async fn browsers_sign_in_and_sessions_from_before_have_no_cookie() {
         assert_eq!(started["user"]["username"], ADMIN);
         let rows = stored.installation.sql("build_1", "SELECT count(*) FROM browser_sessions");
         assert_eq!(rows, [[Some("1".to_owned())]]);
-        // A session that began before ends as it always did.
+        // A session from before the migration can end as usual.
         let session =
             stored.sessions().find(|session| session["username"] == ADMIN).unwrap_or(&stored.known["sessions"][0]);
         let before = client.with_token(session["access_token"].as_str().unwrap());
@@ -532,7 +533,7 @@ async fn browsers_sign_in_and_sessions_from_before_have_no_cookie() {
     }
 }
 
-/// The rows that a statement reads of the first build, as one text, once they are these.
+/// Waits until the rows of a statement in the first build, as one text, are these.
 async fn comes_to(stored: &FormerData, statement: &str, expected: &str) {
     eventually(async || {
         let read = stored.installation.sql("build_1", statement);
@@ -556,11 +557,11 @@ async fn names_are_compared_in_one_normal_form() {
     let username = format!("{}@example.com", "ju\u{308}rgen");
     sql(format!("UPDATE users SET username = '{username}', username_fold = '{username}' WHERE username = '{ADMIN}'"));
     let process = stored.installation.serve_api();
-    // By both forms the same person signs in.
+    // Both forms sign in the same person.
     let client = process.client("localhost");
     client.sign_in(&username, PASSWORD).await;
     let api = client.sign_in("j\u{fc}rgen@example.com", PASSWORD).await;
-    // Two names that have become one stay as they are, and nobody makes a third one.
+    // Two names that became equal remain, and a third one is refused.
     for (id, name) in [(&first, composed), (&second, decomposed)] {
         assert_eq!(api.get(&format!("/api/roles/{id}/")).await.ok()["name"], name);
     }
@@ -589,7 +590,7 @@ async fn records_are_compared_and_searched_in_one_normal_form() {
         }
         comes_to(&stored, "SELECT is_indexed FROM object_class_fields ORDER BY id", "1,0").await;
         process.stop();
-        // So a process of an older version has left them.
+        // The state that a process of an older version leaves.
         for statement in [
             "DROP INDEX r1_f1_unique_nfc",
             "DROP INDEX r1_f2_unique_nfc",
@@ -616,7 +617,7 @@ async fn records_are_compared_and_searched_in_one_normal_form() {
         ] {
             assert_eq!(api.get(&format!("{records}?{query}")).await.ids(), found, "{query}");
         }
-        // The records whose names have become one stay, and the field is unique by what is stored.
+        // The records whose names became equal remain, and the field is unique by the stored values.
         comes_to(&stored, "SELECT unique_in_nfc FROM object_class_fields ORDER BY id", "1,0").await;
         warnings_of(&process, "in several Unicode forms", 1).await;
         let unique = |alias: &str| json!({"fields": {alias: ["This field must be unique."]}});

@@ -1,11 +1,11 @@
-//! Makes the stored data of one version: `reliability/stored-data` runs this with that version's binary.
+//! Creates the stored data of one version. `reliability/stored-data` runs this with that version's binary.
 
 use super::*;
 use testkit::{FakeServer, MailFile, eventually};
 
-/// Tokens, and the lock of an account, that hold for thirty years, so that what is kept is never too old.
+/// The validity of tokens and of the lock of an account is thirty years, so that the stored data never expires.
 const THIRTY_YEARS: &str = "1000000000";
-/// What the administrators who are no super admins hold.
+/// Returns the permissions of administrators who are not super admins.
 fn administrators_permissions() -> Value {
     json!({"single_sign_on": ["list", "view", "create", "edit"], "users": ["list", "view"]})
 }
@@ -22,9 +22,9 @@ async fn make() {
             .set("CHANCERY_TRUSTED_PROXIES", "127.0.0.1")
             .set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8")
     };
-    // Version 0003 took what later ones refuse.
+    // Version 0003 accepted values that later versions refuse.
     let is_lenient = version == "0003";
-    // One with a key that was generated, the other with one of the operator's choice.
+    // One installation has a generated key, the other a key of the operator.
     let embedded = StoredDataWriter::new(with_settings(Installation::embedded(BINARY)), None, is_lenient).await;
     embedded.run(&stem(&version, "embedded")).await;
     if let Some(installation) = Installation::postgresql(BINARY) {
@@ -38,7 +38,7 @@ struct StoredDataWriter {
     installation: Installation,
     forger: Forger,
     secret_key: Option<&'static str>,
-    /// Whether the version takes mail settings without TLS, and sign-ins through whatever configuration.
+    /// True if the version accepts mail settings without TLS, and sign-ins through any configuration.
     is_lenient: bool,
     accounts: Vec<Value>,
     sessions: Vec<Value>,
@@ -60,7 +60,7 @@ impl StoredDataWriter {
         self.forger.state().now = Clock::system().now() / 1_000_000;
         self.make_people();
         let is_embedded = self.installation.database_url().is_none();
-        // Embedded, some of the events have arrived in the history beside it; on PostgreSQL all of them wait.
+        // On the embedded engine, some events are in the history beside it; on PostgreSQL all of them wait.
         let process = if is_embedded { self.installation.serve() } else { self.installation.serve_api() };
         let mut known = self.fill_build(&process).await;
         if is_embedded {
@@ -87,7 +87,7 @@ impl StoredDataWriter {
         self.sessions[0]["access_token"].as_str().unwrap().to_owned()
     }
 
-    /// Active accounts, by the command line.
+    /// Creates active accounts with the command line.
     fn make_people(&mut self) {
         let mut people: Vec<(String, &str)> = [
             ("second.admin", "super_admin"),
@@ -186,7 +186,7 @@ impl StoredDataWriter {
             }
         }
         let mut known = json!({"anonymized": self.anonymized(&client, &api).await});
-        // A link that stays open.
+        // A link that remains unused.
         known["activation"] = json!({"username": address("invited"), "token": self.invite_user(&api, "invited").await});
         self.accounts.push(json!({"username": address("invited"), "status": "invited"}));
         let pending = with_field(&account("pending"), "delay_activation", json!(true));
@@ -200,7 +200,7 @@ impl StoredDataWriter {
         known
     }
 
-    /// The configurations, each last changed by whom it is called after.
+    /// Creates the configurations. The name of each contains the account of its last change.
     async fn configure(&mut self, client: &ApiClient, api: &ApiClient) {
         let administrator = self.session(client, &address("administrator")).await;
         let former = client.sign_in(&address("former.administrator"), PASSWORD).await;
@@ -212,7 +212,7 @@ impl StoredDataWriter {
             let id = by.post("/api/single-sign-on/", body).await.id();
             format!("/api/single-sign-on/{id}/")
         };
-        // Who made it is not who changed it last.
+        // The creator of a configuration is not the account of its last change.
         for (name, maker, changer) in [
             ("By a super admin", &administrator, Some(api)),
             ("By an administrator", api, Some(&administrator)),
@@ -223,7 +223,7 @@ impl StoredDataWriter {
             let path = make(maker, &format!("{name}, at first")).await;
             changer.unwrap_or(maker).patch(&path, json!({"name": name, "is_enabled": true})).await.ok();
         }
-        // No command makes one.
+        // No command creates one.
         let sql = "UPDATE single_sign_on SET modified_by = NULL WHERE name = 'By the command line'";
         self.installation.sql("build_1", sql);
 
@@ -235,12 +235,12 @@ impl StoredDataWriter {
             }
         }
         api.patch("/api/single-sign-on/5/", json!({"is_enabled": false})).await.ok();
-        // A super admin links himself.
+        // A super admin links their own account.
         let begun = api.post("/api/single-sign-on/1/link/", json!({})).await;
         come_back(client, &self.forger, 1, &begun, "admin").await.ok();
     }
 
-    /// Somebody of whom nothing may be left, and what tells of him.
+    /// Creates and anonymizes a person. Returns the texts that must not be stored.
     async fn anonymized(&self, client: &ApiClient, api: &ApiClient) -> Value {
         let mut body = account("zacharias.zander");
         for (field, value) in [
@@ -267,7 +267,7 @@ impl StoredDataWriter {
         json!({"id": id, "texts": ["zacharias", "zander", "zimmer", "zookeeper", "5550123", "5550124", "5550125"]})
     }
 
-    /// Invites somebody; the token of his link.
+    /// Invites a user. Returns the token of their link.
     async fn invite_user(&self, api: &ApiClient, name: &str) -> String {
         api.post("/api/users/", account(name)).await.expect_created();
         token_in(&self.mail_to(name).await.text)
@@ -281,7 +281,7 @@ impl StoredDataWriter {
         .await
     }
 
-    /// Somebody signed in, whose tokens are kept.
+    /// Signs in a user, and stores their tokens.
     async fn session(&mut self, client: &ApiClient, username: &str) -> ApiClient {
         let pair = client.login(username, PASSWORD).await.ok();
         self.keep_session(username, &pair, None);
@@ -306,7 +306,7 @@ impl StoredDataWriter {
         .await;
     }
 
-    /// Mails that nobody takes, and events that nobody takes.
+    /// Leaves undelivered mails and events.
     async fn leave_waiting(&mut self, process: &Process, known: &mut Value) {
         let client = process.client("localhost");
         let api = client.sign_in(ADMIN, PASSWORD).await;
@@ -339,7 +339,7 @@ impl StoredDataWriter {
 
         let here = ["waiting.one", "waiting.two", "internal", "external"].map(address);
         known["mails"] = json!({"localhost": here, "b.example": [address("waiting.there")]});
-        // Each was tried; the one to nobody is gone.
+        // Each mail was tried, and the one without a recipient is removed.
         for (build, count) in [("build_1", 4), ("build_2", 1)] {
             let tried = "SELECT min(attempts), count(*) FROM mail_jobs";
             let wanted = vec![vec![Some("1".to_owned()), Some(count.to_string())]];
@@ -352,7 +352,7 @@ impl StoredDataWriter {
     }
 }
 
-/// The body of a new internal account.
+/// Returns the body of a new internal account.
 fn account(name: &str) -> Value {
     json!({"username": address(name), "account_type": "internal", "first_name": "Ann", "last_name": name})
 }

@@ -1,9 +1,9 @@
-//! What a former version stored goes on: this binary starts on it, signs everybody in, opens each secret, sends the mails
-//! that waited once and delivers the events that did.
+//! Stored data of former versions. This binary starts with it, signs in every account, decrypts each secret, sends the waiting
+//! mails once and delivers the waiting events.
 //!
-//! The data is in `tests/stored/`, and `reliability/stored-data` makes it: of the last version before a migration, so
-//! whoever adds a migration to a version that is out adds a name to [`VERSIONS`]. What the data holds is told by the file
-//! `VERSION-ENGINE.json` beside it and by `make.rs`.
+//! The data is in `tests/stored/`, and `reliability/stored-data` creates it, with the last version before a migration. A new
+//! migration after a released version therefore needs a name in [`VERSIONS`]. The file `VERSION-ENGINE.json` beside the data and
+//! `make.rs` describe its content.
 
 mod changed;
 mod make;
@@ -22,12 +22,12 @@ use web::clock::Clock;
 const VERSIONS: [&str; 1] = ["0003"];
 /// The single sign-on configurations that are enabled.
 const CONFIGURATIONS: [i64; 4] = [1, 2, 3, 4];
-/// Accounts of which there is one for each configuration: `plain.1@example.com`, … What they are beyond an account:
-/// nothing; a role that an administrator's roles include; one that they do not; owner of a group; assigned to a set.
+/// Accounts with one instance for each configuration: `plain.1@example.com`, … Their additional properties are: none; a role that
+/// an administrator's roles include; a role that they do not include; owner of a group; assignment to a set.
 const KINDS: [&str; 5] = ["plain", "weaker", "stronger", "owner", "assignee"];
-/// A key as the first versions took it.
+/// A key that the first versions accepted.
 const SHORT_KEY: &str = "short secret";
-/// A key as later versions want it.
+/// A key that later versions accept.
 const LONG_KEY: &str = "a key for stored data, longer than it must be";
 
 fn stem(version: &str, engine: &str) -> PathBuf {
@@ -42,16 +42,16 @@ fn address(name: &str) -> String {
     format!("{name}@example.com")
 }
 
-/// A former version's data before this binary.
+/// A former version's data, before this binary starts with it.
 struct FormerData {
     installation: Installation,
     forger: Forger,
-    /// What `make.rs` wrote of it.
+    /// The description that `make.rs` wrote.
     known: Value,
 }
 
 impl FormerData {
-    /// Each version's, on the engine that tests run on.
+    /// Opens the data of each version, on the engine of the tests.
     async fn open_versions() -> Vec<FormerData> {
         let mut all = Vec::new();
         for version in VERSIONS {
@@ -79,7 +79,7 @@ impl FormerData {
             None => installation,
         };
         installation.restore(&stem);
-        // The provider is on another port now.
+        // The provider has another port now.
         let issuer = format!("UPDATE single_sign_on_identities SET issuer = '{}'", forger.issuer());
         installation.sql("build_1", &issuer);
         FormerData { installation, forger, known }
@@ -98,13 +98,13 @@ impl FormerData {
         self.known["sessions"].as_array().unwrap().iter()
     }
 
-    /// The ids of the events of a build that wait.
+    /// Returns the ids of a build's waiting events.
     fn waiting_events(&self, build: &str) -> BTreeSet<String> {
         let rows = self.installation.sql(build, "SELECT id FROM outbox");
         rows.into_iter().map(|row| row[0].clone().unwrap()).collect()
     }
 
-    /// Leads the mails to a server that is there. Their secrets stay as they were sealed.
+    /// Points the mail settings to an existing server. Their secrets remain sealed as before.
     fn lead_mails_to(&self, mail: &MailServer) {
         for build in ["build_1", "build_2"] {
             self.installation.sql(build, &format!("UPDATE smtp_settings SET port = {}", mail.port));
@@ -114,7 +114,7 @@ impl FormerData {
     }
 }
 
-/// The start of a sign-in through a configuration, and the callback, as the person of this name.
+/// Starts a sign-in through a configuration, and calls back as the person with this name.
 async fn start_sign_in(client: &ApiClient, forger: &Forger, configuration: i64, name: &str) -> Reply {
     let begun = client.post("/api/single-sign-on/login/", json!({"id": configuration})).await;
     come_back(client, forger, configuration, &begun, name).await
@@ -130,13 +130,13 @@ async fn come_back(client: &ApiClient, forger: &Forger, configuration: i64, begu
     client.call("GET", &path).header("cookie", &cookie).send().await
 }
 
-/// The token of the link in a mail, which is quoted-printable when somebody's name is not ASCII.
+/// Returns the token of the link in a mail. The mail is quoted-printable if a name is not ASCII.
 fn token_in(text: &str) -> String {
     let text = text.replace("=\n", "").replace("=3D", "=");
     text.split("?token=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap_or("").to_owned()
 }
 
-/// What lists show that no time changes.
+/// Returns the columns of lists that do not depend on the time.
 async fn lists(api: &ApiClient) -> Value {
     let mut lists = json!({});
     for (path, columns) in [
@@ -172,7 +172,7 @@ async fn whoever_could_sign_in_still_can() {
         }
 
         for (username, status) in stored.accounts() {
-            // Those that are there for single sign-on have the same password as the others, and it takes its time.
+            // The accounts for single sign-on have the same password, and each sign-in is slow, so they are skipped.
             if KINDS.iter().any(|kind| username.starts_with(&format!("{kind}."))) {
                 continue;
             }
@@ -207,12 +207,12 @@ async fn single_sign_on_goes_on_with_each_secret_and_each_identity() {
             assert_eq!(reply.status, 200, "{name} through {configuration}: {reply:?}");
             client.with_pair("", &reply.json).get("/api/users/me/").await.ok()["username"].clone()
         };
-        // Whose secret the third one holds is shown by identities that were bound before.
+        // Identities from before show the secret of the third configuration.
         for configuration in [1, 2, 4] {
             let name = format!("plain.{configuration}");
             assert_eq!(sign_in(configuration, &name).await, address(&name));
         }
-        // Identities bound before stay, whatever a configuration vouches for.
+        // Identities from before remain, independent of the rights of a configuration.
         for name in ["admin", "sso.session", "bound.before"] {
             assert_eq!(sign_in(3, name).await, address(name));
         }
@@ -235,7 +235,7 @@ async fn mails_that_waited_arrive_once() {
         expected.extend(stored.texts(&stored.known["mails"]["b.example"]));
         expected.sort_unstable();
         mail.wait_for(expected.len()).await;
-        // Nothing waits any more that could come later.
+        // Nothing waits any more that could arrive later.
         for build in ["build_1", "build_2"] {
             let jobs = "SELECT id FROM mail_jobs UNION SELECT id FROM jobs";
             eventually(async || stored.installation.sql(build, jobs).is_empty()).await;
@@ -272,7 +272,7 @@ async fn events_that_waited_arrive_once_beside_those_that_had() {
         let process = stored.installation.serve();
         for (domain, waiting) in ["localhost", "b.example"].into_iter().zip(waiting) {
             let arrived = eventually(async || {
-                // The tenant may not be made yet.
+                // The tenant may not exist yet.
                 let builds = stored.installation.succeeds(&["build", "list"]);
                 let line = builds.lines().find(|line| line.starts_with(&format!("{domain}\t"))).unwrap();
                 let history = ApiClient::new(process.history(), "history.example")
@@ -291,7 +291,7 @@ async fn events_that_waited_arrive_once_beside_those_that_had() {
             .await;
             let once: BTreeSet<&String> = arrived.iter().collect();
             assert_eq!(once.len(), arrived.len(), "an event is there twice");
-            // Embedded, the history is stored data, too.
+            // On the embedded engine, the history is stored data too.
             assert_eq!(arrived.len() > waiting.len(), stored.installation.database_url().is_none(), "{domain}");
         }
         process.stop();
