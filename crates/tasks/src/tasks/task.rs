@@ -5,7 +5,7 @@ use super::held::{ALL_ACTIONS, SHOWN};
 use crate::task_templates::PERMISSIONS;
 use crate::task_templates::plugin_config::{INSTRUCTIONS_OF_FORM, MAX_INSTRUCTIONS};
 use http::StatusCode;
-use kit::answer::{Answer, Instance, Outcome, etag};
+use kit::answer::{Answer, AnswerSubject, Instance, Outcome, etag};
 use kit::caller::Caller;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
@@ -323,7 +323,8 @@ pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64, a
     // Behind the last member of `_meta`, which is the last one of the task.
     body.truncate(body.len().saturating_sub(2));
     body.push(b',');
-    body.extend_from_slice(&labels(request, conn, id, actions)?);
+    let TaskLabelsJson { json: labels, record } = labels(request, conn, id, actions)?;
+    body.extend_from_slice(&labels);
     body.extend_from_slice(b"},\"form\":");
     let form = form::read(request, conn, id)?;
     let mut answer = if form.is_long() {
@@ -341,11 +342,19 @@ pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64, a
         Answer::json(status, body)
     };
     (answer.status, answer.tag) = (status, Some(tag));
+    answer.subject = Some(AnswerSubject::Task { id, record });
     Ok(answer)
 }
 
 /// The member `labels` of the `_meta` of one task.
-fn labels(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<Vec<u8>, Refusal> {
+struct TaskLabelsJson {
+    json: Vec<u8>,
+    /// The record of the task.
+    record: Option<i64>,
+}
+
+/// Reads the labels of one task.
+fn labels(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<TaskLabelsJson, Refusal> {
     let mut sql = Sql::new("SELECT t.class_id, t.record, ");
     sql.push(TEMPLATE_NAME).push(" FROM tasks t WHERE t.id = ").bind(id);
     let (record, template) =
@@ -355,7 +364,7 @@ fn labels(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<V
     let mut out = JsonWriter::with_capacity(256);
     let template = template.as_deref().filter(|_| may_name_template(request, actions));
     write_labels(&mut out, label.map(String::as_str), template);
-    Ok(out.into_bytes())
+    Ok(TaskLabelsJson { json: out.into_bytes(), record: record.map(|(_, record)| record) })
 }
 
 /// 412 when `If-Match` names another state of a task.
