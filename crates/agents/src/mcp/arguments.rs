@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 #[derive(Clone, Copy)]
 pub struct ArgumentName {
     pub name: &'static str,
-    /// Whether the input schema requires the argument.
+    /// Is true if the input schema requires the argument.
     pub is_required: bool,
     description: &'static str,
     schema: fn() -> Json,

@@ -160,7 +160,7 @@ fn describe_fields(conn: &mut Conn, caller: &Caller, class: &Class, aliases: Opt
     fields
 }
 
-/// Whether the value of a field can be set.
+/// The note of an entry about changes of its field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Editing {
     /// The entry of the field contains it.
@@ -190,7 +190,7 @@ async fn load_templates(call: &ToolRun, record: i64) -> Result<Json, Refusal> {
         }
         Err(refusal) => return Err(refusal),
     };
-    // The route of the tasks writes text, and this crate stands below it.
+    // The module of tasks writes the list, and this crate does not depend on that module.
     let mut list: Json = serde_json::from_slice(&list).map_err(invalid_answer_refusal)?;
     let templates = list["results"].as_array_mut().into_iter().flatten();
     let entry = |template: &mut Json| json!({"id": template["id"], "name": template["name"], "task_type": template["task_type"]});
@@ -208,7 +208,7 @@ pub async fn create_record(call: &ToolRun, arguments: &Arguments) -> Result<Tool
     call.send(Method::POST, format!("/api/object-classes/{id}/object-records/"), body).await
 }
 
-/// The text of the entries of `permission_sets`, each of which assigns only the person.
+/// The text of the entries of `permission_sets`. Each entry assigns only the person.
 fn assign_person(sets: JsonValue<'_>, person: i64) -> Result<String, Refusal> {
     let (mut entries, mut names_others) = (Vec::new(), false);
     let is_list = sets.for_each_item(|item| {

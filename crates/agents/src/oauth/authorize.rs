@@ -175,7 +175,7 @@ async fn check_form(request: &Arc<Request>) -> Result<SignInStep, StepFailure> {
 /// Redirects to the consent page, with a cookie that names the person.
 fn to_consent(request: &Request, query: &str, signed_in: SignedIn) -> Answer {
     let mut answer = Answer::redirect(StatusCode::SEE_OTHER, &format!("/oauth/authorize?{query}"));
-    // The cookie has a new token, since the token of the previous page may be known to somebody who has not signed in.
+    // The cookie has a new token, since the previous page did not require a sign-in.
     answer.headers.push(ConsentTransaction::begin(request, query, Some(signed_in)).cookie(request));
     answer
 }

@@ -21,7 +21,7 @@ fn all_permissions() -> Value {
     json!({"permissions": {"list": true, "view": true, "create": true, "edit": true, "delete": true}})
 }
 
-/// Connector 1 as its detail shows it, with the address and the client that its creation told.
+/// Connector 1 as its detail shows it, with the address and the client of the answer to its creation.
 fn connector_detail(created: &Value, integration: &str) -> Value {
     json!({
         "id": 1, "name": "Assistant", "description": "", "integration": integration, "is_enabled": true, "status": "enabled",
@@ -134,7 +134,7 @@ async fn a_secret_is_shown_once_and_replaced_by_super_admins() {
     let log = api.get("/api/administration/log/?resource=mcp_connectors").await;
     assert_eq!(log.column("action"), ["reset_client_secret", "create"]);
     assert_eq!(log.column("changes")[0], json!({"client_secret": ["***", "***"]}));
-    // Neither stands anywhere in the database.
+    // The database contains neither secret.
     let read = |conn: &mut Conn| {
         let sql =
             "SELECT client_secret || (SELECT string_agg(changes, ',') FROM administration_log) FROM mcp_connectors";
@@ -217,9 +217,9 @@ async fn wrong_bodies_are_refused() {
     api.patch(&one, json!({"name": "", "allowed_tools": ["x"]})).await.refuses(json!({
         "name": ["This field may not be blank."], "allowed_tools": ["x is not a valid choice."],
     }));
-    // The integration is ignored in a PATCH, whatever it is.
+    // A PATCH ignores every value of the integration.
     api.patch(&one, json!({"integration": "x"})).await.ok();
-    // A connector may offer nothing, and stays when its own name is sent again.
+    // A connector may offer no tools, and accepts its own name again.
     assert_eq!(
         api.patch(&one, json!({"name": "assistant", "allowed_tools": []})).await.ok()["allowed_tools"],
         json!([])
@@ -251,7 +251,7 @@ async fn everybody_lists_connectors_and_super_admins_alone_do_the_rest() {
         let held = json!({"list": true, "view": false, "create": false, "edit": false, "delete": false});
         assert_eq!(api.get("/api/users/permissions/").await.ok()["mcp_connectors"], held);
     }
-    // No role gives any of it.
+    // No role contains these permissions.
     let role = json!({"name": "Agents", "permissions": {"mcp_connectors": ["view"]}});
     api.post("/api/roles/", role).await.refuses(json!({"permissions": ["Invalid resource mcp_connectors."]}));
 }

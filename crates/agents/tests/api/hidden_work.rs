@@ -1,7 +1,6 @@
-//! What an agent may not see costs what nothing costs: where it asks for a record or a task by its id, as many statements are run for
-//! one that is hidden from it as for one that there is not, so that no clock tells them apart. Where it filters a list, SQLite takes
-//! as many instructions for them, too. A class is asked for by one statement either way, before anything else (`mcp/classes.rs`); a
-//! history, after its record. `bench/agents` looks at the clock.
+//! A hidden object costs as much as a missing one, so that timing reveals nothing. Calls with the id of a record or a task run the
+//! same number of statements for both. For filtered lists SQLite also executes the same number of instructions. One statement
+//! checks a class before all others (`mcp/classes.rs`). A history is read after its record. `bench/agents` measures the time.
 
 use crate::TestServer;
 use crate::dance::{TestAgent, with_agent};
@@ -36,10 +35,10 @@ async fn caller(server: &TestServer) -> Arc<Caller> {
     Arc::new(server.build.db.read::<_, StoreError>(load).await.unwrap().unwrap())
 }
 
-/// What a call costs: statements, and the instructions of their queries.
+/// The cost of a call: its statements, and the instructions of their queries.
 type CallCost = (u64, u64);
 
-/// A call as tools make it: what it costs, and what it answers.
+/// Makes a call like a tool does, and returns its cost and its answer.
 async fn call(server: &TestServer, caller: &Arc<Caller>, method: Method, path: &str, body: Value) -> (CallCost, Value) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let found = TestServer::table().find(path).unwrap();
@@ -92,7 +91,7 @@ async fn call(server: &TestServer, caller: &Arc<Caller>, method: Method, path: &
     ((statements, instructions), told)
 }
 
-/// The same, asked three times: another connection may take a few instructions more, once.
+/// The minimum cost of three equal calls: another connection may need a few more instructions once.
 async fn minimum_cost(
     server: &TestServer,
     caller: &Arc<Caller>,
@@ -107,7 +106,7 @@ async fn minimum_cost(
     (least, path, told)
 }
 
-/// A server with class 1, whose records have a number each and `above` one another, and set 1, which gives an agent everything.
+/// A server with class 1, whose records have a number and `above` another one, and set 1, which gives an agent all rights.
 async fn scene() -> (TestServer, ApiClient, TestAgent, i64) {
     let (server, api, agent) = with_agent().await;
     with_all_tools(&api, &agent).await;
@@ -148,7 +147,7 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
     let seen = record(1, json!([person])).await;
     let below = record(1, json!([person])).await;
     api.patch(&format!("/api/object-records/{below}/"), json!({"fields": {"above": seen}})).await.ok();
-    // Hidden ones: of nobody, of somebody else, and of the person, by a set that gives the connector nothing.
+    // Hidden records: without assignments, of another user, and of the person by a set that gives the connector no rights.
     let hidden = [record(0, json!([])).await, record(1, json!([1])).await, record(2, json!([person])).await];
     let task = async |record: i64| {
         let body = json!({"task_template": 1, "object_record": record, "assignees": [person]});
@@ -201,7 +200,7 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
         search_call(|id| format!("/api/tasks/?id={id}")),
         search_call(|id| format!("/api/tasks/?id={id}&assignees={person}&ordering=-created_at")),
     ];
-    // What is seen is found.
+    // Visible records are in the answers.
     for (id, made) in [(seen, &of_records[0].1), (task_seen, &of_tasks[0].1)] {
         let (method, path, body) = made(id);
         assert_eq!(call(&server, &caller, method, &path, body).await.1["id"], id);

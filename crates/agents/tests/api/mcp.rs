@@ -1,4 +1,4 @@
-//! `/mcp/{uuid}/` (`docs/reference/mcp-server.md`): who may call it, and the messages of the protocol.
+//! `/mcp/{uuid}/` (`docs/reference/mcp-server.md`): its callers, and the messages of the protocol.
 
 use crate::TestServer;
 use crate::dance::{GrantTokens, NOBODY, TestAgent, agent, with_agent, with_agent_on};
@@ -6,13 +6,13 @@ use crate::set_up::CONNECTORS;
 use serde_json::{Value, json};
 use testkit::{ApiClient, MINUTE, PASSWORD, PreparedCall, Reply, TestBuild};
 
-/// The revision of the protocol that these tests speak.
+/// The revision of the protocol in these tests.
 const REVISION: &str = "2025-06-18";
-/// What a client takes.
+/// The `Accept` of a client.
 const TAKES: &str = "application/json, text/event-stream";
 
 impl TestAgent {
-    /// A message to the agent's server, by whoever has a token.
+    /// Sends a message to the agent's server, with any token.
     pub fn message(&self, tenant: &TestBuild, token: &str, message: &Value) -> PreparedCall {
         let call = tenant.anonymous().call("POST", &format!("/mcp/{}/", self.uuid)).json(message);
         let call = call.header("accept", TAKES).header("mcp-protocol-version", REVISION);
@@ -35,7 +35,7 @@ impl TestAgent {
         result
     }
 
-    /// The answer of a tool that does what it should.
+    /// The answer of a tool that succeeds.
     pub async fn run(&self, tenant: &TestBuild, tokens: &GrantTokens, tool: &str, arguments: Value) -> Value {
         let result = self.call(tenant, tokens, tool, arguments).await;
         assert_ne!(result["isError"], true, "{tool}: {result}");
@@ -56,7 +56,7 @@ impl TestAgent {
     }
 }
 
-/// Has the connector of an agent offer all tools.
+/// Lets the connector of an agent offer all tools.
 pub async fn with_all_tools(api: &testkit::ApiClient, agent: &TestAgent) {
     let tools = [
         "list_object_classes",
@@ -157,7 +157,7 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
     let of_other = other.grant(&server, &username).await;
     let person = server.anonymous().login(&username, PASSWORD).await.ok();
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    // Its metadata has the form of the address that was called, here one with a slash at its end.
+    // The metadata in the challenge has the form of the called address, here with a slash at its end.
     let metadata = agent.server_url.replace("/mcp/", "/.well-known/oauth-protected-resource/mcp/") + "/";
     for token in ["x", &of_other.access, &tokens.refresh, person["access_token"].as_str().unwrap()] {
         let reply = agent.message(&server, token, &ping).send().await;
@@ -173,7 +173,7 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
     assert_eq!((bare.status, bare.header("www-authenticate")), (401, challenge.as_str()));
     let nobody = TestAgent { uuid: NOBODY.to_owned(), ..agent.clone() };
     assert_eq!(nobody.message(&server, &tokens.access, &ping).send().await.status, 401);
-    // Nor do tokens of agents open anything else.
+    // Tokens of agents open no other endpoint.
     let main = server.anonymous().with_token(&tokens.access);
     for path in ["/api/users/me/", "/api/object-classes/", "/api/tasks/", "/api/openapi.json"] {
         let status = main.get(path).await.status;
@@ -204,7 +204,7 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
     assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, 401);
 }
 
-/// A build that answers for all hosts is led to by whoever has a name (DNS rebinding).
+/// If a build answers for all hosts, the owner of any name can make it resolve to the build (DNS rebinding).
 #[tokio::test]
 async fn a_page_at_another_name_does_not_reach_a_connector() {
     let (server, _, agent) = with_agent_on(TestServer::start_at_public_address(|_| {}).await).await;
@@ -217,7 +217,7 @@ async fn a_page_at_another_name_does_not_reach_a_connector() {
         ("evil.example:8000", "http://evil.example:8000", 403),
         ("a.example.evil.example", "http://a.example.evil.example", 403),
         ("evil.example", "null", 403),
-        // A program is nobody's page.
+        // A program sends no `Origin`.
         ("evil.example", "", 200),
         ("a.example", "http://a.example", 200),
         ("localhost:8000", "http://localhost:8000", 200),
@@ -231,7 +231,7 @@ async fn a_page_at_another_name_does_not_reach_a_connector() {
     }
 }
 
-/// Agents begin with a call that is refused, and go on at once.
+/// Agents begin with a refused call, and continue at once.
 #[tokio::test]
 async fn a_call_that_is_refused_unread_says_that_its_connection_ends() {
     let (server, _, agent) = with_agent().await;
@@ -257,7 +257,7 @@ async fn one_agent_is_not_another() {
     {
         assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, status);
     }
-    // A new secret ends the grants of its connector alone.
+    // A new secret ends only the grants of its connector.
     api.post(&format!("{CONNECTORS}1/reset-client-secret/"), json!({})).await.ok();
     assert_eq!(first.message(&server, &of_first.access, &ping).send().await.status, 401);
     assert_eq!(second.message(&server, &of_second.access, &ping).send().await.status, 200);

@@ -1,5 +1,5 @@
-//! What others try with the MCP server (`docs/reference/mcp-server.md`): tokens that are for something else, messages that are none,
-//! and calls that go on when their agent may not call any more.
+//! Attacks on the MCP server (`docs/reference/mcp-server.md`): tokens for another purpose, invalid messages, and calls that
+//! continue after the end of their agent.
 
 use crate::TestServer;
 use crate::dance::agent;
@@ -37,7 +37,7 @@ impl Scene {
     }
 }
 
-/// A path with 1 in the place of each id and name.
+/// A path with 1 in place of each id and name.
 fn path(of: &str) -> String {
     let part = |part: &str| match part {
         "{build_domain}" => DOMAIN.to_owned(),
@@ -51,7 +51,7 @@ fn path(of: &str) -> String {
 #[tokio::test]
 async fn no_token_of_an_agent_opens_any_route_of_the_main_api() {
     let scene = Scene::with_record().await;
-    // Also one of a super admin, whose own token would do everything.
+    // This includes the agent of a super admin, whose own token opens every route.
     let of_admin = scene.agent.grant(&scene.server, "admin@example.com").await;
     let mut tried = 0;
     for route in TestServer::table().routes() {
@@ -97,7 +97,7 @@ async fn no_other_token_opens_the_server_of_a_connector() {
     let there = foreign.admin().await;
     let agent_there = agent(&there, "There").await;
     let of_there = agent_there.grant(&foreign, "admin@example.com").await;
-    // The claims of one, with the signature of another.
+    // The claims of one token with the signature of another.
     let parts = |token: &str| -> Vec<String> { token.split('.').map(str::to_owned).collect() };
     let (own, others) = (parts(&scene.tokens.access), parts(&of_other.access));
     let mixed = format!("{}.{}.{}", own[0], own[1], others[2]);
@@ -125,7 +125,7 @@ async fn no_other_token_opens_the_server_of_a_connector() {
             assert!(reply.header("www-authenticate").contains("resource_metadata=\"https://a.example/"), "{what}");
         }
     }
-    // Nor does a token count that is not in the header, or a key of the deployment beside it.
+    // A token outside the header is ignored, and so is a key of the deployment beside it.
     let path = format!("/mcp/{}/?access_token={}", scene.agent.uuid, scene.tokens.access);
     let call = server.anonymous().call("POST", &path).json(&scene.change());
     let call = call.header("accept", "application/json, text/event-stream").header("x-api-key", testkit::API_KEY);
@@ -135,7 +135,7 @@ async fn no_other_token_opens_the_server_of_a_connector() {
     assert_eq!(scene.title().await, "Stolen");
 }
 
-/// A message of which half was sent, which is when the agent was admitted.
+/// A message whose first half was sent. The server has admitted the agent by then.
 struct HalfSentMessage {
     stream: TcpStream,
     rest: String,
@@ -164,7 +164,7 @@ impl HalfSentMessage {
         HalfSentMessage { stream, rest: rest.to_owned() }
     }
 
-    /// The answer to the whole.
+    /// Sends the second half, and returns the answer.
     async fn finish(mut self) -> String {
         let _ = self.stream.write_all(self.rest.as_bytes()).await;
         let mut answer = Vec::new();
@@ -173,7 +173,7 @@ impl HalfSentMessage {
     }
 }
 
-/// What ends or pauses an agent, with the status that its calls get then.
+/// The events that end or pause an agent, with the status of its later calls.
 const ENDS: [(&str, u16); 9] = [
     ("disabled", 401),
     ("integration", 401),
@@ -226,13 +226,13 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
             "{how}: {answer}"
         );
         assert!(!answer.contains("\"result\""), "{how}: {answer}");
-        // Its event would be there.
+        // An executed call would have stored its event.
         let of = |text: &str| format!("SELECT count(*) FROM outbox WHERE body LIKE '%{text}%'");
         let events =
             [number(&scene.server, of("Before").leak()).await, number(&scene.server, of("Stolen").leak()).await];
         assert_eq!(events, [1, 0], "{how}");
     }
-    // What its sets give counts as it is at the end, too, and so do its tools.
+    // The rights by sets and the tools also count at the end of the message.
     for what in ["sets", "tools", "classes"] {
         let scene = Scene::with_record().await;
         let half = HalfSentMessage::begin(&scene).await;
@@ -260,7 +260,7 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
 async fn a_write_that_waits_does_not_outlive_its_agent() {
     for how in ["disabled", "integration", "grant", "person", "tools"] {
         let scene = Scene::with_record().await;
-        // Somebody else holds the record, and ends the agent while its write waits.
+        // Another transaction locks the record, and ends the agent while its write waits.
         let (held, is_held) = mpsc::channel();
         let (go_on, goes_on) = mpsc::channel::<()>();
         let goes_on = std::sync::Mutex::new(goes_on);
@@ -283,7 +283,7 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
         tokio::task::spawn_blocking(move || is_held.recv().unwrap()).await.unwrap();
         let call = scene.agent.message(&scene.server, &scene.tokens.access, &scene.change());
         let call = tokio::spawn(call.send());
-        // The call waits by now, or arrives after its agent has ended: it is refused in both cases.
+        // The call waits by now, or arrives after the end of its agent. Both are refused.
         tokio::time::sleep(Duration::from_millis(100)).await;
         go_on.send(()).unwrap();
         holder.await.unwrap().unwrap();
@@ -313,7 +313,7 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
     };
     let with_id = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
     let bodies = [
-        // A batch, of more than the first revision with a header has.
+        // A batch with more messages than the first revision with the header allows.
         format!("[{}{change}]", format!("{change},").repeat(20)),
         "[]".to_owned(),
         format!("{change}{change}"),
@@ -369,14 +369,15 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
         assert_ne!(reply.json["error"]["code"], -32603, "{body:.300}");
     }
     assert_eq!(scene.title().await, "Before");
-    // Larger than what a request may be.
+    // A body above the maximum of a request.
     let reply = post(with_arguments(&format!("{{\"object_class\":\"{}\"}}", "x".repeat(3 << 20)))).await;
     assert_eq!(reply.status, 413, "{reply:?}");
-    // Of a key that is there twice the last one counts everywhere, or none: a filter in front sees what is run.
+    // Of a repeated key the last one counts everywhere, or the message is refused. So a filter in front of the server sees the call
+    // that runs.
     let twice = change.replace("\"name\":\"update_record\"", "\"name\":\"get_record\",\"name\":\"update_record\"");
     let reply = post(twice).await;
     assert!(reply.json["error"].is_object() || scene.title().await == "Stolen", "{reply:?}");
-    // A cursor is no way to other parameters.
+    // A cursor adds no other parameters.
     for cursor in ["1&limit=100", "-1", "0x1", "1 ", "99999999999999999999"] {
         let arguments = json!({"object_class": 1, "cursor": cursor});
         let refused = scene.agent.expect_refusal(server, &scene.tokens, "search_records", arguments).await;
@@ -410,7 +411,7 @@ async fn headers_of_any_kind_are_answered() {
         assert_eq!(reply.status, status, "{headers:?}: {reply:?}");
         assert_eq!(reply.header("mcp-session-id"), "", "{headers:?}");
     }
-    // A page of this build that a person opens has no agent's token: cookies and sessions count nothing here.
+    // A page of this build in a person's browser has no token of an agent. The server ignores cookies and sessions here.
     let person = scene.person.clone().with_header("cookie", "session=1");
     let reply = person.call("POST", &path).json(&ping).header(takes.0, takes.1).send().await;
     assert_eq!(reply.status, 401);
@@ -418,7 +419,7 @@ async fn headers_of_any_kind_are_answered() {
     again.get("/api/users/me/").await.ok();
 }
 
-/// The routes below `/mcp/` are those of one method.
+/// The routes below `/mcp/` have one method.
 #[tokio::test]
 async fn the_server_of_a_connector_has_one_route() {
     let is_mcp = |route: &&Route| route.path.starts_with("/mcp/");

@@ -1,4 +1,4 @@
-//! The tools of the MCP server (`docs/reference/mcp-server.md`): what each does, for an agent that may do it and one that may not.
+//! The tools of the MCP server (`docs/reference/mcp-server.md`): the effect of each, for an agent with and without the right.
 
 use crate::scene::{SETS, Scene};
 use crate::set_up::class;
@@ -120,7 +120,7 @@ async fn a_new_record_needs_the_right_of_the_person_who_becomes_its_owner() {
     scene.api.post(&makers, json!([scene.person.id])).await.expect_created();
     assert_eq!(scene.run("describe_object_class", json!({"object_class": 1})).await["may_create"], true);
 
-    // Without a set that assigns the person, the agent has nothing of what it made.
+    // Without a set that assigns the person, the agent has no rights on its new record.
     let made = scene.run("create_record", json!({"object_class": 1, "fields": {"title": "Mine"}})).await;
     let first = made["id"].as_i64().unwrap();
     let owned = scene.person.get(&format!("/api/object-records/{first}/")).await.ok();
@@ -138,7 +138,7 @@ async fn a_new_record_needs_the_right_of_the_person_who_becomes_its_owner() {
         let refused = scene.refused("create_record", made).await;
         assert_eq!(refused, json!({"detail": "You do not have permission to perform this action."}));
     }
-    // A record that the agent may not view is no parent for it.
+    // A record that the agent may not view is not accepted as a parent.
     let child = json!({"object_class": 1, "fields": {"above": first}});
     let refused = scene.refused("create_record", child).await;
     assert_eq!(refused, json!({"fields": {"above": [format!("Invalid pk {first} - object does not exist.")]}}));
@@ -178,7 +178,7 @@ async fn tasks_are_those_of_records_whose_tasks_the_connector_may_view() {
         scene.api.post("/api/tasks/", body).await.id()
     };
     let task = make(json!(seen)).await;
-    // Being assigned gives the agent nothing.
+    // An assignment of the task gives the agent no rights.
     let hidden = [make(json!(other)).await, make(Value::Null).await];
     let listed = scene.run("list_tasks", json!({"filters": {"status": "open", "assignees": "me"}})).await;
     assert_eq!((&listed["total_count"], &listed["filtered_count"]), (&json!(1), &json!(1)));

@@ -7,7 +7,7 @@ use kit::account_type::AccountType;
 use serde_json::json;
 use testkit::{ApiClient, Browser, CLIENT_ID, CLIENT_SECRET, Forger, PASSWORD, Reply, TENANT_ID, parameters};
 
-/// A server with an agent and a provider, at which `ann@example.com` may sign in; `front_end` is `CHANCERY_SIGN_IN_URL`.
+/// A server with an agent and a provider, at which `ann@example.com` may sign in. `front_end` is `CHANCERY_SIGN_IN_URL`.
 async fn with_provider(front_end: Option<&str>) -> (TestServer, Forger, ApiClient, TestAgent) {
     let forger = Forger::start().await;
     let (issuer, front_end) = (Some(forger.issuer_setting()), front_end.map(str::to_owned));
@@ -28,7 +28,7 @@ async fn with_provider(front_end: Option<&str>) -> (TestServer, Forger, ApiClien
     (server, forger, api, agent)
 }
 
-/// Signs in at the provider, and returns what its callback answers.
+/// Signs in at the provider, and returns the answer of its callback.
 async fn call_back(browser: &mut Browser, forger: &Forger, agent: &TestAgent) -> Reply {
     let page = browser.open(&agent.authorization(&[]), None).await;
     let (request, token) = (hidden_field(&page, "request"), hidden_field(&page, "token"));
@@ -40,7 +40,7 @@ async fn call_back(browser: &mut Browser, forger: &Forger, agent: &TestAgent) ->
     browser.open(&format!("{ADDRESS}/api/single-sign-on/1/callback/?code={code}&state={state}"), None).await
 }
 
-/// The tokens of a grant of who signs in at the provider.
+/// The tokens of a grant of the person who signs in at the provider.
 async fn grant(server: &TestServer, forger: &Forger, agent: &TestAgent) -> GrantTokens {
     let mut browser = Browser::new(server);
     let reply = call_back(&mut browser, forger, agent).await;
@@ -59,7 +59,7 @@ async fn a_sign_in_at_a_provider_leads_back_to_the_agent() {
         let before = number(&server, "SELECT count(*) FROM sessions").await;
         let tokens = grant(&server, &forger, &agent).await;
         assert!(agent.may_call(&server, &tokens).await);
-        // No session of the main API, no ticket; one sign-in is told.
+        // The sign-in begins no session of the main API, issues no ticket, and has one event.
         assert_eq!(number(&server, "SELECT count(*) FROM sessions").await, before + 1);
         assert_eq!(number(&server, "SELECT count(*) FROM single_sign_on_tickets").await, 0);
         let events = testkit::events(&server).await;
@@ -81,7 +81,7 @@ async fn who_may_not_sign_in_begins_again() {
     assert!(reply.text.contains(&format!("<a href=\"{again}\">Begin again</a>")), "{}", reply.text);
     let page = browser.open(&agent.authorization(&[]), None).await;
     assert!(page.text.contains("name=\"password\"") && page.text.contains("Sign in with Company"));
-    // A wrong code of the provider, and a callback that comes twice.
+    // An invalid code of the provider, and a repeated callback.
     let (request, token) = (hidden_field(&page, "request"), hidden_field(&page, "token"));
     let form = [("request", request.as_str()), ("token", &token), ("id", "1")];
     let page = browser.open(&format!("{ADDRESS}/oauth/authorize/single-sign-on/"), Some(&form)).await;
@@ -101,7 +101,7 @@ async fn a_grant_by_single_sign_on_ends_with_its_configuration_or_method() {
     for round in 0..3 {
         let (server, forger, api, agent) = with_provider(None).await;
         let tokens = grant(&server, &forger, &agent).await;
-        // Passwords do not matter to it.
+        // Rules of passwords do not apply.
         api.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
         api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
         api.patch(one, json!({"name": "Others"})).await.ok();

@@ -1,6 +1,6 @@
-//! A walk over random sets, assignments, groups, associations and connectors, beside a plain model of the rules
-//! (`docs/reference/mcp-server.md`): what an agent sees and may do by each tool is exactly what the record sets assigned to its person
-//! give to its connector. `CHANCERY_TEST_ROUNDS` makes it longer; `CHANCERY_TEST_SEED` repeats one.
+//! A walk over random sets, assignments, groups, associations and connectors, compared with a plain model of the rules
+//! (`docs/reference/mcp-server.md`). For each tool, an agent has exactly the rights that the record sets of its person give to its
+//! connector. `CHANCERY_TEST_ROUNDS` makes the walk longer. `CHANCERY_TEST_SEED` repeats one.
 
 use crate::TestServer;
 use crate::dance::{GrantTokens, TestAgent};
@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use testkit::{Reply, eventually, rounds, without_its_id};
 
-/// The id of what there is not.
+/// The id of a missing object.
 const UNKNOWN: i64 = 999_999;
-/// How many steps a walk has.
+/// The number of steps of a walk.
 const STEPS: usize = 48;
 
 fn forbidden() -> Value {
@@ -28,7 +28,7 @@ fn unknown_record_text(id: i64) -> String {
     format!("Invalid pk {id} - object does not exist.")
 }
 
-/// An agent that looks at everything for a person.
+/// An agent that compares all of its answers for a person.
 struct AgentReader<'w> {
     server: &'w TestServer,
     model: &'w RightsModel,
@@ -37,7 +37,7 @@ struct AgentReader<'w> {
     agent: TestAgent,
     tokens: GrantTokens,
     who: String,
-    /// The records whose histories have told these events.
+    /// The records by the ids of their events in histories.
     events: &'w Mutex<BTreeMap<String, i64>>,
 }
 
@@ -62,7 +62,7 @@ impl AgentReader<'_> {
         reply
     }
 
-    /// The structured result of a tool, with whether it is an error.
+    /// The structured result of a tool, and whether it is an error.
     async fn call(&self, tool: &str, arguments: Value) -> (bool, Value) {
         let result = self.reply(tool, &arguments).await.json["result"].take();
         (result["isError"] == true, result["structuredContent"].clone())
@@ -79,8 +79,8 @@ impl AgentReader<'_> {
         assert_eq!(told, (true, body.clone()), "{} {tool} {arguments}", self.who);
     }
 
-    /// Calls a tool for what the agent may not see, and for what there is not: the answers are the same, but for the id that was
-    /// sent, and are refusals with this body.
+    /// Calls a tool for a hidden object and for a missing one. Both answers are refusals with this body and differ only in the sent
+    /// id.
     async fn expect_hidden(
         &self,
         tool: &str,
@@ -134,7 +134,7 @@ impl AgentReader<'_> {
         assert_eq!(listed, expected, "{}", self.who);
     }
 
-    /// The number in the name of a class: the last one was made first.
+    /// The number in the name of a class: its position in the reverse order of creation.
     fn admin_name(&self, class: i64) -> usize {
         self.model.classes.keys().rev().position(|id| *id == class).unwrap()
     }
@@ -161,7 +161,7 @@ impl AgentReader<'_> {
         }
     }
 
-    /// Whether a record is shown as it is, but for the label of a related one that is hidden.
+    /// Compares a shown record with the model. The label of a hidden related record is null.
     fn expect_shown(&self, item: &Value) {
         let record = &self.model.records[&item["id"].as_i64().unwrap()];
         let mut fields = json!({"title": record.title, "amount": record.amount});
@@ -177,11 +177,11 @@ impl AgentReader<'_> {
         assert_eq!(item["_meta"]["labels"]["fields"]["next"], label, "{} {item}", self.who);
     }
 
-    /// Filters, words and orders, also those that look into related records.
+    /// Compares filters, words and orders, also those over related records.
     async fn compare_filters(&self, class: i64) {
         let seen = self.model.visible_records(self.connector, self.user(), class);
         let of = |id: &i64| &self.model.records[id];
-        // The related record, as far as it is seen.
+        // The related record, if the agent may view it.
         let next = |id: &i64| of(id).next.filter(|next| self.may_view(*next)).map(|next| &self.model.records[&next]);
         let all: Vec<i64> = self.model.records.keys().copied().collect();
         let related: BTreeSet<i64> = self.model.records.values().filter_map(|record| record.next).collect();
@@ -232,7 +232,7 @@ impl AgentReader<'_> {
         }
         let associated = &self.model.connectors[&self.connector].classes;
         if self.model.classes[&class].next.is_some_and(|next| !associated.contains(&next)) {
-            // Nor do filters tell which fields a class has that the agent does not see, and what these take.
+            // Filters do not reveal the fields and values of a class that the agent may not view.
             let mut told = BTreeSet::new();
             for (name, value) in
                 [("next.title", "t1"), ("next.nothing", "t1"), ("next.amount", "x"), ("next.title__gte", "")]
@@ -298,7 +298,7 @@ impl AgentReader<'_> {
         }
     }
 
-    /// A history tells once that its record was made, as soon as it has arrived, and that of no other record.
+    /// A history contains the creation of its record once, as soon as the event has arrived, and of no other record.
     async fn expect_history(&self, id: i64) {
         let body = json!({"object_record": id, "filters": {"event_type": "record_created"}});
         let told = eventually(async || {
@@ -310,7 +310,7 @@ impl AgentReader<'_> {
         assert_eq!(*self.events.lock().unwrap().entry(event).or_insert(id), id, "{} {told}", self.who);
     }
 
-    /// Everything that changes nothing, or the same to the same, about one record.
+    /// Compares all tools for one record that change nothing, or that change only values to themselves.
     async fn compare_record(&self, id: i64) {
         let held = self.expected_actions(id);
         let may = |action: &str| held.contains(action);
@@ -351,7 +351,7 @@ impl AgentReader<'_> {
 }
 
 impl RightsWalk {
-    /// A connector and a person, with an agent that looks; after a look at one that is disabled, `None`.
+    /// A connector and a person, with an agent that compares. Expects 401 from a disabled connector, and then returns `None`.
     async fn agent_of(&mut self, connector: i64, at: usize) -> Option<(TestAgent, GrantTokens)> {
         let (user, username) = (self.model.people[at].api.id, self.model.people[at].api.username.clone());
         let of = self.model.connectors.get_mut(&connector).unwrap();
@@ -383,7 +383,7 @@ impl RightsWalk {
             who,
             events: &self.events,
         };
-        // What the person sees by rights of his own stands in the same caches.
+        // The answers to the person with their own rights are in the same caches.
         for class in look.model.classes.keys() {
             look.person.api.get(&records_of(*class)).await;
         }
@@ -399,7 +399,7 @@ impl RightsWalk {
         self.run_random_action(connector, at, seed).await;
     }
 
-    /// Has an agent change something, if it may; the model follows.
+    /// Lets an agent change an object, if it may, and changes the model accordingly.
     async fn run_random_action(&mut self, connector: i64, at: usize, seed: u64) {
         let Some((agent, tokens)) = self.agent_of(connector, at).await else { return };
         let Some(record) = self.a_record() else { return };
@@ -441,7 +441,7 @@ impl RightsWalk {
     }
 }
 
-/// What an agent did.
+/// The change of an agent.
 enum AgentAction {
     Nothing,
     Next,
@@ -453,7 +453,7 @@ enum AgentAction {
 }
 
 impl AgentReader<'_> {
-    /// Lets a record point at another one, which must be one that the agent may view, or the one at which it points already.
+    /// Relates a record to another one. The agent must be allowed to view it, or it must be the related record already.
     async fn sets_next(&self, id: i64, next: Option<i64>) -> AgentAction {
         let (record, held) = (&self.model.records[&id], self.expected_actions(id));
         if self.model.classes[&record.class].next.is_none() {
@@ -491,7 +491,7 @@ impl AgentReader<'_> {
         AgentAction::Deleted
     }
 
-    /// Creates a record of the same class as another one, whose owner is the person, and which may be assigned to him.
+    /// Creates a record of the class of another one. Its owner is the person, who may also be assigned.
     async fn creates(
         &self,
         like: i64,
@@ -559,7 +559,7 @@ impl AgentReader<'_> {
         AgentAction::Task(self.run("create_task", body).await["id"].as_i64().unwrap())
     }
 
-    /// The refusal of an action on a task that the agent may not take.
+    /// The refusal of an action on a task without the right.
     fn refusal_of(&self, task: i64, action: &str) -> Option<Value> {
         let held = self.model.task_actions(self.connector, self.user(), task);
         match (held.contains("tasks.view"), held.contains(action)) {
@@ -583,7 +583,7 @@ impl AgentReader<'_> {
         AgentAction::Completed
     }
 
-    /// Changes a task, its assignees, and deletes it at last.
+    /// Changes a task and its assignees, and deletes it.
     async fn changes_task(&self, task: i64, is_deleted: bool) -> AgentAction {
         let is_open = self.model.tasks.get(&task).is_some_and(|task| task.is_open);
         for (tool, action, more) in [

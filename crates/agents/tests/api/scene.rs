@@ -10,8 +10,8 @@ use testkit::ApiClient;
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 pub const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 
-/// A server with class 1, `Order`, an agent of a person with all tools, and set 1, which gives everything to those who are
-/// assigned by it. The agent may do the same, but not delete unless its person is the super admin.
+/// A server with class 1, `Order`, an agent of a person with all tools, and set 1, which gives its assignees all rights. The agent
+/// has the same rights, but may delete only if its person is the super admin.
 pub struct Scene {
     pub server: TestServer,
     /// The first super admin.
@@ -64,7 +64,7 @@ impl Scene {
         Scene { server, api, person, agent, tokens }
     }
 
-    /// Makes a record, which is assigned to the person by set 1 where it `is_seen`.
+    /// Creates a record. If it `is_seen`, set 1 assigns the person to it.
     pub async fn record(&self, fields: Value, is_seen: bool) -> i64 {
         let mut body = json!({"fields": fields});
         if is_seen {

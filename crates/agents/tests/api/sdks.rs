@@ -1,4 +1,4 @@
-//! The official SDKs of the protocol, and MCP Inspector, as agents: they find their way from the address of a connector alone.
+//! The official SDKs of the protocol and MCP Inspector as agents. They need only the address of a connector.
 
 use crate::TestServer;
 use crate::dance::sessions;
@@ -12,7 +12,7 @@ use testkit::{HISTORY_KEY, HistoryServer, MINUTE, PASSWORD, eventually};
 
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 
-/// A scene that delivers to a history service, at whose connector sign-ins of programs may return to [`CALLBACK`].
+/// A scene that delivers to a history service. Sign-ins of programs at its connector may return to [`CALLBACK`].
 async fn scene(history: &HistoryServer) -> Scene {
     let service = HistoryAddress { url: format!("http://{}", history.address), api_key: HISTORY_KEY.to_owned() };
     let server = TestServer::start_at_public_address(|settings| settings.events.history = Some(service)).await;
@@ -35,7 +35,7 @@ fn settings(scene: &Scene, more: Value) -> Value {
     settings
 }
 
-/// A program signs in, calls every tool, goes on when its access token has expired, and is told clearly what it may not do.
+/// A program signs in, calls every tool, continues after the expiry of its access token, and gets a clear refusal of other actions.
 async fn run_program(command: Command, more: Value, revision: Value, errors: [(&str, &str); 2]) {
     let history = HistoryServer::start().await;
     let scene = scene(&history).await;
@@ -90,7 +90,7 @@ async fn run_program(command: Command, more: Value, revision: Value, errors: [(&
     let event = &happened["results"][0];
     assert_eq!((&event["source_type"], &event["source_info"]), (&json!("mcp"), &json!("Scribe 1.2")), "{happened}");
 
-    // An access token holds for 15 minutes. Nobody is asked when a new one is got.
+    // An access token is valid for 15 minutes. The person does not take part in a refresh.
     scene.server.advance(16 * MINUTE);
     program.send_command(json!({"do": "later", "seconds": 16 * 60}), None).await;
     program.call_tool("list_object_classes", json!({})).await;
@@ -99,7 +99,7 @@ async fn run_program(command: Command, more: Value, revision: Value, errors: [(&
         sessions(&person).await.into_iter().filter(|session| session["user_agent"] == "Scribe 1.2").collect();
     assert_eq!(grants.len(), 1, "{grants:?}");
 
-    // What its rights do not give it: a result. The model reads the API's body and what to do next.
+    // A refusal by rights is a result. The model reads the body of the API and the advice.
     let result = program.calls("delete_record", json!({"object_record": record})).await;
     assert_eq!(
         (&result["isError"], &result["structuredContent"]),
@@ -109,14 +109,14 @@ async fn run_program(command: Command, more: Value, revision: Value, errors: [(&
     let given = json!({"mcp_permissions": [{"connector": 1, "permissions": {"object_records": ["view", "delete"]}}]});
     api.patch(&format!("{SETS}1/"), given).await.ok();
     assert_eq!(program.call_tool("delete_record", json!({"object_record": record})).await, json!({"done": true}));
-    // What its connector does not offer: an error of the protocol.
+    // A tool that the connector does not offer is an error of the protocol.
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": ["get_record"]})).await.ok();
     let call = json!({"do": "call", "tool": "list_object_classes", "arguments": {}});
     let refused = program.send_command(call.clone(), None).await["error"].clone();
     let [(name, message), ended] = errors;
     assert_eq!(refused, json!({"name": name, "code": -32602, "message": message}));
 
-    // When the person has ended it, he is asked anew, and denies.
+    // After the person has ended the grant, the program asks again, and the person denies.
     person.delete(&format!("/api/users/me/sessions/{}/", grants[0]["id"])).await.expect_empty();
     let denying = BrowserPerson { decision: "deny", ..allowing };
     let refused = program.send_command(call, Some(&denying)).await["error"].clone();
@@ -153,7 +153,7 @@ async fn an_agent_on_the_python_sdk_works() {
     }
 }
 
-/// The tests above connect by the address as the connector shows it, without a slash at its end.
+/// The tests above connect to the address of the connector, which has no slash at its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_connect_by_an_address_with_a_slash_at_its_end_too() {
     let scene = Scene::on(TestServer::start_at_public_address(|_| {}).await).await;
@@ -205,7 +205,7 @@ async fn mcp_inspector_connects_as_the_documentation_says() {
             });
         }
         inspector.args(["--quiet", "--format", "json"]).args(more);
-        // It keeps what it is told there, and prints the address of the page to sign in where it finds no browser.
+        // Inspector stores its secrets in this directory. Without a browser it prints the address of the sign-in page.
         inspector.env("HOME", home.path()).env("MCP_AUTO_OPEN_ENABLED", "true");
         inspector.env("PATH", std::env::var("PATH").unwrap()).env("MCP_INSPECTOR_SECRET_STORE", "memory");
         let (succeeds, output) = run_with(&person, inspector).await;
@@ -220,14 +220,14 @@ async fn mcp_inspector_connects_as_the_documentation_says() {
         "the tutorial has the first of them"
     );
     let [list, search] = &documented[..] else { panic!("there are other commands: {documented:?}") };
-    // Any port, as tests run beside each other.
+    // Tests run in parallel, so the port is any free one.
     let callback = ["--callback-url", "http://127.0.0.1:0/oauth/callback"];
     let listed = run(list, &callback).await;
     assert_eq!(listed["tools"].as_array().unwrap().len(), 15, "{listed}");
     let found = run(search, &callback).await;
     assert_eq!(found["structuredContent"]["results"][0]["id"], record, "{found}");
 
-    // With a token in place of client and secret.
+    // With a token in place of the client id and the secret.
     let bearer = format!("Authorization: Bearer {}", scene.tokens.access);
     let of_client = list.iter().position(|word| word == "--client-id").unwrap();
     let listed = run(&[&list[..of_client], &list[of_client + 4..]].concat(), &["--header", &bearer, "--strict"]).await;
