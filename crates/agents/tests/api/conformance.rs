@@ -94,10 +94,10 @@ async fn the_conformance_suite_passes_in_what_a_server_of_tools_can_have() {
     let programs = node_programs();
     let settings = json!({"serverUrl": scene.agent.server_url, "token": scene.tokens.access});
     let output = node(&programs, "conformance.mjs").arg(settings.to_string()).output().unwrap();
-    let found: Value = serde_json::from_slice(&output.stdout)
+    let results: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let mut passed = BTreeSet::new();
-    for (run, scenarios) in found.as_object().unwrap() {
+    for (run, scenarios) in results.as_object().unwrap() {
         for (name, scenario) in scenarios.as_object().unwrap() {
             let failed = checks(scenario, "FAILURE");
             if let Some((_, parts)) = PARTS.iter().find(|(known, _)| known == name) {

@@ -48,15 +48,15 @@ async fn a_tool_that_a_connector_gets_later_needs_a_new_consent() {
     offer(&api, json!(["list_tasks"])).await;
     assert_eq!(list_tools(&server, &agent, &renewed).await, json!(["list_tasks"]));
     offer(&api, json!(["get_record", "update_record"])).await;
-    let again = agent.grant(&server, &username).await;
-    assert_eq!(list_tools(&server, &agent, &again).await, json!(["get_record", "update_record"]));
+    let later_tokens = agent.grant(&server, &username).await;
+    assert_eq!(list_tools(&server, &agent, &later_tokens).await, json!(["get_record", "update_record"]));
 }
 
 #[tokio::test]
 async fn what_the_page_showed_counts_and_not_what_is_offered_when_its_form_comes() {
     let (server, api, agent) = with_agent().await;
     let username = server.account("internal").await;
-    for (sent, expected) in [
+    for (field, expected) in [
         ("as shown", json!(["get_record"])),
         // Tools that the connector does not offer are not in the consent.
         ("more", json!(["get_record", "update_record"])),
@@ -68,14 +68,14 @@ async fn what_the_page_showed_counts_and_not_what_is_offered_when_its_form_comes
         let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
         assert_eq!(hidden_field(&page, "tools"), "get_record list_tasks");
         offer(&api, json!(["get_record", "update_record"])).await;
-        let reply = match sent {
+        let reply = match field {
             "as shown" => allow(&mut browser, &page, Some(&hidden_field(&page, "tools"))).await,
             "more" => allow(&mut browser, &page, Some("get_record update_record delete_record drop_tables")).await,
             _ => allow(&mut browser, &page, None).await,
         };
         let tokens = GrantTokens::from_reply(&agent.exchange(&server, &redirect_parameters(&reply)["code"]).await);
         offer(&api, json!(["get_record", "list_tasks", "update_record", "delete_record"])).await;
-        assert_eq!(list_tools(&server, &agent, &tokens).await, expected, "{sent}");
+        assert_eq!(list_tools(&server, &agent, &tokens).await, expected, "{field}");
     }
     // A denial counts with every value of the field.
     let mut browser = Browser::new(&server);

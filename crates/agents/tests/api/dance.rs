@@ -159,17 +159,17 @@ fn told_by(reply: &Reply, address: &str) -> HashMap<String, String> {
     let location = reply.header("location");
     assert!([302, 303].contains(&reply.status), "{reply:?}");
     assert!(location.starts_with(&format!("{CALLBACK}?")), "{location}");
-    let told = parameters(location);
-    assert_eq!((told["state"].as_str(), told["iss"].as_str()), ("a state & more", address));
-    told
+    let answer = parameters(location);
+    assert_eq!((answer["state"].as_str(), answer["iss"].as_str()), ("a state & more", address));
+    answer
 }
 
 /// The value of a hidden field of a page.
 #[track_caller]
 pub fn hidden_field(page: &Reply, name: &str) -> String {
     let begin = format!("<input name=\"{name}\" type=\"hidden\" value=\"");
-    let rest = page.text.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {page:?}")).1;
-    let value = rest.split_once('"').unwrap().0;
+    let tail = page.text.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {page:?}")).1;
+    let value = tail.split_once('"').unwrap().0;
     value.replace("&quot;", "\"").replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 

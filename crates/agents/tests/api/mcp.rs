@@ -78,15 +78,23 @@ pub async fn with_all_tools(api: &testkit::ApiClient, agent: &TestAgent) {
     api.patch(&format!("{CONNECTORS}{}/", agent.id), json!({"allowed_tools": tools})).await.ok();
 }
 
-#[tokio::test]
-async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
-    let (server, api, agent) = with_agent().await;
-    let username = server.account("internal").await;
-    let tokens = agent.grant(&server, &username).await;
+/// The tools that only read, in the order of the list.
+const READING_TOOLS: [&str; 7] = [
+    "list_object_classes",
+    "describe_object_class",
+    "search_records",
+    "get_record",
+    "list_tasks",
+    "get_task",
+    "get_record_history",
+];
+
+/// Begins like a client, and expects the declarations of the server.
+async fn initialize(server: &TestServer, agent: &TestAgent, tokens: &GrantTokens) {
     let client = json!({
         "protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "Scribe", "version": "1.2"},
     });
-    let begun = agent.send_request(&server, &tokens, "initialize", client).await.ok();
+    let begun = agent.send_request(server, tokens, "initialize", client).await.ok();
     let result = &begun["result"];
     assert_eq!((&begun["jsonrpc"], &begun["id"]), (&json!("2.0"), &json!(1)));
     assert_eq!(result["protocolVersion"], REVISION);
@@ -94,45 +102,45 @@ async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
     assert_eq!(result["serverInfo"]["name"], "chancery");
     assert!(result["instructions"].as_str().unwrap().contains("list_object_classes"));
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let reply = agent.message(&server, &tokens.access, &initialized).send().await;
+    let reply = agent.message(server, &tokens.access, &initialized).send().await;
     assert_eq!((reply.status, reply.text.as_str()), (202, ""));
-    assert_eq!(agent.send_request(&server, &tokens, "ping", json!({})).await.ok()["result"], json!({}));
+    assert_eq!(agent.send_request(server, tokens, "ping", json!({})).await.ok()["result"], json!({}));
+}
 
+/// Expects the schemas and the hints of a tool in the list.
+fn expect_declaration(tool: &Value) {
+    let name = tool["name"].as_str().unwrap();
+    assert_eq!(tool["inputSchema"]["type"], "object", "{name}");
+    assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
+    let reads = READING_TOOLS.contains(&name);
+    let overwrites = ["update_record", "delete_record", "update_task", "assign_task", "complete_task", "delete_task"];
+    let hints = json!({
+        "readOnlyHint": reads, "destructiveHint": overwrites.contains(&name), "openWorldHint": false,
+        "idempotentHint": !["create_record", "create_task", "complete_task"].contains(&name),
+    });
+    assert_eq!(tool["annotations"], hints, "{name}");
+}
+
+#[tokio::test]
+async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
+    let (server, api, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    let tokens = agent.grant(&server, &username).await;
+    initialize(&server, &agent, &tokens).await;
     let names = |list: &Value| -> Vec<String> {
         let tools = list["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
     let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
-    let reading = [
-        "list_object_classes",
-        "describe_object_class",
-        "search_records",
-        "get_record",
-        "list_tasks",
-        "get_task",
-        "get_record_history",
-    ];
-    assert_eq!(names(&listed), reading);
+    assert_eq!(names(&listed), READING_TOOLS);
     // Tools that the connector offers later need a new consent.
     with_all_tools(&api, &agent).await;
     let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
-    assert_eq!(names(&listed), reading);
+    assert_eq!(names(&listed), READING_TOOLS);
     let tokens = agent.grant(&server, &username).await;
     let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
     assert_eq!(names(&listed).len(), 15);
-    for tool in listed["result"]["tools"].as_array().unwrap() {
-        let name = tool["name"].as_str().unwrap();
-        assert_eq!(tool["inputSchema"]["type"], "object", "{name}");
-        assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
-        let reads = reading.contains(&name);
-        let overwrites =
-            ["update_record", "delete_record", "update_task", "assign_task", "complete_task", "delete_task"];
-        let hints = json!({
-            "readOnlyHint": reads, "destructiveHint": overwrites.contains(&name), "openWorldHint": false,
-            "idempotentHint": !["create_record", "create_task", "complete_task"].contains(&name),
-        });
-        assert_eq!(tool["annotations"], hints, "{name}");
-    }
+    listed["result"]["tools"].as_array().unwrap().iter().for_each(expect_declaration);
 
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": []})).await.ok();
     assert_eq!(names(&agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok()).len(), 0);
@@ -240,8 +248,8 @@ async fn a_call_that_is_refused_unread_says_that_its_connection_ends() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     for (token, status, connection) in [("", 401, "close"), ("x", 401, "close"), (&tokens.access, 200, "")] {
         let reply = agent.message(&server, token, &ping).send().await;
-        let told = reply.headers.get("connection").map_or("", |value| value.to_str().unwrap());
-        assert_eq!((reply.status, told), (status, connection));
+        let connection_header = reply.headers.get("connection").map_or("", |value| value.to_str().unwrap());
+        assert_eq!((reply.status, connection_header), (status, connection));
     }
 }
 

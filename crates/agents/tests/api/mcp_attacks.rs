@@ -38,14 +38,14 @@ impl Scene {
 }
 
 /// A path with 1 in place of each id and name.
-fn path(of: &str) -> String {
+fn path(route: &str) -> String {
     let part = |part: &str| match part {
         "{build_domain}" => DOMAIN.to_owned(),
         "{uuid}" => UUID.to_owned(),
         part if part.starts_with('{') => "1".to_owned(),
         part => part.to_owned(),
     };
-    of.split('/').map(part).collect::<Vec<_>>().join("/")
+    route.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
 #[tokio::test]
@@ -138,13 +138,13 @@ async fn no_other_token_opens_the_server_of_a_connector() {
 /// A message whose first half was sent. The server has admitted the agent by then.
 struct HalfSentMessage {
     stream: TcpStream,
-    rest: String,
+    second_half: String,
 }
 
 impl HalfSentMessage {
     async fn begin(scene: &Scene) -> HalfSentMessage {
         let body = scene.change().to_string();
-        let (half, rest) = body.split_at(body.len() / 2);
+        let (half, second_half) = body.split_at(body.len() / 2);
         let address: SocketAddr = scene.server.address;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!(
@@ -161,12 +161,12 @@ impl HalfSentMessage {
         }
         assert!(said.starts_with(b"HTTP/1.1 100 "), "{}", String::from_utf8_lossy(&said));
         stream.write_all(half.as_bytes()).await.unwrap();
-        HalfSentMessage { stream, rest: rest.to_owned() }
+        HalfSentMessage { stream, second_half: second_half.to_owned() }
     }
 
     /// Sends the second half, and returns the answer.
     async fn finish(mut self) -> String {
-        let _ = self.stream.write_all(self.rest.as_bytes()).await;
+        let _ = self.stream.write_all(self.second_half.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = self.stream.read_to_end(&mut answer).await;
         String::from_utf8_lossy(&answer).into_owned()
@@ -188,14 +188,14 @@ const ENDS: [(&str, u16); 9] = [
 
 async fn end(scene: &Scene, how: &str) {
     let (api, agent) = (&scene.api, &scene.agent);
-    let (one, user) = (format!("{CONNECTORS}1/"), format!("/api/users/{}/", scene.person.id));
+    let (connector_path, user) = (format!("{CONNECTORS}1/"), format!("/api/users/{}/", scene.person.id));
     match how {
-        "disabled" => drop(api.patch(&one, json!({"is_enabled": false})).await.ok()),
+        "disabled" => drop(api.patch(&connector_path, json!({"is_enabled": false})).await.ok()),
         "integration" => {
             api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), json!({"is_enabled": false})).await.ok();
         }
-        "reset" => drop(api.post(&format!("{one}reset-client-secret/"), json!({})).await.ok()),
-        "deleted" => api.delete(&one).await.expect_empty(),
+        "reset" => drop(api.post(&format!("{connector_path}reset-client-secret/"), json!({})).await.ok()),
+        "deleted" => api.delete(&connector_path).await.expect_empty(),
         "revoked" => {
             let token = [("token", scene.tokens.refresh.as_str())];
             assert_eq!(agent.send(&scene.server, "/oauth/revoke", &token).await.status, 200);
@@ -227,9 +227,11 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
         );
         assert!(!answer.contains("\"result\""), "{how}: {answer}");
         // An executed call would have stored its event.
-        let of = |text: &str| format!("SELECT count(*) FROM outbox WHERE body LIKE '%{text}%'");
-        let events =
-            [number(&scene.server, of("Before").leak()).await, number(&scene.server, of("Stolen").leak()).await];
+        let count_sql = |text: &str| format!("SELECT count(*) FROM outbox WHERE body LIKE '%{text}%'");
+        let events = [
+            number(&scene.server, count_sql("Before").leak()).await,
+            number(&scene.server, count_sql("Stolen").leak()).await,
+        ];
         assert_eq!(events, [1, 0], "{how}");
     }
     // The rights by sets and the tools also count at the end of the message.
@@ -245,8 +247,8 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
             }
             "tools" => drop(api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": ["get_record"]})).await.ok()),
             _ => {
-                let of = format!("{INTEGRATIONS}{}/", scene.agent.integration);
-                api.patch(&of, json!({"object_classes": []})).await.ok();
+                let integration_path = format!("{INTEGRATIONS}{}/", scene.agent.integration);
+                api.patch(&integration_path, json!({"object_classes": []})).await.ok();
             }
         }
         let answer = half.finish().await;
@@ -261,13 +263,13 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
     for how in ["disabled", "integration", "grant", "person", "tools"] {
         let scene = Scene::with_record().await;
         // Another transaction locks the record, and ends the agent while its write waits.
-        let (held, is_held) = mpsc::channel();
+        let (locked, is_locked) = mpsc::channel();
         let (go_on, goes_on) = mpsc::channel::<()>();
         let goes_on = std::sync::Mutex::new(goes_on);
         let ends = move |conn: &mut Conn| {
             conn.query_optional(&Sql::new("SELECT id FROM records WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
             conn.query_optional(&Sql::new("SELECT id FROM r1 WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
-            let _ = held.send(());
+            let _ = locked.send(());
             let _ = goes_on.lock().unwrap().recv_timeout(Duration::from_secs(20));
             conn.exec(&Sql::new(match how {
                 "disabled" => "UPDATE mcp_connectors SET is_enabled = 0",
@@ -280,7 +282,7 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
         };
         let db = scene.server.build.db.clone();
         let holder = tokio::spawn(async move { db.write::<_, StoreError>(ends).await });
-        tokio::task::spawn_blocking(move || is_held.recv().unwrap()).await.unwrap();
+        tokio::task::spawn_blocking(move || is_locked.recv().unwrap()).await.unwrap();
         let call = scene.agent.message(&scene.server, &scene.tokens.access, &scene.change());
         let call = tokio::spawn(call.send());
         // The call waits by now, or arrives after the end of its agent. Both are refused.
@@ -301,18 +303,18 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
     }
 }
 
-#[tokio::test]
-async fn messages_of_any_shape_are_answered_and_change_nothing() {
-    let scene = Scene::with_record().await;
-    let (server, change) = (&scene.server, scene.change().to_string());
+/// A call of a tool with these arguments.
+fn with_arguments(arguments: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"search_records","arguments":{arguments}}}}}"#
+    )
+}
+
+/// Bodies that no client sends, made from a valid change.
+fn bodies_of_any_shape(change: &str) -> Vec<String> {
     let deep = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
-    let with_arguments = |arguments: &str| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"search_records","arguments":{arguments}}}}}"#
-        )
-    };
     let with_id = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
-    let bodies = [
+    vec![
         // A batch with more messages than the first revision with the header allows.
         format!("[{}{change}]", format!("{change},").repeat(20)),
         "[]".to_owned(),
@@ -353,13 +355,19 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
         "\u{feff}{}".to_owned(),
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}".to_owned(),
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}".to_owned(),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn messages_of_any_shape_are_answered_and_change_nothing() {
+    let scene = Scene::with_record().await;
+    let (server, change) = (&scene.server, scene.change().to_string());
     let post = |body: String| {
         let call = server.anonymous().call("POST", &format!("/mcp/{}/", scene.agent.uuid));
         let call = call.body("application/json", body).header("accept", "application/json, text/event-stream");
         call.header("authorization", &format!("Bearer {}", scene.tokens.access)).send()
     };
-    for body in bodies {
+    for body in bodies_of_any_shape(&change) {
         let reply = post(body.clone()).await;
         assert!([200, 202, 400].contains(&reply.status), "{body:.300}: {reply:?}");
         assert!(
@@ -415,8 +423,8 @@ async fn headers_of_any_kind_are_answered() {
     let person = scene.person.clone().with_header("cookie", "session=1");
     let reply = person.call("POST", &path).json(&ping).header(takes.0, takes.1).send().await;
     assert_eq!(reply.status, 401);
-    let again = scene.server.sign_in(&scene.person.username, PASSWORD).await;
-    again.get("/api/users/me/").await.ok();
+    let session = scene.server.sign_in(&scene.person.username, PASSWORD).await;
+    session.get("/api/users/me/").await.ok();
 }
 
 /// The routes below `/mcp/` have one method.

@@ -49,8 +49,8 @@ async fn a_class_with_many_options_is_described_and_its_tasks_are_completed() {
         ("update_task", json!({"task": task, "name": "Choose"})),
         ("assign_task", json!({"task": task, "assignees": [scene.person.id]})),
     ] {
-        let told = scene.run(tool, arguments).await;
-        let fields = &told["form"]["fields"];
+        let answer = scene.run(tool, arguments).await;
+        let fields = &answer["form"]["fields"];
         assert_eq!(fields[3]["values"].as_array().unwrap().len(), 100, "{tool}");
         assert_eq!(fields[3]["values_left_out"], 1800, "{tool}");
     }
@@ -110,8 +110,8 @@ async fn an_answer_has_at_most_a_mebibyte_and_a_page_what_fits_into_it() {
     assert!(changed["left_out"].as_str().unwrap().starts_with("It was done."), "{changed:.300}");
     let too_long = json!({"detail": "The answer is longer than 1 MiB. Name the few `fields` that you need."});
     assert_eq!(scene.refused("get_record", json!({"object_record": record})).await, too_long);
-    let found = json!({"object_class": 1, "filters": {"title": "Longer"}});
-    assert_eq!(scene.refused("search_records", found).await, too_long);
+    let search_arguments = json!({"object_class": 1, "filters": {"title": "Longer"}});
+    assert_eq!(scene.refused("search_records", search_arguments).await, too_long);
     let shown = scene.run("get_record", json!({"object_record": record, "fields": ["title"]})).await;
     assert_eq!(shown["fields"], json!({"title": "Longer"}));
     let done = scene.api.get("/api/mcp/connectors/1/activity/?tool=update_record").await.ok();
@@ -229,26 +229,26 @@ async fn a_class_tells_the_ids_that_creating_needs() {
     scene.api.post("/api/object-classes/1/record-permission-sets/", other).await.expect_created();
     let describe = async || scene.run("describe_object_class", json!({"object_class": 1})).await;
     // The person may not view the class, and the class has no record for which the agent may create tasks.
-    let told = describe().await;
-    assert_eq!((&told["permission_sets"], &told["task_templates"]), (&json!([]), &json!([])));
+    let description = describe().await;
+    assert_eq!((&description["permission_sets"], &description["task_templates"]), (&json!([]), &json!([])));
     scene.record(json!({}), true).await;
-    let told = describe().await;
+    let description = describe().await;
     let gives = json!({
         "object_records": ["view", "edit"], "tasks": ["create", "edit", "view", "delete", "complete", "assign"],
     });
-    let mut sets = told["permission_sets"].clone();
+    let mut sets = description["permission_sets"].clone();
     assert_eq!(
         (sets.as_array().unwrap().len(), &sets[0]["id"], &sets[0]["name"]),
         (1, &json!(1), &json!("Everything"))
     );
     for (resource, actions) in gives.as_object().unwrap() {
-        let mut told: Vec<String> = serde_json::from_value(sets[0]["permissions"][resource].take()).unwrap();
+        let mut described: Vec<String> = serde_json::from_value(sets[0]["permissions"][resource].take()).unwrap();
         let mut expected: Vec<String> = serde_json::from_value(actions.clone()).unwrap();
-        told.sort();
+        described.sort();
         expected.sort();
-        assert_eq!(told, expected);
+        assert_eq!(described, expected);
     }
-    assert_eq!(told["task_templates"], json!([{"id": 1, "name": "Check", "task_type": "tt_form"}]));
+    assert_eq!(description["task_templates"], json!([{"id": 1, "name": "Check", "task_type": "tt_form"}]));
     // Without the right to create tasks the description has no template.
     let nothing = json!({"object_records": ["view"], "tasks": []});
     let given = json!({"mcp_permissions": [{"connector": 1, "permissions": nothing}]});

@@ -184,12 +184,12 @@ async fn a_batch_is_answered_in_its_order_where_its_revision_has_batches() {
     for headers in [&[][..], &[("mcp-protocol-version", "2025-03-26")]] {
         let reply = scene.send(&batch.to_string(), headers).await;
         let answers = reply.ok().as_array().unwrap().clone();
-        let told: Vec<Value> = answers
+        let outcomes: Vec<Value> = answers
             .iter()
             .map(|answer| json!([answer["id"], answer["error"]["code"], answer["result"].is_object()]))
             .collect();
         assert_eq!(
-            json!(told),
+            json!(outcomes),
             json!([
                 [1, null, true],
                 [2, null, true],

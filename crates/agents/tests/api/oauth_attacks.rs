@@ -132,8 +132,8 @@ async fn a_consent_needs_the_browser_and_the_form_in_which_the_person_signed_in(
     assert_eq!(grants(&server).await, 0);
     // The person's own form works once, also if somebody has copied it.
     assert_eq!(person.consent(&client, &[]).await.status, 303);
-    let again = person.consent(&client, &[]).await;
-    assert!(again.status == 400 && again.text.contains("This page was used already."), "{again:?}");
+    let repeated = person.consent(&client, &[]).await;
+    assert!(repeated.status == 400 && repeated.text.contains("This page was used already."), "{repeated:?}");
     assert_eq!(grants(&server).await, 1);
 }
 

@@ -90,9 +90,9 @@ async fn a_person_signs_in_and_consents() {
 
     let reply = decide(&mut browser, &consent, "allow").await;
     assert_eq!((reply.status, reply.header("referrer-policy")), (303, "no-referrer"));
-    let told = redirect_parameters(&reply);
-    assert_eq!(told["code"].len(), 43);
-    assert_eq!(told.len(), 3);
+    let parameters = redirect_parameters(&reply);
+    assert_eq!(parameters["code"].len(), 43);
+    assert_eq!(parameters.len(), 3);
     assert_eq!(browser.cookies_of_build(), 0);
     let person = server.sign_in(&username, PASSWORD).await;
     let all = sessions(&person).await;
@@ -100,8 +100,8 @@ async fn a_person_signs_in_and_consents() {
     assert_eq!(all[0]["user_agent"], "Anna's <Assistant>");
 
     // Each request of the agent begins with a new sign-in.
-    let again = browser.open(&url, None).await;
-    assert!(again.text.contains("name=\"password\""));
+    let next_page = browser.open(&url, None).await;
+    assert!(next_page.text.contains("name=\"password\""));
     let events = testkit::events(&server).await;
     let of_person: Vec<_> = events.iter().map(|event| (event.event_type, event.data["reason"].clone())).collect();
     assert_eq!(of_person[1..3], [(2, json!("wrong_password")), (1, json!("password"))]);
@@ -200,9 +200,9 @@ async fn other_errors_are_told_to_the_agent() {
     ] {
         let reply = browser.open(&agent.authorization(&changed), None).await;
         assert_eq!(reply.status, 302, "{changed:?}");
-        let told = redirect_parameters(&reply);
-        assert_eq!(told["error"], error, "{changed:?}");
-        assert!(told["error_description"].ends_with('.'));
+        let parameters = redirect_parameters(&reply);
+        assert_eq!(parameters["error"], error, "{changed:?}");
+        assert!(parameters["error_description"].ends_with('.'));
     }
     let twice = format!("{}&code_challenge=x", agent.authorization(&[]));
     assert_eq!(redirect_parameters(&browser.open(&twice, None).await)["error"], "invalid_request");
@@ -281,12 +281,12 @@ async fn what_changes_while_a_page_is_open_holds() {
     let page = signed_in(&mut browser, &url, &username, PASSWORD).await;
     server.advance(MINUTE);
     api.post(&format!("/api/users/{person}/deactivate/"), json!({})).await.ok();
-    let again = "Please sign in again.";
+    let begin_again = "Please sign in again.";
     let reply = decide(&mut browser, &page, "allow").await;
-    assert!(reply.status == 400 && reply.text.contains(again), "{reply:?}");
+    assert!(reply.status == 400 && reply.text.contains(begin_again), "{reply:?}");
     api.post(&format!("/api/users/{person}/reactivate/"), json!({})).await.ok();
     let reply = decide(&mut browser, &page, "allow").await;
-    assert!(reply.status == 400 && reply.text.contains(again), "{reply:?}");
+    assert!(reply.status == 400 && reply.text.contains(begin_again), "{reply:?}");
 
     // The sign-in method, the allowed addresses of the person, the client, and the addresses of its callbacks.
     server.advance(MINUTE);
@@ -297,12 +297,12 @@ async fn what_changes_while_a_page_is_open_holds() {
     };
     let (mut browser, page) = fresh().await;
     api.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
-    assert!(decide(&mut browser, &page, "allow").await.text.contains(again));
+    assert!(decide(&mut browser, &page, "allow").await.text.contains(begin_again));
     api.patch("/api/security/", json!({"authentication_method": {"internal": "any"}})).await.ok();
     let user = format!("/api/users/{person}/");
     let elsewhere = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["10.0.0.0/8"]});
     api.patch(&user, elsewhere).await.ok();
-    assert!(decide(&mut browser, &page, "allow").await.text.contains(again));
+    assert!(decide(&mut browser, &page, "allow").await.text.contains(begin_again));
     api.patch(&user, json!({"is_ip_restriction_enabled": false})).await.ok();
     api.patch(&format!("{CONNECTORS}1/"), json!({"is_enabled": false})).await.ok();
     assert_eq!(decide(&mut browser, &page, "allow").await.status, 400);

@@ -196,30 +196,30 @@ async fn enable(api: &ApiClient, path: &str, is_enabled: bool) {
 
 #[tokio::test]
 async fn a_connector_ends_its_grants_or_refuses() {
-    let one = format!("{CONNECTORS}1/");
+    let connector_path = format!("{CONNECTORS}1/");
     check(
         "a disabled connector",
         GrantEnding::Calls,
-        async |_, api, _, _| enable(api, &one, false).await,
-        async |api, _, _| enable(api, &one, true).await,
+        async |_, api, _, _| enable(api, &connector_path, false).await,
+        async |api, _, _| enable(api, &connector_path, true).await,
     )
     .await;
-    let of = |agent: &TestAgent| format!("{INTEGRATIONS}{}/", agent.integration);
+    let integration_path = |agent: &TestAgent| format!("{INTEGRATIONS}{}/", agent.integration);
     check(
         "a disabled integration",
         GrantEnding::Calls,
-        async |_, api, _, agent| enable(api, &of(agent), false).await,
-        async |api, _, agent| enable(api, &of(agent), true).await,
+        async |_, api, _, agent| enable(api, &integration_path(agent), false).await,
+        async |api, _, agent| enable(api, &integration_path(agent), true).await,
     )
     .await;
     check(
         "deleted",
         GrantEnding::Grant,
-        async |_, api, _, _| api.delete(&one).await.expect_empty(),
+        async |_, api, _, _| api.delete(&connector_path).await.expect_empty(),
         async |_, _, _| {},
     )
     .await;
-    let reset = format!("{one}reset-client-secret/");
+    let reset = format!("{connector_path}reset-client-secret/");
     check(
         "a new secret",
         GrantEnding::Grant,

@@ -47,9 +47,9 @@ async fn grant(server: &TestServer, forger: &Forger, agent: &TestAgent) -> Grant
     assert_eq!((reply.status, reply.text.as_str()), (303, ""), "{reply:?}");
     let page = browser.open(&format!("{ADDRESS}{}", reply.header("location")), None).await;
     assert!(page.text.contains("<strong>ann@example.com</strong>"), "{}", page.text);
-    let told = redirect_parameters(&decide(&mut browser, &page, "allow").await);
+    let parameters = redirect_parameters(&decide(&mut browser, &page, "allow").await);
     assert_eq!(browser.cookies_of_build(), 0);
-    GrantTokens::from_reply(&agent.exchange(server, &told["code"]).await)
+    GrantTokens::from_reply(&agent.exchange(server, &parameters["code"]).await)
 }
 
 #[tokio::test]
@@ -77,8 +77,8 @@ async fn who_may_not_sign_in_begins_again() {
     let reply = call_back(&mut browser, &forger, &agent).await;
     assert_eq!((reply.status, reply.header("x-frame-options")), (401, "DENY"));
     assert!(reply.text.contains("Unable to sign in with the credentials given."), "{}", reply.text);
-    let again = agent.authorization(&[]).replace(ADDRESS, "").replace('&', "&amp;");
-    assert!(reply.text.contains(&format!("<a href=\"{again}\">Begin again</a>")), "{}", reply.text);
+    let link = agent.authorization(&[]).replace(ADDRESS, "").replace('&', "&amp;");
+    assert!(reply.text.contains(&format!("<a href=\"{link}\">Begin again</a>")), "{}", reply.text);
     let page = browser.open(&agent.authorization(&[]), None).await;
     assert!(page.text.contains("name=\"password\"") && page.text.contains("Sign in with Company"));
     // An invalid code of the provider, and a repeated callback.
@@ -97,18 +97,18 @@ async fn who_may_not_sign_in_begins_again() {
 
 #[tokio::test]
 async fn a_grant_by_single_sign_on_ends_with_its_configuration_or_method() {
-    let one = "/api/single-sign-on/1/";
+    let configuration_path = "/api/single-sign-on/1/";
     for round in 0..3 {
         let (server, forger, api, agent) = with_provider(None).await;
         let tokens = grant(&server, &forger, &agent).await;
         // Rules of passwords do not apply.
         api.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
         api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
-        api.patch(one, json!({"name": "Others"})).await.ok();
+        api.patch(configuration_path, json!({"name": "Others"})).await.ok();
         assert!(agent.may_call(&server, &tokens).await);
         match round {
-            0 => drop(api.patch(one, json!({"is_enabled": false})).await.ok()),
-            1 => api.delete(one).await.expect_empty(),
+            0 => drop(api.patch(configuration_path, json!({"is_enabled": false})).await.ok()),
+            1 => api.delete(configuration_path).await.expect_empty(),
             _ => {
                 drop(api.patch("/api/security/", json!({"authentication_method": {"internal": "password"}})).await.ok())
             }

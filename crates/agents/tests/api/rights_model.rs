@@ -15,12 +15,12 @@ impl SeededRandom {
         self.0 ^= self.0 << 17;
         (self.0 % end as u64) as usize
     }
-    pub fn choose<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.number_below(of.len())]
+    pub fn choose<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.number_below(values.len())]
     }
     /// Selects each of the values with a probability of two thirds.
-    pub fn sample_two_thirds<T: Copy>(&mut self, of: &[T]) -> Vec<T> {
-        of.iter().copied().filter(|_| self.number_below(3) > 0).collect()
+    pub fn sample_two_thirds<T: Copy>(&mut self, values: &[T]) -> Vec<T> {
+        values.iter().copied().filter(|_| self.number_below(3) > 0).collect()
     }
     pub fn one_of(&mut self, cases: usize) -> bool {
         self.number_below(cases) == 0
@@ -53,18 +53,18 @@ pub fn with_needed(mut actions: ActionNames) -> ActionNames {
 
 /// Actions in the form of a set's body.
 pub fn body_of(actions: &ActionNames) -> Value {
-    let of = |resource: &str| -> Vec<&str> {
+    let actions_on = |resource: &str| -> Vec<&str> {
         actions.iter().filter_map(|name| name.strip_prefix(resource)?.strip_prefix('.')).collect()
     };
-    json!({"object_records": of("object_records"), "tasks": of("tasks")})
+    json!({"object_records": actions_on("object_records"), "tasks": actions_on("tasks")})
 }
 
 /// The permissions of a record in the form of answers.
-pub fn permissions_json(held: &ActionNames) -> Value {
+pub fn permissions_json(allowed: &ActionNames) -> Value {
     let bools = |resource: &str, actions: &[&str]| -> Value {
         actions
             .iter()
-            .map(|action| ((*action).to_owned(), json!(held.contains(&format!("{resource}.{action}")))))
+            .map(|action| ((*action).to_owned(), json!(allowed.contains(&format!("{resource}.{action}")))))
             .collect()
     };
     let mut shown = bools("object_records", &["view", "edit", "delete", "edit_owners"]);
@@ -166,11 +166,11 @@ impl RightsModel {
 
     /// Returns whether a person may create records of a class. The same applies to their agents.
     pub fn may_create(&self, person: &ModelPerson, class: i64) -> bool {
-        let (user, of) = (person.api.id, &self.classes[&class]);
+        let (user, model) = (person.api.id, &self.classes[&class]);
         person.account_type == "super_admin"
-            || of.owners.contains(&user)
-            || of.may_everyone_create
-            || (of.set_gives_create && of.users_of_set.contains(&user))
+            || model.owners.contains(&user)
+            || model.may_everyone_create
+            || (model.set_gives_create && model.users_of_set.contains(&user))
     }
 
     pub fn has_children(&self, record: i64) -> bool {

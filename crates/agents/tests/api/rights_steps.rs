@@ -260,9 +260,9 @@ impl RightsWalk {
         let Some(id) = self.a_record() else { return };
         let first = self.model.records[&id].assigned.iter().next().map(|(key, id)| (*key, *id));
         let Some((key, assignment)) = first else { return };
-        let (below, sent) = if key.1 < 0 { ("user-groups/", -key.1) } else { ("", assignment) };
+        let (below, principal_id) = if key.1 < 0 { ("user-groups/", -key.1) } else { ("", assignment) };
         let path = format!("/api/object-records/{id}/permission-sets/{}/assignees/{below}", key.0);
-        self.admin.delete_all(&path, json!([sent])).await.expect_empty();
+        self.admin.delete_all(&path, json!([principal_id])).await.expect_empty();
         self.model.records.get_mut(&id).unwrap().assigned.remove(&key);
     }
 
@@ -295,13 +295,13 @@ impl RightsWalk {
     /// Gives a connector some rights of a set. This is refused if the connector is not associated with the class.
     async fn grant_to_connector(&mut self, set: i64, connector: i64) {
         let random = self.random_actions();
-        let of = self.model.sets.get_mut(&set).unwrap();
-        let given = with_needed(random.intersection(&of.actions).cloned().collect());
+        let model = self.model.sets.get_mut(&set).unwrap();
+        let given = with_needed(random.intersection(&model.actions).cloned().collect());
         let body = json!({"mcp_permissions": [{"connector": connector, "permissions": body_of(&given)}]});
-        let reply = self.admin.patch(&format!("{}{set}/", record_sets_of(of.class)), body).await;
-        if self.model.connectors[&connector].classes.contains(&of.class) {
+        let reply = self.admin.patch(&format!("{}{set}/", record_sets_of(model.class)), body).await;
+        if self.model.connectors[&connector].classes.contains(&model.class) {
             reply.ok();
-            of.of_connectors.insert(connector, given);
+            model.of_connectors.insert(connector, given);
         } else {
             let wrong = format!("Invalid pk {connector} - object does not exist.");
             reply.refuses(json!({"mcp_permissions": [wrong]}));
@@ -324,11 +324,11 @@ impl RightsWalk {
         let all = self.classes();
         let classes: BTreeSet<i64> = self.random.sample_two_thirds(&all).into_iter().collect();
         let single = classes.iter().next().filter(|_| self.random.one_of(2));
-        let of = &mut self.model.connectors.get_mut(&connector).unwrap();
+        let model = &mut self.model.connectors.get_mut(&connector).unwrap();
         let body = json!({"object_class": single, "object_classes": classes});
-        self.admin.patch(&format!("{INTEGRATIONS}{}/", of.agent.integration), body).await.ok();
-        of.classes = classes;
-        for set in self.model.sets.values_mut().filter(|set| !of.classes.contains(&set.class)) {
+        self.admin.patch(&format!("{INTEGRATIONS}{}/", model.agent.integration), body).await.ok();
+        model.classes = classes;
+        for set in self.model.sets.values_mut().filter(|set| !model.classes.contains(&set.class)) {
             set.of_connectors.remove(&connector);
         }
     }
@@ -336,10 +336,10 @@ impl RightsWalk {
     /// Disables or enables a connector or its integration.
     async fn switch(&mut self) {
         let (id, is_integration) = (self.a_connector(), self.random.one_of(2));
-        let of = self.model.connectors.get_mut(&id).unwrap();
+        let model = self.model.connectors.get_mut(&id).unwrap();
         let (path, flag) = match is_integration {
-            true => (format!("{INTEGRATIONS}{}/", of.agent.integration), &mut of.is_integration_enabled),
-            false => (format!("{CONNECTORS}{id}/"), &mut of.is_enabled),
+            true => (format!("{INTEGRATIONS}{}/", model.agent.integration), &mut model.is_integration_enabled),
+            false => (format!("{CONNECTORS}{id}/"), &mut model.is_enabled),
         };
         *flag = !*flag;
         self.admin.patch(&path, json!({"is_enabled": *flag})).await.ok();

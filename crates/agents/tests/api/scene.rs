@@ -30,16 +30,16 @@ impl Scene {
     /// As [`Scene::new`], on a given server.
     pub async fn on(server: TestServer) -> Scene {
         let person = server.as_type("internal").await;
-        Scene::of(server, person, &["view", "edit"]).await
+        Scene::start(server, person, &["view", "edit"]).await
     }
 
     /// The agent of the first super admin, on a given server.
     pub async fn of_super_admin(server: TestServer) -> Scene {
         let person = server.admin().await;
-        Scene::of(server, person, &["view", "edit", "delete"]).await
+        Scene::start(server, person, &["view", "edit", "delete"]).await
     }
 
-    async fn of(server: TestServer, person: ApiClient, agent_may: &[&str]) -> Scene {
+    async fn start(server: TestServer, person: ApiClient, agent_may: &[&str]) -> Scene {
         let (server, api, agent) = with_agent_on(server).await;
         with_all_tools(&api, &agent).await;
         class(&api, "Order").await;
@@ -53,8 +53,8 @@ impl Scene {
         ] {
             api.post("/api/object-classes/1/fields/", field).await.expect_created();
         }
-        let of = format!("{INTEGRATIONS}{}/", agent.integration);
-        api.patch(&of, json!({"object_classes": [1]})).await.ok();
+        let integration_path = format!("{INTEGRATIONS}{}/", agent.integration);
+        api.patch(&integration_path, json!({"object_classes": [1]})).await.ok();
         let rights = |records: &[&str]| json!({"object_records": records, "tasks": ["create", "edit", "view", "delete", "complete", "assign"]});
         let set = json!({"name": "Everything", "permissions": rights(&["view", "edit", "delete"])});
         api.post(SETS, set).await.expect_created();

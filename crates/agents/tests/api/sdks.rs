@@ -8,7 +8,7 @@ use crate::set_up::{CONNECTORS, INTEGRATIONS};
 use events::history_client::HistoryAddress;
 use serde_json::{Value, json};
 use std::process::Command;
-use testkit::{HISTORY_KEY, HistoryServer, MINUTE, PASSWORD, eventually};
+use testkit::{ApiClient, HISTORY_KEY, HistoryServer, MINUTE, PASSWORD, eventually};
 
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 
@@ -51,44 +51,9 @@ async fn run_program(command: Command, more: Value, revision: Value, errors: [(&
     let tools = program.send_command(json!({"do": "list"}), None).await["result"].clone();
     assert_eq!(tools.as_array().unwrap().len(), 15, "{tools}");
 
-    let classes = program.call_tool("list_object_classes", json!({})).await;
-    assert_eq!(classes["results"][0]["alias"], "order");
-    let class = program.call_tool("describe_object_class", json!({"object_class": "order"})).await;
-    assert_eq!(class["may_create"], true);
-    let made = json!({
-        "object_class": "order", "fields": {"title": "One", "amount": 5}, "permission_sets": [{"permission_set": 1}],
-    });
-    let record = program.call_tool("create_record", made).await["id"].clone();
-    let filters = json!({"object_class": "order", "filters": {"amount__gte": 5, "state": "open"}, "fields": ["title"]});
-    let found = program.call_tool("search_records", filters).await;
-    assert_eq!((&found["filtered_count"], &found["results"][0]["fields"]), (&json!(1), &json!({"title": "One"})));
-    let changed = json!({"object_record": record, "fields": {"state": "closed"}});
-    assert_eq!(program.call_tool("update_record", changed).await["fields"]["state"], "closed");
-    let shown = program.call_tool("get_record", json!({"object_record": record})).await;
-    assert_eq!(shown["_meta"]["labels"]["fields"]["state"], "Closed");
-
-    let made = json!({"object_record": record, "task_template": 1, "name": "Look"});
-    let task = program.call_tool("create_task", made).await["id"].clone();
-    let listed = program.call_tool("list_tasks", json!({"filters": {"status": "open"}, "ordering": "-id"})).await;
-    assert_eq!(listed["results"][0]["id"], task);
-    let assigned = json!({"task": task, "assignees": [scene.person.id]});
-    assert_eq!(program.call_tool("assign_task", assigned).await["assignees"][0]["id"], scene.person.id);
-    let changed = json!({"task": task, "due_at": "2030-01-01T00:00:00Z", "description": "Soon"});
-    assert_eq!(program.call_tool("update_task", changed).await["description"], "Soon");
-    assert_eq!(program.call_tool("get_task", json!({"task": task})).await["form"]["task_type"], "tt_form");
-    let done = json!({"task": task, "response": {"ok": true}});
-    assert_eq!(program.call_tool("complete_task", done).await["status"], "completed");
-    assert_eq!(program.call_tool("delete_task", json!({"task": task})).await, json!({"done": true}));
-
-    let happened = eventually(async || {
-        let happened = program.call_tool("get_record_history", json!({"object_record": record, "limit": 50})).await;
-        let mut events = happened["results"].as_array().unwrap().iter();
-        let is_there = events.any(|event| event["event_type"] == "field_values_changed");
-        if is_there { Ok(happened) } else { Err(happened) }
-    })
-    .await;
-    let event = &happened["results"][0];
-    assert_eq!((&event["source_type"], &event["source_info"]), (&json!("mcp"), &json!("Scribe 1.2")), "{happened}");
+    let record = use_record_tools(&mut program).await;
+    use_task_tools(&mut program, &record, scene.person.id).await;
+    expect_history(&mut program, &record).await;
 
     // An access token is valid for 15 minutes. The person does not take part in a refresh.
     scene.server.advance(16 * MINUTE);
@@ -99,16 +64,7 @@ async fn run_program(command: Command, more: Value, revision: Value, errors: [(&
         sessions(&person).await.into_iter().filter(|session| session["user_agent"] == "Scribe 1.2").collect();
     assert_eq!(grants.len(), 1, "{grants:?}");
 
-    // A refusal by rights is a result. The model reads the body of the API and the advice.
-    let result = program.calls("delete_record", json!({"object_record": record})).await;
-    assert_eq!(
-        (&result["isError"], &result["structuredContent"]),
-        (&json!(true), &json!({"detail": "You do not have permission to perform this action."}))
-    );
-    assert!(result["content"][1]["text"].as_str().unwrap().starts_with("You are not allowed to do this"), "{result}");
-    let given = json!({"mcp_permissions": [{"connector": 1, "permissions": {"object_records": ["view", "delete"]}}]});
-    api.patch(&format!("{SETS}1/"), given).await.ok();
-    assert_eq!(program.call_tool("delete_record", json!({"object_record": record})).await, json!({"done": true}));
+    expect_refusal_and_grant(&mut program, &api, &record).await;
     // A tool that the connector does not offer is an error of the protocol.
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": ["get_record"]})).await.ok();
     let call = json!({"do": "call", "tool": "list_object_classes", "arguments": {}});
@@ -121,6 +77,69 @@ async fn run_program(command: Command, more: Value, revision: Value, errors: [(&
     let denying = BrowserPerson { decision: "deny", ..allowing };
     let refused = program.send_command(call, Some(&denying)).await["error"].clone();
     assert_eq!((refused["name"].as_str(), refused["message"].as_str()), (Some(ended.0), Some(ended.1)));
+}
+
+/// Calls the tools of classes and records, and returns the id of a new record.
+async fn use_record_tools(program: &mut Program) -> Value {
+    let classes = program.call_tool("list_object_classes", json!({})).await;
+    assert_eq!(classes["results"][0]["alias"], "order");
+    let class = program.call_tool("describe_object_class", json!({"object_class": "order"})).await;
+    assert_eq!(class["may_create"], true);
+    let made = json!({
+        "object_class": "order", "fields": {"title": "One", "amount": 5}, "permission_sets": [{"permission_set": 1}],
+    });
+    let record = program.call_tool("create_record", made).await["id"].clone();
+    let filters = json!({"object_class": "order", "filters": {"amount__gte": 5, "state": "open"}, "fields": ["title"]});
+    let page = program.call_tool("search_records", filters).await;
+    assert_eq!((&page["filtered_count"], &page["results"][0]["fields"]), (&json!(1), &json!({"title": "One"})));
+    let changed = json!({"object_record": record, "fields": {"state": "closed"}});
+    assert_eq!(program.call_tool("update_record", changed).await["fields"]["state"], "closed");
+    let shown = program.call_tool("get_record", json!({"object_record": record})).await;
+    assert_eq!(shown["_meta"]["labels"]["fields"]["state"], "Closed");
+    record
+}
+
+/// Calls the tools of tasks for a record.
+async fn use_task_tools(program: &mut Program, record: &Value, person: i64) {
+    let made = json!({"object_record": record, "task_template": 1, "name": "Look"});
+    let task = program.call_tool("create_task", made).await["id"].clone();
+    let listed = program.call_tool("list_tasks", json!({"filters": {"status": "open"}, "ordering": "-id"})).await;
+    assert_eq!(listed["results"][0]["id"], task);
+    let assigned = json!({"task": task, "assignees": [person]});
+    assert_eq!(program.call_tool("assign_task", assigned).await["assignees"][0]["id"], person);
+    let changed = json!({"task": task, "due_at": "2030-01-01T00:00:00Z", "description": "Soon"});
+    assert_eq!(program.call_tool("update_task", changed).await["description"], "Soon");
+    assert_eq!(program.call_tool("get_task", json!({"task": task})).await["form"]["task_type"], "tt_form");
+    let done = json!({"task": task, "response": {"ok": true}});
+    assert_eq!(program.call_tool("complete_task", done).await["status"], "completed");
+    assert_eq!(program.call_tool("delete_task", json!({"task": task})).await, json!({"done": true}));
+}
+
+/// Waits until the history of a record contains its change by the program.
+async fn expect_history(program: &mut Program, record: &Value) {
+    let happened = eventually(async || {
+        let happened = program.call_tool("get_record_history", json!({"object_record": record, "limit": 50})).await;
+        let mut events = happened["results"].as_array().unwrap().iter();
+        let is_there = events.any(|event| event["event_type"] == "field_values_changed");
+        if is_there { Ok(happened) } else { Err(happened) }
+    })
+    .await;
+    let event = &happened["results"][0];
+    assert_eq!((&event["source_type"], &event["source_info"]), (&json!("mcp"), &json!("Scribe 1.2")), "{happened}");
+}
+
+/// Expects the refusal of a deletion until the connector has the right.
+async fn expect_refusal_and_grant(program: &mut Program, api: &ApiClient, record: &Value) {
+    // A refusal by rights is a result. The model reads the body of the API and the advice.
+    let result = program.calls("delete_record", json!({"object_record": record})).await;
+    assert_eq!(
+        (&result["isError"], &result["structuredContent"]),
+        (&json!(true), &json!({"detail": "You do not have permission to perform this action."}))
+    );
+    assert!(result["content"][1]["text"].as_str().unwrap().starts_with("You are not allowed to do this"), "{result}");
+    let given = json!({"mcp_permissions": [{"connector": 1, "permissions": {"object_records": ["view", "delete"]}}]});
+    api.patch(&format!("{SETS}1/"), given).await.ok();
+    assert_eq!(program.call_tool("delete_record", json!({"object_record": record})).await, json!({"done": true}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,8 +243,8 @@ async fn mcp_inspector_connects_as_the_documentation_says() {
     let callback = ["--callback-url", "http://127.0.0.1:0/oauth/callback"];
     let listed = run(list, &callback).await;
     assert_eq!(listed["tools"].as_array().unwrap().len(), 15, "{listed}");
-    let found = run(search, &callback).await;
-    assert_eq!(found["structuredContent"]["results"][0]["id"], record, "{found}");
+    let page = run(search, &callback).await;
+    assert_eq!(page["structuredContent"]["results"][0]["id"], record, "{page}");
 
     // With a token in place of the client id and the secret.
     let bearer = format!("Authorization: Bearer {}", scene.tokens.access);

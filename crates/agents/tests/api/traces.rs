@@ -25,7 +25,7 @@ async fn the_log_of_a_task_tells_what_an_agent_did() {
     run("complete_task", json!({"task": task, "response": {}})).await;
     scene.api.post(&format!("/api/tasks/{task}/reopen/"), json!({})).await.ok();
     let log = scene.api.get(&format!("/api/tasks/{task}/log/")).await.ok();
-    let told: Vec<Value> = log["results"]
+    let entries: Vec<Value> = log["results"]
         .as_array()
         .unwrap()
         .iter()
@@ -35,7 +35,7 @@ async fn the_log_of_a_task_tells_what_an_agent_did() {
     let by_agent = |action: &str| json!([action, "mcp", person]);
     let expected =
         [json!(["reopen", "user", 1]), by_agent("complete"), by_agent("assign"), by_agent("edit"), by_agent("create")];
-    assert_eq!(told, expected);
+    assert_eq!(entries, expected);
 }
 
 /// The number of stored lines.
@@ -161,8 +161,8 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
     scene.agent.run(&scene.server, &of_admin, "list_object_classes", json!({})).await;
     let clients = async |api: &ApiClient| {
         let lines = api.get(ACTIVITY).await.ok();
-        let of = |line: &Value| json!([line["user"]["id"], line["client"]]);
-        let mut all: Vec<Value> = lines["results"].as_array().unwrap().iter().map(of).collect();
+        let person_and_client = |line: &Value| json!([line["user"]["id"], line["client"]]);
+        let mut all: Vec<Value> = lines["results"].as_array().unwrap().iter().map(person_and_client).collect();
         all.sort_by_key(Value::to_string);
         json!(all)
     };
@@ -230,8 +230,8 @@ async fn what_agents_read_takes_no_answer_from_what_is_kept() {
     let record = scene.record(json!({"title": "A"}), true).await;
     let (path, arguments) = (format!("/api/object-records/{record}/"), json!({"object_record": record}));
     let hits = || scene.server.app.slot::<AnswerCache>().hits();
-    let (mut kept, mut lost) = (0, 0);
-    while kept + lost < 20 {
+    let (mut reused, mut lost) = (0, 0);
+    while reused + lost < 20 {
         let before = hits();
         scene.api.get(&path).await.ok();
         if hits() == before {
@@ -245,8 +245,8 @@ async fn what_agents_read_takes_no_answer_from_what_is_kept() {
         assert_eq!(count_calls(&scene.server).await, calls + 1);
         let before = hits();
         scene.api.get(&path).await.ok();
-        if hits() > before { kept += 1 } else { lost += 1 }
+        if hits() > before { reused += 1 } else { lost += 1 }
     }
     // The database may run statements of its own.
-    assert!(kept >= 18, "{lost} of 20 were lost");
+    assert!(reused >= 18, "{lost} of 20 were lost");
 }
