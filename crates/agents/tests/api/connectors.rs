@@ -168,30 +168,22 @@ fn wrong_bodies(agents: &str, hook: &str) -> Vec<WrongBody> {
         (json!({"name": "", "integration": agents}), json!({"name": ["This field may not be blank."]})),
         (
             json!({"name": null, "integration": null}),
-            json!({
-                "name": ["This field may not be null."], "integration": ["This field may not be null."],
-            }),
+            json!({"name": ["This field may not be null."], "integration": ["This field may not be null."]}),
         ),
         (json!({"name": "x".repeat(101), "integration": agents}), json!({"name": [long]})),
         (
             json!({"name": 5, "integration": 5}),
-            json!({
-                "name": ["Not a valid string."], "integration": ["Must be a valid UUID."],
-            }),
+            json!({"name": ["Not a valid string."], "integration": ["Must be a valid UUID."]}),
         ),
         (json!({"name": "ASSISTANT", "integration": agents}), json!({"name": ["This field must be unique."]})),
         (json!({"name": "B", "integration": "x"}), json!({"integration": ["Must be a valid UUID."]})),
         (
             json!({"name": "B", "integration": unknown}),
-            json!({
-                "integration": [format!("{unknown} is not a valid AI MCP integration.")],
-            }),
+            json!({"integration": [format!("{unknown} is not a valid AI MCP integration.")]}),
         ),
         (
             json!({"name": "B", "integration": hook}),
-            json!({
-                "integration": [format!("{hook} is not a valid AI MCP integration.")],
-            }),
+            json!({"integration": [format!("{hook} is not a valid AI MCP integration.")]}),
         ),
         (
             json!({"name": "ASSISTANT", "integration": hook, "description": "x".repeat(501)}),
@@ -203,21 +195,15 @@ fn wrong_bodies(agents: &str, hook: &str) -> Vec<WrongBody> {
         ),
         (
             json!({"name": "B", "integration": agents, "is_enabled": "yes"}),
-            json!({
-                "is_enabled": ["Must be a valid boolean."],
-            }),
+            json!({"is_enabled": ["Must be a valid boolean."]}),
         ),
         (
             json!({"name": "B", "integration": agents, "allowed_tools": ["get_record", "drop_table", 5]}),
-            json!({
-                "allowed_tools": ["drop_table is not a valid choice.", "5 is not a valid choice."],
-            }),
+            json!({"allowed_tools": ["drop_table is not a valid choice.", "5 is not a valid choice."]}),
         ),
         (
             json!({"name": "B", "integration": agents, "allowed_tools": "get_record"}),
-            json!({
-                "allowed_tools": ["Expected a list of items but got type str."],
-            }),
+            json!({"allowed_tools": ["Expected a list of items but got type str."]}),
         ),
     ];
     cases.into_iter().map(|(body, errors)| WrongBody { body, errors }).collect()
