@@ -240,14 +240,16 @@ fn request(operation: &str, path: &str, own: &str, agent: &str, at: usize) -> Re
             let line = format!("GET /api/object-classes/1/object-records/?limit=10&ordering=-id&amount={filter}");
             return Ok(format!("{}\r\n", head(&line, "localhost", own)));
         }
-        "get_record" => json!({"name": operation, "arguments": {"object_record": record}}),
-        "search_records" => search("filters", json!({"amount": filter}), 10),
+        "get_record" | "get_record_library" => json!({"name": "get_record", "arguments": {"object_record": record}}),
+        "search_records" | "search_records_library" => search("filters", json!({"amount": filter}), 10),
         _ => return Err(format!("{operation} is unknown")),
     };
     let body = json!({"jsonrpc": "2.0", "id": at, "method": "tools/call", "params": tool}).to_string();
+    // The library of the protocol answers calls of the older revision.
+    let revision = if operation.ends_with("_library") { "2025-03-26" } else { "2025-06-18" };
     Ok(format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {agent}\r\nAccept: application/json, text/event-stream\r\n\
-         MCP-Protocol-Version: 2025-06-18\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+         MCP-Protocol-Version: {revision}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     ))
 }

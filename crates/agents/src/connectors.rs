@@ -1,5 +1,5 @@
-//! MCP connectors: `/api/mcp/connectors/` (`docs/reference/mcp-connectors.md`), by which agents reach a build. The secret of
-//! a connector is shown once and stored as its hash.
+//! MCP connectors, by which agents reach a build: `/api/mcp/connectors/` (`docs/reference/mcp-connectors.md`). The secret of a
+//! connector is shown once and stored as its hash.
 
 use crate::associations;
 use crate::mcp::tools;
@@ -24,13 +24,13 @@ use store::{Argument, Conn, Sql, StoreError};
 use uuid::Uuid;
 use web::clock::{random_token, sha256_hex};
 
-/// The connectors of a build. The build limits do not name it, as they do not name integrations.
+/// The maximum number of connectors of a build. The limits of the API do not contain it.
 pub static CONNECTORS: Limit = Limit { name: NAME_OF_RESOURCE, default: 100, many: "MCP connectors", ..Limit::EMPTY };
 
-/// The name of the resource in permissions, in the administration log and among the limits.
+/// The name of the resource in permissions, in the administration log and in limits.
 pub const NAME_OF_RESOURCE: &str = "mcp_connectors";
 
-/// Who may do what with connectors. No role gives any of it.
+/// The permissions on connectors. No role contains them.
 pub const PERMISSIONS: PermissionResource = PermissionResource {
     name: NAME_OF_RESOURCE,
     actions: CRUD,
@@ -136,26 +136,26 @@ fn reset_schema() -> Json {
     )
 }
 
-/// Where agents reach a connector.
+/// The address of a connector for agents.
 pub fn server_url(app: &App, build: &Build, uuid: &str) -> String {
     format!("{}/mcp/{uuid}", app.address_of(build))
 }
 
-/// The forms of a connector's address, of which both are served. A client compares what it reads with the form that it was given.
+/// The forms of a connector's address. The server serves both. A client compares the address in the metadata with its own form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressForm {
-    /// As in `server_url`.
+    /// The form of `server_url`.
     Bare,
     /// With a slash at its end.
     WithSlash,
 }
 
 impl AddressForm {
-    pub fn load_from_path(path: &str) -> AddressForm {
+    pub fn from_path(path: &str) -> AddressForm {
         if path.ends_with('/') { AddressForm::WithSlash } else { AddressForm::Bare }
     }
 
-    /// What stands at the end of an address in this form.
+    /// The end of an address in this form.
     pub fn end(self) -> &'static str {
         match self {
             AddressForm::Bare => "",
@@ -176,7 +176,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::check_body(conn, &CONNECTOR, &request.object()?, None)?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     let integration = match changes.get(&INTEGRATION) {
-        Some(uuid) => load_agent_integration(conn, &uuid, &mut errors)?,
+        Some(uuid) => lock_agent_integration(conn, &uuid, &mut errors)?,
         None => None,
     };
     errors.refuse()?;
@@ -195,21 +195,24 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer { tag: Some(tag), ..Answer::instance(StatusCode::CREATED, instance_with_secret(instance, &secret)) })
 }
 
-/// The id of the integration of agents with a uuid, with its row kept from being deleted or changed.
-fn load_agent_integration(conn: &mut Conn, uuid: &str, errors: &mut Errors) -> Result<Option<i64>, StoreError> {
+/// Locks the row of the integration of agents with a uuid until the end of the transaction, and returns its id. Adds an error for
+/// another uuid.
+fn lock_agent_integration(conn: &mut Conn, uuid: &str, errors: &mut Errors) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new("SELECT id FROM integrations WHERE uuid = $1 AND type = 'ai_mcp' FOR SHARE").arg(uuid);
-    let found = conn.query_optional(&sql, |row| row.int(0))?;
-    if found.is_none() {
+    let integration = conn.query_optional(&sql, |row| row.int(0))?;
+    if integration.is_none() {
         errors.add(INTEGRATION.name(), format!("{uuid} is not a valid AI MCP integration."));
     }
-    Ok(found)
+    Ok(integration)
 }
 
-/// The instance with its secret beside it, which is no part of its state.
+/// The instance with its secret. The ETag does not depend on the secret.
 fn instance_with_secret(mut instance: Instance, secret: &str) -> Instance {
+    // The last byte closes the object.
     instance.body.pop();
-    instance.body.extend_from_slice(format!(",\"{CLIENT_SECRET}\":\"{secret}\"}}").as_bytes());
-    instance
+    let mut json = JsonWriter::continuing(instance.body);
+    json.name(CLIENT_SECRET).text(secret).raw("}");
+    Instance { body: json.into_bytes(), ..instance }
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -269,9 +272,9 @@ fn write_rest(
     }
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
-        let held: Vec<(&str, bool)> =
+        let permissions: Vec<(&str, bool)> =
             CRUD.iter().map(|action| (*action, caller.has_permission(NAME_OF_RESOURCE, action))).collect();
-        write_permissions(out, &held);
+        write_permissions(out, &permissions);
     }
     out.raw("}");
     Ok(())

@@ -1,8 +1,8 @@
-//! Grants: what a person's consent gives to an agent, the codes and tokens by which the agent uses it, and who stands behind
-//! a token (`docs/reference/agent-sign-in.md`).
+//! Grants: the rights of an agent by a person's consent, their codes and tokens, and the agent of a token
+//! (`docs/reference/agent-sign-in.md`).
 //!
-//! A grant is a session of its own kind (`identity/agent_sessions.rs`). It begins with the consent and lasts for a minute,
-//! in which its code may be exchanged once; each refresh makes it last longer.
+//! A grant is a kind of session (`identity/agent_sessions.rs`). It begins with the consent and expires after a minute. The agent may
+//! exchange its code once within this minute. Each refresh extends the grant.
 
 use crate::connectors::AddressForm;
 use crate::oauth::authorization::AuthorizationRequest;
@@ -25,34 +25,35 @@ use kit::route::OwnAdmission;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Conn, Sql, StoreError};
 use subtle::ConstantTimeEq;
 use web::clock::{random_token, sha256_hex};
 
-/// How long a code may be exchanged, in microseconds.
+/// The validity of a code, in microseconds.
 const CODE_LIFETIME_US: i64 = 60_000_000;
-/// How long an access token holds, in seconds.
+/// The validity of an access token, in seconds.
 const ACCESS_SECONDS: i64 = 900;
-/// The only scope: that a refresh token is issued.
+/// The only scope: the grant has a refresh token.
 pub const OFFLINE_ACCESS: &str = "offline_access";
-/// How many agents a process remembers of a build. When it is full, all are read again.
-const MAX_KNOWN: usize = 10_000;
-/// For how long an agent is not read again, in microseconds.
-const MAX_KNOWN_AGE_US: i64 = 60_000_000;
+/// The maximum number of agents of a build in the cache of a process. A full cache is cleared.
+const MAX_CACHED: usize = 10_000;
+/// The validity of a cached agent, in microseconds.
+const CACHE_LIFETIME_US: i64 = 60_000_000;
 
 /// Begins a grant for a person who has consented to these tools, and returns its code.
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
-    asked: &AuthorizationRequest,
+    authorization: &AuthorizationRequest,
     consent: &Consent,
 ) -> Result<String, Refusal> {
     let expires_at = request.now + CODE_LIFETIME_US;
     let tools = json!(consent.tools).to_string();
-    let new = NewGrant { connector: asked.client.id, client: &asked.client.name, tools: &tools, expires_at };
+    let client = &authorization.client;
+    let new = NewGrant { connector: client.id, client: &client.name, tools: &tools, expires_at };
     let grant = agent_sessions::begin(request, conn, consent.user, consent.way, &new)?;
-    // Codes of grants that are over; those of others are kept, so that a second use is noticed.
+    // Deletes the codes of grants that have ended. A used code of another grant stays, so that a second use is detected.
     let sql = Sql::new(
         "DELETE FROM agent_codes WHERE hash IN (SELECT k.hash FROM agent_codes k JOIN sessions s ON s.id = k.session_id \
          WHERE k.expires_at <= $1 AND (s.ended_at IS NOT NULL OR s.expires_at <= $1) LIMIT 100)",
@@ -62,8 +63,8 @@ pub fn begin(
     let sql = Sql::new(
         "INSERT INTO agent_codes(hash, session_id, redirect_uri, challenge, expires_at) VALUES ($1, $2, $3, $4, $5)",
     );
-    let sql = sql.arg(sha256_hex(&code)).arg(grant).arg(&asked.redirect_uri).arg(&asked.challenge).arg(expires_at);
-    conn.exec(&sql)?;
+    let sql = sql.arg(sha256_hex(&code)).arg(grant).arg(&authorization.redirect_uri);
+    conn.exec(&sql.arg(&authorization.challenge).arg(expires_at))?;
     Ok(code)
 }
 
@@ -75,49 +76,62 @@ pub struct Consent {
     pub tools: Vec<String>,
 }
 
-/// What an agent sends to exchange a code.
+/// The fields of a request to exchange a code.
 pub struct CodeExchange {
     pub code: String,
     pub redirect_uri: String,
     pub verifier: String,
 }
 
-/// Why an agent gets no tokens.
-pub enum GrantRefusal {
+/// The outcome of an exchange of a code or a refresh token.
+pub enum GrantExchange {
+    /// The answer with the tokens.
+    Issued(Json),
+    /// The code or the token is not valid.
     Invalid,
-    /// The person may not be worked for from the agent's address.
+    /// The person does not allow access from the agent's address.
     Elsewhere,
 }
 
-/// Exchanges a code, which works once, for the first tokens of its grant. Whatever else is wrong ends the grant, too, since
-/// the code is in other hands then.
+/// A stored code.
+struct StoredCode {
+    grant: i64,
+    redirect_uri: String,
+    challenge: String,
+    expires_at: i64,
+}
+
+/// Exchanges a code for the first tokens of its grant. A second use and any other error end the grant, since somebody else may have
+/// the code.
 pub fn exchange(
     request: &Request,
     conn: &mut Conn,
     client: &OAuthClient,
-    sent: &CodeExchange,
-) -> Result<Result<Json, GrantRefusal>, Refusal> {
-    let hash = sha256_hex(&sent.code);
+    fields: &CodeExchange,
+) -> Result<GrantExchange, Refusal> {
+    let hash = sha256_hex(&fields.code);
     let sql =
         Sql::new("SELECT session_id, redirect_uri, challenge, expires_at FROM agent_codes WHERE hash = $1").arg(&hash);
-    let found = conn
-        .query_optional(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.text(2)?.to_owned(), row.int(3)?)))?;
-    let Some((grant, redirect_uri, challenge, expires_at)) = found else { return Ok(Err(GrantRefusal::Invalid)) };
-    // A session is locked before what hangs on it, so that no two transactions deadlock.
-    if !agent_sessions::lock(request, conn, grant, client.id)? {
-        return Ok(Err(GrantRefusal::Invalid));
+    let stored = conn.query_optional(&sql, |row| {
+        let text = |column| Ok::<_, StoreError>(row.text(column)?.to_owned());
+        Ok(StoredCode { grant: row.int(0)?, redirect_uri: text(1)?, challenge: text(2)?, expires_at: row.int(3)? })
+    })?;
+    let Some(stored) = stored else { return Ok(GrantExchange::Invalid) };
+    // The session is locked before its codes, so that transactions do not deadlock.
+    if !agent_sessions::lock(request, conn, stored.grant, client.id)? {
+        return Ok(GrantExchange::Invalid);
     }
     let sql = Sql::new("UPDATE agent_codes SET used_at = $1 WHERE hash = $2 AND used_at IS NULL");
     let is_first = conn.exec(&sql.arg(request.now).arg(&hash))? == 1;
-    let is_theirs = redirect_uri == sent.redirect_uri && fulfils(&sent.verifier, &challenge);
-    if !is_first || !is_theirs || expires_at <= request.now {
-        agent_sessions::end(request, conn, grant)?;
-        return Ok(Err(GrantRefusal::Invalid));
+    let is_same_client = stored.redirect_uri == fields.redirect_uri && fulfils(&fields.verifier, &stored.challenge);
+    if !is_first || !is_same_client || stored.expires_at <= request.now {
+        agent_sessions::end(request, conn, stored.grant)?;
+        return Ok(GrantExchange::Invalid);
     }
-    tokens(request, conn, client, grant)
+    issue_tokens(request, conn, client, stored.grant)
 }
 
-/// Whether a verifier is the one of a challenge (RFC 7636).
+/// Returns whether a verifier fits a challenge (RFC 7636).
 fn fulfils(verifier: &str, challenge: &str) -> bool {
     let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let computed = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
@@ -126,50 +140,50 @@ fn fulfils(verifier: &str, challenge: &str) -> bool {
         && bool::from(computed.as_bytes().ct_eq(challenge.as_bytes()))
 }
 
-/// Exchanges a refresh token, which works once, for new tokens. A second use ends the grant.
+/// Exchanges a refresh token for new tokens. A second use ends the grant.
 pub fn refresh(
     request: &Request,
     conn: &mut Conn,
     client: &OAuthClient,
     token: &str,
-) -> Result<Result<Json, GrantRefusal>, Refusal> {
+) -> Result<GrantExchange, Refusal> {
     let hash = sha256_hex(token);
     let sql = Sql::new("SELECT session_id FROM agent_refresh_tokens WHERE hash = $1 AND expires_at > $2");
     let Some(grant) = conn.query_optional(&sql.arg(&hash).arg(request.now), |row| row.int(0))? else {
-        return Ok(Err(GrantRefusal::Invalid));
+        return Ok(GrantExchange::Invalid);
     };
     if !agent_sessions::lock(request, conn, grant, client.id)? {
-        return Ok(Err(GrantRefusal::Invalid));
+        return Ok(GrantExchange::Invalid);
     }
     let sql = Sql::new("UPDATE agent_refresh_tokens SET used_at = $1 WHERE hash = $2 AND used_at IS NULL");
     if conn.exec(&sql.arg(request.now).arg(&hash))? == 0 {
         agent_sessions::end(request, conn, grant)?;
-        return Ok(Err(GrantRefusal::Invalid));
+        return Ok(GrantExchange::Invalid);
     }
-    let renewed = tokens(request, conn, client, grant)?;
-    if matches!(renewed, Err(GrantRefusal::Elsewhere)) {
-        // It was not used: it may be from where the agent may be.
+    let renewed = issue_tokens(request, conn, client, grant)?;
+    if matches!(renewed, GrantExchange::Elsewhere) {
+        // The token stays unused, so that the agent can use it from an allowed address.
         let sql = Sql::new("UPDATE agent_refresh_tokens SET used_at = NULL WHERE hash = $1").arg(&hash);
         conn.exec(&sql)?;
     }
     Ok(renewed)
 }
 
-/// Renews a grant that is locked, and makes its next tokens.
-fn tokens(
+/// Renews a locked grant, and issues its next tokens.
+fn issue_tokens(
     request: &Request,
     conn: &mut Conn,
     client: &OAuthClient,
     grant: i64,
-) -> Result<Result<Json, GrantRefusal>, Refusal> {
+) -> Result<GrantExchange, Refusal> {
     let seconds = request.app.slot::<identity::IdentitySettings>().refresh_token_seconds;
     let expires_at = request.now + seconds * 1_000_000;
     let user = match agent_sessions::renew(request, conn, grant, expires_at)? {
         GrantRenewal::Done(user) => user,
-        GrantRenewal::Elsewhere => return Ok(Err(GrantRefusal::Elsewhere)),
-        GrantRenewal::Refused => return Ok(Err(GrantRefusal::Invalid)),
+        GrantRenewal::Elsewhere => return Ok(GrantExchange::Elsewhere),
+        GrantRenewal::Refused => return Ok(GrantExchange::Invalid),
     };
-    // Used ones are kept until they would have expired, so that a second use is noticed. Each new one takes some away.
+    // A used token stays until it would have expired, so that a second use is detected. Each new token deletes some expired ones.
     let sql = Sql::new(
         "DELETE FROM agent_refresh_tokens WHERE hash IN (SELECT t.hash FROM agent_refresh_tokens t WHERE t.expires_at <= $1 LIMIT 100)",
     );
@@ -181,26 +195,26 @@ fn tokens(
     let signed = request.app.slot::<AccessTokens>();
     let seconds = seconds.min(ACCESS_SECONDS);
     let access_token = signed.issue_of_grant(&audience, user, grant, request.now, seconds);
-    Ok(Ok(json!({
+    Ok(GrantExchange::Issued(json!({
         "access_token": access_token,
         "token_type": "Bearer",
         "expires_in": seconds,
         "refresh_token": refresh_token,
-        // A refresh token is always issued. Other scopes are ignored.
+        // Every grant has a refresh token. Other scopes are ignored.
         "scope": OFFLINE_ACCESS,
     })))
 }
 
-/// What an access token is for: one connector of one build.
+/// The audience of an access token: one connector of one build.
 fn audience(build: &Build, connector: &str) -> String {
     format!("{}/mcp/{connector}", build.uid)
 }
 
-/// Ends the grant of a token of a client, an access token or a refresh token; another text is ignored.
+/// Ends the grant of a client's access token or refresh token. Another text is ignored.
 pub fn revoke(request: &Request, conn: &mut Conn, client: &OAuthClient, token: &str) -> Result<(), Refusal> {
     let signed = request.app.slot::<AccessTokens>();
-    let of_access = signed.verify_of_grant(token, &audience(&request.build, &client.uuid), request.now);
-    let grant = match of_access {
+    let claims = signed.verify_of_grant(token, &audience(&request.build, &client.uuid), request.now);
+    let grant = match claims {
         Some(claims) => Some(claims.session),
         None => {
             let sql = Sql::new("SELECT session_id FROM agent_refresh_tokens WHERE hash = $1").arg(sha256_hex(token));
@@ -215,48 +229,76 @@ pub fn revoke(request: &Request, conn: &mut Conn, client: &OAuthClient, token: &
     }
 }
 
-/// A connector as its agents find it.
+/// An enabled connector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnabledConnector {
     pub id: i64,
     pub uuid: String,
     pub name: String,
-    /// The names of the tools that it offers.
+    /// The names of the tools that the connector offers.
     pub allowed_tools: Vec<String>,
 }
 
-/// An agent that calls: for whom, through which connector, by which grant.
+/// An agent with its person and its connector.
 #[derive(Debug)]
 pub struct GrantedAgent {
-    /// The person. His own rights are not the agent's (`docs/reference/mcp-connectors.md`).
+    /// The person. The agent does not have all rights of the person (`docs/reference/mcp-connectors.md`).
     pub caller: Arc<Caller>,
     pub connector: EnabledConnector,
-    /// The names of the tools that the person's consent showed.
+    /// The names of the tools on the consent page of the person.
     pub consented_tools: Vec<String>,
-    /// The agent's name and version, or the connector's name before it has told them.
+    /// The name and version of the agent's program, or the name of the connector until the program sends them.
     pub client: String,
 }
 
 impl GrantedAgent {
-    /// Whether it may call a tool: the connector offers it, and the person has consented to it.
+    /// Returns whether the connector offers a tool and the person has consented to it.
     pub fn offers(&self, tool: &str) -> bool {
         [&self.connector.allowed_tools, &self.consented_tools].iter().all(|names| names.iter().any(|name| name == tool))
     }
 }
 
-/// An agent, and how its writes are admitted again when they take effect.
+/// An agent with the admission of its request. A write checks the admission again in its transaction.
 #[derive(Clone)]
 pub struct AdmittedAgent {
     pub agent: Arc<GrantedAgent>,
     pub admission: Admission,
 }
 
-/// The agents that a process has read, by their grants, and when it did. One counts while the caller that it holds is the one
-/// that is cached, and for a minute: so long another process may not know the name that the client has told since.
+/// The agents of a build in the cache of a process, by their grants. A cached agent is valid for a minute, while the cache of callers
+/// has the same caller. For this minute a process may use a former name of the client that another process has replaced.
 #[derive(Default)]
-pub struct KnownAgents(Mutex<HashMap<i64, (Arc<GrantedAgent>, i64)>>);
+pub struct KnownAgents(Mutex<HashMap<i64, CachedAgent>>);
 
-/// How the calls of agents are authenticated. No endpoint of the main API takes their tokens, so it is not registered.
+struct CachedAgent {
+    agent: Arc<GrantedAgent>,
+    /// The time of the read, in microseconds since 1970.
+    read_at: i64,
+}
+
+impl KnownAgents {
+    fn cache(&self) -> MutexGuard<'_, HashMap<i64, CachedAgent>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cached agent of a grant, if it is valid and has this caller.
+    fn get(&self, grant: i64, caller: &Arc<Caller>, now: i64) -> Option<Arc<GrantedAgent>> {
+        let cache = self.cache();
+        let cached = cache.get(&grant)?;
+        let is_valid = Arc::ptr_eq(&cached.agent.caller, caller) && now - cached.read_at < CACHE_LIFETIME_US;
+        is_valid.then(|| cached.agent.clone())
+    }
+
+    fn store(&self, grant: i64, agent: &Arc<GrantedAgent>, now: i64) {
+        let mut cache = self.cache();
+        if cache.len() >= MAX_CACHED {
+            cache.clear();
+        }
+        cache.insert(grant, CachedAgent { agent: agent.clone(), read_at: now });
+    }
+}
+
+/// Authenticates the calls of agents. It is not registered, since endpoints of the main API do not accept their tokens.
 static BY_GRANT: Authenticate = Authenticate {
     read: |_, _, _, _| None,
     identify: |build, claims, now| {
@@ -266,9 +308,9 @@ static BY_GRANT: Authenticate = Authenticate {
     load: |conn, claims, now| Ok(load(conn, claims, now)?.and_then(|agent| Arc::into_inner(agent.caller))),
 };
 
-/// How the requests of agents to their connector are admitted (`Authorization: Bearer …`). 401, naming the metadata of the
-/// connector, where the token is none that holds here, and where connector or integration are disabled or gone; 403 where the
-/// person may not be worked for from there, or must change his password first.
+/// Admits the requests of agents to their connector (`Authorization: Bearer …`). 401 with the metadata of the connector: the token is
+/// not valid, or the connector or its integration is disabled or deleted. 403: the person does not allow access from the address, or
+/// must change their password first.
 pub const ADMISSION: OwnAdmission = OwnAdmission {
     admit: |app, build, headers, path| {
         let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -282,19 +324,19 @@ pub const ADMISSION: OwnAdmission = OwnAdmission {
         if refusal.status != StatusCode::UNAUTHORIZED {
             return refusal;
         }
-        let error = if refusal.body == Refusal::unauthenticated().body { "" } else { "error=\"invalid_token\", " };
-        let metadata = resource_metadata(app, build, &uuid(path_values), AddressForm::load_from_path(path));
+        let error = if refusal.reason == Refusal::unauthenticated().reason { "" } else { "error=\"invalid_token\", " };
+        let metadata = resource_metadata(app, build, &uuid(path_values), AddressForm::from_path(path));
         refusal.headers.clear();
         refusal.header(header::WWW_AUTHENTICATE, &format!("Bearer {error}resource_metadata=\"{metadata}\""))
     },
 };
 
-/// The uuid of the connector that a path names.
+/// The uuid of the connector in a path.
 fn uuid(path: &[PathValue]) -> String {
     path.iter().find_map(PathValue::uuid).unwrap_or_default().to_string()
 }
 
-/// The agent behind a request that was admitted so; 401 when its grant is over meanwhile.
+/// Loads the agent of a request with this admission. 401 if its grant has ended since.
 pub async fn load_agent(request: &Request) -> Result<AdmittedAgent, Refusal> {
     let admission = request.admission.ok_or_else(Refusal::unauthenticated)?;
     let agent = identify(&request.build, admission.claims, request.app.clock.now()).await?;
@@ -302,7 +344,7 @@ pub async fn load_agent(request: &Request) -> Result<AdmittedAgent, Refusal> {
     Ok(AdmittedAgent { agent, admission })
 }
 
-/// The agent of the claims of a token, from the cache or the database; `None` when its grant is over.
+/// The agent of a token's claims, from the cache or the database; `None`: its grant has ended.
 async fn identify(
     build: &Arc<Build>,
     claims: CredentialClaims,
@@ -311,31 +353,13 @@ async fn identify(
     if claims.expires_at <= now {
         return Ok(None);
     }
-    let (mut cached, is_fresh) = build.callers.get(claims.session);
-    if cached.is_some() && !is_fresh {
-        build.callers.mark_version_read(build.db.read_short(rights::version).await?);
-        cached = build.callers.get(claims.session).0;
-    }
-    let known: &KnownAgents = build.slot();
-    let mut agent = None;
-    if let Some(caller) = cached {
-        let agents = known.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let holds = |(agent, at): &&(Arc<GrantedAgent>, i64)| {
-            Arc::ptr_eq(&agent.caller, &caller) && now - at < MAX_KNOWN_AGE_US
-        };
-        agent = agents.get(&claims.session).filter(holds).map(|(agent, _)| agent.clone());
-    }
-    let agent = match agent {
+    let agent = match cached_agent(build, claims, now).await? {
         Some(agent) => agent,
         None => {
             let script = move |conn: &mut Conn| load(conn, claims, now);
             let Some(agent) = build.db.read(script).await?.map(Arc::new) else { return Ok(None) };
             build.callers.store(&agent.caller);
-            let mut agents = known.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if agents.len() >= MAX_KNOWN {
-                agents.clear();
-            }
-            agents.insert(claims.session, (agent.clone(), now));
+            build.slot::<KnownAgents>().store(claims.session, &agent, now);
             agent
         }
     };
@@ -346,10 +370,25 @@ async fn identify(
     Ok(Some(agent))
 }
 
-/// Reads an agent, whose connector and integration are enabled, in one snapshot.
+/// The cached agent of a token's claims. Reads the version of the rights first, if the cache of callers requires it.
+async fn cached_agent(
+    build: &Arc<Build>,
+    claims: CredentialClaims,
+    now: i64,
+) -> Result<Option<Arc<GrantedAgent>>, StoreError> {
+    let (mut caller, is_fresh) = build.callers.get(claims.session);
+    if caller.is_some() && !is_fresh {
+        build.callers.mark_version_read(build.db.read_short(rights::version).await?);
+        caller = build.callers.get(claims.session).0;
+    }
+    let agents: &KnownAgents = build.slot();
+    Ok(caller.and_then(|caller| agents.get(claims.session, &caller, now)))
+}
+
+/// Reads an agent in one snapshot; `None`: its grant has ended, or its connector or integration is disabled.
 fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<GrantedAgent>, StoreError> {
     let Some(caller) = agent_sessions::load(conn, claims, now)? else { return Ok(None) };
-    // A grant of a former version, which another process began a moment ago, has the tools of its connector until it is exchanged.
+    // During an upgrade another process may begin a grant without tools. Until its exchange it has the tools of its connector.
     let sql = Sql::new(
         "SELECT c.id, c.uuid, c.name, c.allowed_tools, COALESCE(s.tools, c.allowed_tools), s.user_agent \
          FROM sessions s JOIN mcp_connectors c ON c.id = s.connector \
@@ -372,8 +411,8 @@ fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Gr
     })
 }
 
-/// Notes the name and the version that an agent tells of itself, by which its grant is listed. It is no right: the caches of
-/// the build's callers stay.
+/// Stores the name and version of an agent's program, which the list of sessions shows. The cache of callers stays valid, since the
+/// name is not a right.
 pub fn name_client(conn: &mut Conn, grant: i64, client: &str) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE sessions SET user_agent = $1 WHERE id = $2 AND connector IS NOT NULL AND ended_at IS NULL AND user_agent <> $1",
@@ -381,12 +420,12 @@ pub fn name_client(conn: &mut Conn, grant: i64, client: &str) -> Result<(), Stor
     conn.exec(&sql.arg(client_name(client)).arg(grant)).map(drop)
 }
 
-/// Has an agent read again at its next call, by which its new name is known.
+/// Removes an agent from the cache, so that its next call reads its new name.
 pub fn evict_agent(build: &Build, grant: i64) {
-    build.slot::<KnownAgents>().0.lock().unwrap_or_else(PoisonError::into_inner).remove(&grant);
+    build.slot::<KnownAgents>().cache().remove(&grant);
 }
 
-/// The name of a client as it is kept.
-pub fn client_name(told: &str) -> String {
-    told.chars().filter(|character| !character.is_control()).take(255).collect()
+/// The stored form of a client's name: at most 255 characters, without control characters.
+pub fn client_name(name: &str) -> String {
+    name.chars().filter(|character| !character.is_control()).take(255).collect()
 }

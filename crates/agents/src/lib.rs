@@ -1,4 +1,4 @@
-//! The domain of agents: the connectors by which they reach a build, and the grants by which they work for people there
+//! The module of agents: connectors, by which agents reach a build, and grants, by which they work for people
 //! (`docs/reference/mcp-connectors.md`, `docs/reference/agent-sign-in.md`).
 
 pub mod activity;
@@ -14,7 +14,7 @@ pub use activity::notes::finish;
 use identity::single_sign_on::way_back::ReturnTargets;
 use kit::domain::Module;
 
-/// What this domain hands over to `platform`.
+/// The declaration of the module for `platform`.
 pub static MODULE: Module = Module {
     name: "agents",
     routes: || {

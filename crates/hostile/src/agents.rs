@@ -5,7 +5,7 @@ use platform::agents::mcp::message::{McpMessage, McpMessages, MessageContent, Me
 use platform::agents::mcp::pages::{ToolPage, shorten_item};
 use platform::agents::mcp::tools::{TOOLS, ToolKind};
 use platform::agents::oauth::authorization::{RedirectTarget, challenge, redirect_address, to_query_text};
-use platform::agents::oauth::client::{allows, basic};
+use platform::agents::oauth::client::{ClientCredentials, allows, basic};
 use platform::kit::refusal::Refusal;
 use resource::{JsonBody, Query};
 use rmcp::model::{CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, RequestId};
@@ -137,8 +137,8 @@ fn names(refusal: &Refusal, is_expected: impl Fn(&str) -> bool) {
 /// Parses the credentials of a client, and its return address.
 pub fn sign_ins(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    if let Some((name, password)) = basic(text) {
-        assert!(text.len() >= "Basic ".len() + (name.len() + password.len()) / 3, "{text:?}");
+    if let Some(ClientCredentials { id, secret }) = basic(text) {
+        assert!(text.len() >= "Basic ".len() + (id.len() + secret.len()) / 3, "{text:?}");
     }
     parameters(text);
     for known in LISTED {
@@ -186,7 +186,7 @@ fn parameters(text: &str) {
             assert_eq!(challenge.len(), 43, "{text:?}");
             vec![("code", "a code")]
         }
-        Err((error, why)) => vec![("error", *error), ("error_description", *why)],
+        Err(error) => vec![("error", error.code), ("error_description", error.why)],
     };
     let address = redirect_address(redirect_uri, &told, state, ISSUER);
     assert!(http::HeaderValue::from_str(&address).is_ok(), "{address:?}");

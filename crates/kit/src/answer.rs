@@ -128,6 +128,36 @@ pub fn attachment(name: &str) -> (HeaderName, HeaderValue) {
 /// What stays as it is in a parameter with a character set (RFC 8187).
 const ATTRIBUTE_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
+/// The object that an answer shows. The activity of agents refers to it (`docs/reference/mcp-server.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerSubject {
+    /// A class, by its id.
+    Class(i64),
+    /// A record, and its class if it is known.
+    Record { id: i64, class: Option<i64> },
+    /// A task, and its record if it has one.
+    Task { id: i64, record: Option<i64> },
+}
+
+impl AnswerSubject {
+    /// The id of the class, or of the class of the record.
+    pub fn object_class(self) -> Option<i64> {
+        match self {
+            AnswerSubject::Class(id) => Some(id),
+            AnswerSubject::Record { class, .. } => class,
+            AnswerSubject::Task { .. } => None,
+        }
+    }
+    /// The id of the record, or of the record of the task.
+    pub fn record(self) -> Option<i64> {
+        match self {
+            AnswerSubject::Class(_) => None,
+            AnswerSubject::Record { id, .. } => Some(id),
+            AnswerSubject::Task { record, .. } => record,
+        }
+    }
+}
+
 /// A successful answer.
 #[derive(Debug)]
 pub struct Answer {
@@ -143,12 +173,14 @@ pub struct Answer {
     /// Until when the same request is answered alike, as long as nothing is committed to the build's database
     /// (microseconds since 1970); `None` where that is not known. See `answer_cache.rs`.
     pub cacheable_until: Option<i64>,
+    /// The object that the answer shows, for answers to which the activity of agents refers.
+    pub subject: Option<AnswerSubject>,
 }
 
 impl Answer {
     fn new(status: StatusCode, content_type: Option<&'static str>, body: impl Into<Bytes>) -> Answer {
         let body = AnswerBody::Whole(body.into());
-        Answer { status, body, content_type, tag: None, headers: Vec::new(), cacheable_until: None }
+        Answer { status, body, content_type, tag: None, headers: Vec::new(), cacheable_until: None, subject: None }
     }
     /// JSON bytes.
     pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {

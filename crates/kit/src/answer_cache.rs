@@ -5,7 +5,7 @@
 //! would not show, and nothing needs to be told of changes. Of what an answer depends on besides, the key holds
 //! everything but time, and time is the answer's own ([`Answer::cacheable_until`]).
 
-use crate::answer::{Answer, AnswerBody, EntityTag, Outcome};
+use crate::answer::{Answer, AnswerBody, AnswerSubject, EntityTag, Outcome};
 use crate::request::Request;
 use bytes::Bytes;
 use http::StatusCode;
@@ -52,6 +52,7 @@ struct CachedAddress {
 struct CachedAnswer {
     body: Bytes,
     tag: Option<EntityTag>,
+    subject: Option<AnswerSubject>,
     /// The moments at which it is right.
     moments: Range<i64>,
     /// The state of the database, as each of its sources names it.
@@ -183,11 +184,17 @@ impl AnswerCache {
             return;
         }
         let shown = match &known.shown {
-            Some(before) if before.body == body && before.moments.end == moments.end => {
+            Some(before) if before.shows(answer, body) && before.moments.end == moments.end => {
                 before.also_at(stamp, moments.start)
             }
             // A copy, which is exactly as long as it is: the writer has taken more.
-            _ => CachedAnswer { body: Bytes::copy_from_slice(body), tag: answer.tag, moments, stamps: [stamp].into() },
+            _ => CachedAnswer {
+                body: Bytes::copy_from_slice(body),
+                tag: answer.tag,
+                subject: answer.subject,
+                moments,
+                stamps: [stamp].into(),
+            },
         };
         let writes = known.writes.load(Ordering::Relaxed).into();
         let (in_vain, rest) = (load(&known.in_vain).into(), load(&known.rest).into());
@@ -200,7 +207,11 @@ impl CachedAddress {
         let (shown, stamp) = (self.shown.as_ref()?, stamp?);
         if shown.stamps.contains(stamp) {
             self.in_vain.store(0, Ordering::Relaxed);
-            let answer = || Answer { tag: shown.tag, ..Answer::json(StatusCode::OK, shown.body.clone()) };
+            let answer = || Answer {
+                tag: shown.tag,
+                subject: shown.subject,
+                ..Answer::json(StatusCode::OK, shown.body.clone())
+            };
             return shown.moments.contains(&now).then(answer);
         }
         // A source that has not named the state yet is no change of it.
@@ -219,12 +230,17 @@ impl CachedAddress {
 }
 
 impl CachedAnswer {
+    /// Returns whether the cached answer has the body and the subject of another one.
+    fn shows(&self, answer: &Answer, body: &Bytes) -> bool {
+        self.body == body && self.subject == answer.subject
+    }
+
     /// The same, which another source has named the state of, or the same source another state.
     fn also_at(&self, stamp: StateTag, since: i64) -> CachedAnswer {
         let others = self.stamps.iter().filter(|known| !known.is_of_same_source(&stamp)).take(MAX_STATE_TAGS).cloned();
         let stamps = std::iter::once(stamp.clone()).chain(others).collect();
         let moments = self.moments.start.max(since)..self.moments.end;
-        CachedAnswer { body: self.body.clone(), tag: self.tag, moments, stamps }
+        CachedAnswer { body: self.body.clone(), tag: self.tag, subject: self.subject, moments, stamps }
     }
 }
 
@@ -242,7 +258,7 @@ mod tests {
         let shown = |bytes: usize| {
             let (body, stamps) = (Bytes::from(vec![b' '; bytes]), [].into());
             Arc::new(CachedAddress {
-                shown: Some(CachedAnswer { body, tag: None, moments: 0..1, stamps }),
+                shown: Some(CachedAnswer { body, tag: None, subject: None, moments: 0..1, stamps }),
                 ..CachedAddress::default()
             })
         };

@@ -1,4 +1,4 @@
-//! What agents did: `/api/mcp/connectors/{id}/activity/` (`docs/reference/mcp-server.md`).
+//! The activity log of agents: `/api/mcp/connectors/{id}/activity/` (`docs/reference/mcp-server.md`).
 
 pub mod notes;
 
@@ -49,27 +49,27 @@ pub fn routes() -> Vec<Route> {
     vec![list, document]
 }
 
-/// 404 unless a connector is there.
+/// Refuses a missing connector with 404.
 fn require_connector(conn: &mut Conn, connector: i64) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM mcp_connectors WHERE id = $1").arg(connector);
     conn.query_optional(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
 }
 
-/// The calls of a connector's tools, the newest first.
+/// Lists the calls of a connector's tools, newest first.
 async fn list(request: Arc<Request>) -> Outcome {
     let connector = request.id();
     request.build.db.read_short(move |conn| require_connector(conn, connector)).await?;
     notes::gather_lines(&request.app, &request.build).await?;
     let shared = request.clone();
     let lines = move |conn: &mut Conn| {
-        let mut of = Sql::new("t.build = ");
-        of.bind(shared.build.uid.as_str()).push(" AND t.connector = ").bind(shared.id());
-        of.push(" AND t.at >= ").bind(shared.now - notes::KEPT_US);
-        rows::list(&shared, conn, &SHAPE, Scope::matching(of))
+        let mut condition = Sql::new("t.build = ");
+        condition.bind(shared.build.uid.as_str()).push(" AND t.connector = ").bind(shared.id());
+        condition.push(" AND t.at >= ").bind(shared.now - notes::RETENTION_US);
+        rows::list(&shared, conn, &SHAPE, Scope::matching(condition))
     };
     let answer = request.app.store.control().read(lines).await?;
-    let wrong = |error: serde_json::Error| StoreError::Db(format!("an answer is no JSON: {error}"));
-    let mut page: Json = serde_json::from_slice(answer.body.in_memory_bytes()).map_err(wrong)?;
+    // Lines and users are in different databases, so the users are inserted into the page that the list has written.
+    let mut page: Json = serde_json::from_slice(answer.body.in_memory_bytes()).map_err(invalid_page)?;
     let ids: Vec<i64> = results(&mut page).filter_map(|line| line["user"].as_i64()).collect();
     let users = request.build.db.read::<_, StoreError>(move |conn| load_users(conn, &ids)).await?;
     for line in results(&mut page) {
@@ -82,18 +82,22 @@ async fn list(request: Arc<Request>) -> Outcome {
     Ok(Answer { headers: answer.headers, ..Answer::json(StatusCode::OK, page.to_string()) })
 }
 
+fn invalid_page(error: serde_json::Error) -> StoreError {
+    StoreError::Db(format!("an answer is no JSON: {error}"))
+}
+
 fn results(page: &mut Json) -> impl Iterator<Item = &mut Json> {
     page["results"].as_array_mut().into_iter().flatten()
 }
 
-/// A person for whom agents called.
+/// A person in the activity log.
 struct ActivityPerson {
     reference: Json,
-    /// Then nothing of it names the programs that the person used.
+    /// Is true if lists omit the names of the person's programs.
     is_anonymized: bool,
 }
 
-/// The users with these ids.
+/// Loads the users with these ids.
 fn load_users(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, ActivityPerson>, StoreError> {
     if ids.is_empty() {
         return Ok(HashMap::new());

@@ -1,5 +1,5 @@
-//! Messages of the protocol as they are sent. The arguments of a tool, which may be long, are kept as text and never come to the library,
-//! which makes trees of values of all that it is given.
+//! Reads the messages of the protocol. The arguments of a tool may be long, so they stay text. The library never gets them, since it
+//! parses every message into a tree of values.
 
 use super::arguments::Arguments;
 use super::tools::{self, ToolKind};
@@ -14,43 +14,44 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 
-/// The longest message without the arguments of its tool, in bytes; of a batch, all of its messages together.
-const MAX_REST: usize = 64 * 1024;
-/// The maximum number of values in it.
+/// The maximum length of a message without the arguments of its tool, or of all such messages of a batch, in bytes.
+const MAX_ENVELOPE: usize = 64 * 1024;
+/// The maximum number of values in such a message or batch.
 const MAX_VALUES: usize = 1_000;
 /// The maximum number of messages in a batch.
 const MAX_BATCH: usize = 20;
 
-/// What the body of a request holds.
+/// The messages in the body of a request.
 pub enum McpMessages {
     One(Result<McpMessage, MessageError>),
     Batch(Vec<Result<McpMessage, MessageError>>),
 }
 
-/// A message.
+/// A valid message.
 pub struct McpMessage {
-    /// Its id as it was sent; `None` where it wants no answer.
+    /// The JSON of its id; `None`: the message expects no answer.
     pub id: Option<String>,
     pub is_call: bool,
     pub content: MessageContent,
 }
 
-/// What a message says.
+/// The content of a message, by the way in which it is answered.
 pub enum MessageContent {
-    /// A call of a tool with nothing but its name and arguments, as clients send nearly all that they send. It is answered as the library
-    /// would, without the task and the channels that the library has for each message, which cost more than the call.
+    /// A call of a tool with only a name and arguments, which is the usual message of a client. It is answered without the library, by
+    /// the same bytes. The library needs about 100 µs more for each message, as much as the call itself
+    /// (`docs/decisions/0018-plain-calls-are-answered-without-the-library.md`, `bench/README.md`).
     Plain(ToolCall),
-    /// Another one, with an empty object in the place of the arguments of a tool.
+    /// Another message, which the library answers. An empty object replaces the arguments of its tool.
     Other(String, Option<ToolCall>),
 }
 
-/// A call of a tool that there is.
+/// A call of an existing tool.
 pub struct ToolCall {
     pub tool: &'static ToolKind,
     pub arguments: Arguments,
 }
 
-/// What is wrong with a message, and its id as far as it can be told.
+/// The error of a message, with the id of the message if it is valid.
 pub struct MessageError {
     id: Option<String>,
     status: StatusCode,
@@ -58,7 +59,7 @@ pub struct MessageError {
 }
 
 impl MessageError {
-    /// What was sent is no JSON.
+    /// The body is not JSON.
     pub fn invalid_json(detail: &str) -> MessageError {
         MessageError {
             id: None,
@@ -67,7 +68,7 @@ impl MessageError {
         }
     }
 
-    /// What was sent is no message, or none that may be sent so.
+    /// The body is not a message, or a message that is not allowed there.
     pub fn invalid_message(id: Option<String>, why: impl Into<String>) -> MessageError {
         MessageError {
             id,
@@ -76,7 +77,7 @@ impl MessageError {
         }
     }
 
-    /// The parameters of a request have another form. A notification has no answer but the status.
+    /// The parameters have another form. The answer to a notification is only a status.
     fn params(id: Option<String>, why: impl Into<String>) -> MessageError {
         let status = if id.is_some() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
         MessageError { id, status, error: Box::new(ErrorData::invalid_params(why.into(), None)) }
@@ -87,64 +88,61 @@ impl MessageError {
     }
 }
 
-/// An error of the protocol, as the answer to the request with this id.
+/// An error of the protocol, as the answer to the request with this id. The id is JSON from the request.
 pub fn error(status: StatusCode, id: Option<&str>, error: &ErrorData) -> Answer {
     let id: Json = id.and_then(|id| serde_json::from_str(id).ok()).unwrap_or_default();
     Answer::json(status, json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string())
 }
 
-/// How the headers of a request let its body be read.
+/// The properties of a request's headers that decide how its body is read.
 #[derive(Clone, Copy)]
 pub struct MessageHeaders {
-    /// Whether the headers are those of a plain call.
+    /// Is true if the headers are those of a plain call.
     pub may_be_plain: bool,
-    /// Whether the revision of the protocol has batches.
+    /// Is true if the revision of the protocol has batches.
     pub has_batches: bool,
-    /// Whether the revision has `initialize`. Where it has not, the library answers it as a method that there is not.
+    /// Is true if the revision has `initialize`. Otherwise the library answers it as an unknown method.
     pub has_initialize: bool,
 }
 
 impl McpMessages {
-    /// Reads a text that was checked to be JSON.
-    pub fn parse(text: &str, reading: MessageHeaders) -> McpMessages {
-        if reading.may_be_plain
-            && let Some((id, called)) = parse_plain_call(text)
+    /// Reads a text that is valid JSON.
+    pub fn parse(text: &str, headers: MessageHeaders) -> McpMessages {
+        if headers.may_be_plain
+            && let Some((id, call)) = parse_plain_call(text)
         {
             return McpMessages::One(Ok(McpMessage {
                 id: Some(id.to_owned()),
                 is_call: true,
-                content: MessageContent::Plain(called),
+                content: MessageContent::Plain(call),
             }));
         }
-        match text.trim_start().starts_with('[') {
-            true => batch(text, reading).unwrap_or_else(|wrong| McpMessages::One(Err(wrong))),
-            false => {
-                let rest = MessageWithoutArguments::parse(text);
-                McpMessages::One(check_bounds(&rest.text).and_then(|()| rest.message(reading)))
-            }
+        if text.trim_start().starts_with('[') {
+            return parse_batch(text, headers).unwrap_or_else(|error| McpMessages::One(Err(error)));
         }
+        let envelope = MessageEnvelope::parse(text);
+        McpMessages::One(check_bounds(&envelope.text).and_then(|()| envelope.into_message(headers)))
     }
 }
 
-/// Reads a batch, to which the bounds of one message apply as a whole.
-fn batch(text: &str, reading: MessageHeaders) -> Result<McpMessages, MessageError> {
-    let wrong = |why: &str| MessageError::invalid_message(None, why);
-    if !reading.has_batches {
-        return Err(wrong("This revision of the protocol has no batches."));
+/// Reads a batch. The bounds of one message apply to the whole batch.
+fn parse_batch(text: &str, headers: MessageHeaders) -> Result<McpMessages, MessageError> {
+    let invalid_batch = |why: &str| MessageError::invalid_message(None, why);
+    if !headers.has_batches {
+        return Err(invalid_batch("This revision of the protocol has no batches."));
     }
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| MessageError::invalid_json(&error.to_string()))?;
     let (items, count) = JsonValue::from(raw).as_list(MAX_BATCH).unwrap_or_default();
     if count == 0 || count > MAX_BATCH {
-        return Err(wrong("A batch has 1 to 20 messages."));
+        return Err(invalid_batch("A batch has 1 to 20 messages."));
     }
-    let rests: Vec<MessageWithoutArguments> =
-        items.into_iter().map(|item| MessageWithoutArguments::parse(item.text())).collect();
-    let texts: Vec<&str> = rests.iter().map(|rest| rest.text.as_str()).collect();
-    check_bounds(&format!("[{}]", texts.join(",")))?;
-    let messages = rests.into_iter().map(|rest| {
-        let begins = rest.method().as_deref() == Some("initialize");
-        match rest.message(reading) {
-            Ok(message) if begins => {
+    let envelopes: Vec<MessageEnvelope> = items.into_iter().map(|item| MessageEnvelope::parse(item.text())).collect();
+    let texts: Vec<&str> = envelopes.iter().map(|envelope| envelope.text.as_str()).collect();
+    check_bounds(&["[", &texts.join(","), "]"].concat())?;
+    let messages = envelopes.into_iter().map(|envelope| {
+        let is_initialize = envelope.method().as_deref() == Some("initialize");
+        match envelope.into_message(headers) {
+            Ok(message) if is_initialize => {
                 Err(MessageError::invalid_message(message.id, "initialize is not sent in a batch."))
             }
             message => message,
@@ -153,28 +151,48 @@ fn batch(text: &str, reading: MessageHeaders) -> Result<McpMessages, MessageErro
     Ok(McpMessages::Batch(messages.collect()))
 }
 
-/// Refuses a message, or a batch, that is too large without the arguments of its tools.
-fn check_bounds(rest: &str) -> Result<(), MessageError> {
-    if rest.len() > MAX_REST {
+/// Refuses a message or a batch that is too large without the arguments of its tools.
+fn check_bounds(envelope: &str) -> Result<(), MessageError> {
+    if envelope.len() > MAX_ENVELOPE {
         return Err(MessageError::invalid_message(None, "Only the arguments of a tool may be long."));
     }
-    let checked = JsonBody::parse(rest.as_bytes().to_vec(), MAX_VALUES);
-    checked.map(drop).map_err(|wrong| MessageError::invalid_message(None, wrong))
+    let checked = JsonBody::parse(envelope.as_bytes().to_vec(), MAX_VALUES);
+    checked.map(drop).map_err(|why| MessageError::invalid_message(None, why))
 }
 
-/// A message without the arguments of its tool, and these.
-struct MessageWithoutArguments {
+/// A message in which an empty object replaces the arguments of its tool.
+struct MessageEnvelope {
     text: String,
-    called: Option<ToolCall>,
+    /// The call with the arguments that were replaced.
+    call: Option<ToolCall>,
 }
 
-impl MessageWithoutArguments {
-    fn parse(text: &str) -> MessageWithoutArguments {
-        let (text, called) = split_arguments(text).unwrap_or_else(|| (text.to_owned(), None));
-        MessageWithoutArguments { text, called }
+impl MessageEnvelope {
+    fn parse(text: &str) -> MessageEnvelope {
+        MessageEnvelope::split(text).unwrap_or_else(|| MessageEnvelope { text: text.to_owned(), call: None })
     }
 
-    /// Its members, as far as the protocol names them; `None` where it is no object.
+    /// Splits the arguments from a call of a tool; `None`: the message is not a call, or has no arguments.
+    fn split(text: &str) -> Option<MessageEnvelope> {
+        let raw: &RawValue = serde_json::from_str(text).ok()?;
+        let message = JsonValue::from(raw).as_object(|name| ["method", "params"].contains(&name))?;
+        if message.get("method")?.as_str()? != "tools/call" {
+            return None;
+        }
+        let params = message.get("params")?.as_object(|name| ["name", "arguments"].contains(&name))?;
+        let arguments = params.get("arguments").filter(|arguments| arguments.text().starts_with('{'))?;
+        let call = params
+            .get("name")
+            .and_then(JsonValue::as_str)
+            .and_then(|name| tools::find_tool(&name))
+            .and_then(|tool| Some(ToolCall { tool, arguments: Arguments::parse(arguments, tool.arguments)? }));
+        // The arguments are a slice of the text.
+        let begin = arguments.text().as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+        let (before, after) = (text.get(..begin)?, text.get(begin + arguments.text().len()..)?);
+        Some(MessageEnvelope { text: [before, "{}", after].concat(), call })
+    }
+
+    /// The members that the protocol declares; `None`: the message is not an object.
     fn members(&self) -> Option<SentObject<'_>> {
         let raw: &RawValue = serde_json::from_str(&self.text).ok()?;
         let members = ["jsonrpc", "id", "method", "params", "result", "error"];
@@ -185,11 +203,11 @@ impl MessageWithoutArguments {
         Some(self.members()?.get("method")?.as_str()?.into_owned())
     }
 
-    /// Checks what every message has, and the parameters of the requests that this server knows.
-    fn message(self, reading: MessageHeaders) -> Result<McpMessage, MessageError> {
+    /// Checks the members of every message, and the parameters of the requests that this server answers.
+    fn into_message(self, headers: MessageHeaders) -> Result<McpMessage, MessageError> {
         let members = self.members().ok_or_else(|| MessageError::invalid_message(None, "A message is an object."))?;
         let id = match members.get("id") {
-            Some(sent) if is_id(sent) => Some(sent.text().to_owned()),
+            Some(id) if is_id(id) => Some(id.text().to_owned()),
             Some(_) => return Err(MessageError::invalid_message(None, "An id is a text or an integer.")),
             None => None,
         };
@@ -198,30 +216,30 @@ impl MessageWithoutArguments {
         }
         let is_call = match members.get("method").map(JsonValue::as_str) {
             Some(Some(method)) => {
-                check_params(&method, members.get("params"), reading)
+                check_params(&method, members.get("params"), headers)
                     .map_err(|why| MessageError::params(id.clone(), why))?;
                 method == "tools/call"
             }
-            // An answer to a request, of which this server sends none.
+            // The answer to a request. This server sends no requests, so the library ignores it.
             None if id.is_some() && (members.contains_key("result") || members.contains_key("error")) => false,
             _ => return Err(MessageError::invalid_message(id, "A message has a method.")),
         };
-        Ok(McpMessage { id, is_call, content: MessageContent::Other(self.text, self.called) })
+        Ok(McpMessage { id, is_call, content: MessageContent::Other(self.text, self.call) })
     }
 }
 
-/// Whether a value may be the id of a request.
-fn is_id(sent: JsonValue<'_>) -> bool {
-    sent.text().starts_with('"') || sent.as_i64().is_some_and(|number| number.to_string() == sent.text())
+/// Returns whether a value is a valid id of a request.
+fn is_id(value: JsonValue<'_>) -> bool {
+    value.text().starts_with('"') || value.as_i64().is_some_and(|number| number.to_string() == value.text())
 }
 
-/// Checks the form of the parameters of a method; says what is wrong with them.
-fn check_params(method: &str, params: Option<JsonValue<'_>>, reading: MessageHeaders) -> Result<(), String> {
+/// Checks the form of a method's parameters. The error is a sentence.
+fn check_params(method: &str, params: Option<JsonValue<'_>>, headers: MessageHeaders) -> Result<(), String> {
     if params.is_some_and(|params| !params.text().starts_with('{')) {
         return Err("params is an object.".to_owned());
     }
     match (method, params) {
-        ("initialize", _) if !reading.has_initialize => Ok(()),
+        ("initialize", _) if !headers.has_initialize => Ok(()),
         ("tools/call", Some(params)) => check_call(params),
         ("tools/call" | "initialize" | "prompts/get" | "resources/read", None) => Err("params is required.".to_owned()),
         ("initialize", Some(params)) => check_form::<InitializeRequestParams>(params),
@@ -271,36 +289,16 @@ struct PlainParams<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// The id of a plain call, and the call.
+/// Reads the id and the call of a message that is a plain call.
 fn parse_plain_call(text: &str) -> Option<(&str, ToolCall)> {
     let PlainCall { jsonrpc, id, method, params } = serde_json::from_str(text).ok()?;
-    if jsonrpc != "2.0" || method != "tools/call" || !is_id(id.into()) || id.get().len() > MAX_REST {
+    if jsonrpc != "2.0" || method != "tools/call" || !is_id(id.into()) || id.get().len() > MAX_ENVELOPE {
         return None;
     }
     let tool = tools::find_tool(params.name)?;
     let arguments = match params.arguments {
-        Some(sent) => Arguments::parse(sent.into(), tool.arguments)?,
+        Some(arguments) => Arguments::parse(arguments.into(), tool.arguments)?,
         None => Arguments::default(),
     };
     Some((id.get(), ToolCall { tool, arguments }))
-}
-
-/// A call of a tool without its arguments, and these; `None` where it is none, or has none.
-fn split_arguments(text: &str) -> Option<(String, Option<ToolCall>)> {
-    let raw: &RawValue = serde_json::from_str(text).ok()?;
-    let object = JsonValue::from(raw).as_object(|name| ["method", "params"].contains(&name))?;
-    if object.get("method")?.as_str()? != "tools/call" {
-        return None;
-    }
-    let params = object.get("params")?.as_object(|name| ["name", "arguments"].contains(&name))?;
-    let sent = params.get("arguments").filter(|sent| sent.text().starts_with('{'))?;
-    let called = params
-        .get("name")
-        .and_then(JsonValue::as_str)
-        .and_then(|name| tools::find_tool(&name))
-        .and_then(|tool| Some(ToolCall { tool, arguments: Arguments::parse(sent, tool.arguments)? }));
-    // It is a part of the text.
-    let begin = sent.text().as_ptr().addr().checked_sub(text.as_ptr().addr())?;
-    let (before, after) = (text.get(..begin)?, text.get(begin + sent.text().len()..)?);
-    Some(([before, "{}", after].concat(), called))
 }

@@ -1,5 +1,5 @@
-//! The MCP server of a connector: `/mcp/{uuid}` (`docs/reference/mcp-server.md`). The messages of the protocol are in `server.rs`, what agents
-//! can do in `tools.rs`.
+//! The MCP server of a connector: `/mcp/{uuid}` (`docs/reference/mcp-server.md`). `server.rs` answers the messages of the protocol,
+//! `tools.rs` declares the tools.
 
 pub mod arguments;
 mod classes;
@@ -35,30 +35,30 @@ pub fn routes() -> Vec<Route> {
     vec![post.admits(grants::ADMISSION).internal()]
 }
 
-/// The schema of a message, which the protocol describes.
+/// The schema of a message. The protocol declares its members.
 fn message() -> Json {
     let schema = json!({"type": "object", "required": ["jsonrpc"], "properties": {"jsonrpc": {"const": "2.0"}}});
     titled("McpMessage", schema)
 }
 
 async fn post(request: Arc<Request>) -> Outcome {
-    if request.headers.get(header::ORIGIN).is_some() && !is_of_known_page(&request) {
+    if request.headers.get(header::ORIGIN).is_some() && !is_from_known_page(&request) {
         return Err(Refusal::forbidden());
     }
     let answer = async {
         let admitted = grants::load_agent(&request).await?;
         server::answer(request.clone(), admitted).await
     };
-    // What ended meanwhile is refused as it is before.
+    // A grant that ends during the call is refused like one that ended before.
     let refused = |refusal| {
         (grants::ADMISSION.refuse)(refusal, &request.app, &request.build, &request.path, &request.path_values)
     };
     answer.await.map_err(refused)
 }
 
-/// Whether the page that sends a request is of a name that is known to be this build's, of an address, or of a configured origin. A
-/// build that answers for all hosts takes every name for its own, and the owner of a name can lead it here (DNS rebinding).
-fn is_of_known_page(request: &Request) -> bool {
+/// Returns whether the page that sends a request is at a host name of this build, at an IP address, or at a configured origin. A build
+/// that answers for all hosts accepts every name, and the owner of a name can make it resolve to this server (DNS rebinding).
+fn is_from_known_page(request: &Request) -> bool {
     let host_of = |address: &str| Some(Url::parse(address).ok()?.host()?.to_owned());
     let origin = request.headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     match origin.and_then(host_of) {

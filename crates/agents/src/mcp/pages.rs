@@ -1,27 +1,38 @@
-//! Pages of lists as agents get them: small, with a cursor, and items without what their instances tell.
+//! Pages of lists in the form for agents: short, with a cursor, and with items that omit some members of their instances.
 
 use super::arguments::Arguments;
+use bytes::Bytes;
 use kit::refusal::Refusal;
+use resource::json::JsonWriter;
 use resource::{JsonValue, message};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 use store::StoreError;
 
-/// The longest answer of a tool, in bytes: a model has no use for more.
+/// The maximum length of a tool's answer, in bytes: a model cannot use more.
 pub const MAX_ANSWER: usize = 1024 * 1024;
-/// How many results a list has, unless told, and at most.
+/// The default number of results of a page.
 const USUAL_LIMIT: i64 = 10;
+/// The maximum number of results of a page.
 const MAX_LIMIT: i64 = 100;
 
-/// A page of results that is asked for.
+/// The page of results that a call requests.
 #[derive(Clone, Copy)]
 pub struct ToolPage {
     pub limit: i64,
     pub offset: i64,
+}
+
+/// The numbers of objects in a whole list.
+#[derive(Clone, Copy)]
+pub struct ListCounts {
+    /// The objects that the agent may list.
+    pub total: i64,
+    /// Those that match the filters.
+    pub filtered: i64,
 }
 
 impl ToolPage {
@@ -36,55 +47,61 @@ impl ToolPage {
         Ok(ToolPage { limit, offset })
     }
 
-    /// The answer with these results, each as JSON: as many of them as fit into an answer, behind which the cursor goes on.
-    pub fn answer(&self, results: &[String], total: i64, filtered: i64) -> Result<String, Refusal> {
+    /// The answer with these results, each as JSON. Results that do not fit are left for the page of the cursor.
+    pub fn answer(&self, results: &[String], counts: ListCounts) -> Result<Bytes, Refusal> {
         let mut room = MAX_ANSWER;
         let has_room = |result: &&String| {
             let left = room.checked_sub(result.len() + 1);
             room = left.unwrap_or(0);
             left.is_some()
         };
-        let shown: Vec<&str> = results.iter().take_while(has_room).map(String::as_str).collect();
-        if shown.is_empty() && !results.is_empty() {
+        let mut json = JsonWriter::default();
+        json.raw("{").name("results").raw("[");
+        let mut count = 0;
+        for result in results.iter().take_while(has_room) {
+            json.comma().raw(result);
+            count += 1;
+        }
+        if count == 0 && !results.is_empty() {
             return Err(too_long());
         }
-        let end = self.offset + shown.len() as i64;
-        let next = (end < filtered && !shown.is_empty()).then(|| end.to_string());
-        let (results, next) = (shown.join(","), json!(next));
-        Ok(format!(
-            r#"{{"results":[{results}],"total_count":{total},"filtered_count":{filtered},"next_cursor":{next}}}"#
-        ))
+        json.raw("]").name("total_count").int(counts.total).name("filtered_count").int(counts.filtered);
+        let end = self.offset + count;
+        let next_cursor = (end < counts.filtered && count > 0).then(|| end.to_string());
+        json.name("next_cursor").opt_text(next_cursor.as_deref()).raw("}");
+        Ok(json.into_bytes().into())
     }
 
-    /// The answer with what a list of the API holds.
-    pub fn page_from_list(&self, list: &[u8]) -> Result<String, Refusal> {
-        let listed: ApiList<'_> = serde_json::from_slice(list).map_err(invalid_answer_refusal)?;
+    /// The answer with the items of a list of the API.
+    pub fn page_from_list(&self, list: &[u8]) -> Result<Bytes, Refusal> {
+        // The handlers of lists write text. Only the members of the items are split again, and their values are copied.
+        let list: ApiList<'_> = serde_json::from_slice(list).map_err(invalid_answer_refusal)?;
         let (mut results, mut bytes) = (Vec::new(), 0);
-        for item in &listed.results {
+        for item in &list.results {
             bytes += item.get().len();
             if bytes > MAX_ANSWER {
                 break;
             }
             results.push(shorten_item(item).map_err(invalid_answer_refusal)?);
         }
-        if results.is_empty() && !listed.results.is_empty() {
+        if results.is_empty() && !list.results.is_empty() {
             return Err(too_long());
         }
-        self.answer(&results, listed.total_count, listed.filtered_count)
+        self.answer(&results, ListCounts { total: list.total_count, filtered: list.filtered_count })
     }
 }
 
-/// What is told where an answer of the API is no JSON.
+/// The refusal where an answer of the API is not JSON.
 pub fn invalid_answer_refusal(error: serde_json::Error) -> Refusal {
     StoreError::Db(format!("an answer is no JSON: {error}")).into()
 }
 
-/// The refusal of what is longer than an answer may be.
+/// The refusal of an answer above [`MAX_ANSWER`].
 pub fn too_long() -> Refusal {
     Refusal::bad_request("The answer is longer than 1 MiB. Name the few `fields` that you need.")
 }
 
-/// A list of the API, whose items are taken as they are.
+/// A list of the API. Its items stay text.
 #[derive(Deserialize)]
 struct ApiList<'a> {
     total_count: i64,
@@ -116,7 +133,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for ObjectMembers<'a> {
     }
 }
 
-/// An item of a list without what its instance tells when it is asked for.
+/// An item of a list without its creator, the time and the user of its last change, and `_meta.permissions`.
 pub fn shorten_item(item: &RawValue) -> Result<String, serde_json::Error> {
     without_members(item, &["created_by", "modified_at", "modified_by"], |name, value| match name {
         "_meta" => without_members(value, &["permissions"], |_, value| Ok(value.get().to_owned())),
@@ -124,11 +141,11 @@ pub fn shorten_item(item: &RawValue) -> Result<String, serde_json::Error> {
     })
 }
 
-/// An object without the members of these names, the others as they are `shown`.
+/// An object without the members `names`. The function `to_json` returns the JSON of every other member.
 fn without_members(
     object: &RawValue,
     names: &[&str],
-    shown: impl Fn(&str, &RawValue) -> Result<String, serde_json::Error>,
+    to_json: impl Fn(&str, &RawValue) -> Result<String, serde_json::Error>,
 ) -> Result<String, serde_json::Error> {
     let ObjectMembers(members) = serde_json::from_str(object.get())?;
     let mut text = String::with_capacity(object.get().len());
@@ -136,7 +153,7 @@ fn without_members(
         text.push(if text.is_empty() { '{' } else { ',' });
         text.push_str(&serde_json::to_string(name)?);
         text.push(':');
-        text.push_str(&shown(name, value)?);
+        text.push_str(&to_json(name, value)?);
     }
     text.push_str(if text.is_empty() { "{}" } else { "}" });
     Ok(text)

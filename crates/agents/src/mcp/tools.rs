@@ -1,9 +1,9 @@
-//! The tools of the MCP server: what each is called, takes, answers, and which call of this API it is
-//! (`docs/reference/mcp-server.md`). Their arguments are named as the fields and parameters of the API.
+//! Declares the tools of the MCP server: names, arguments, answers, and the API call of each tool
+//! (`docs/reference/mcp-server.md`). Arguments have the names of the fields and parameters of the API.
 
-use super::arguments::{ArgumentName, Arguments};
+use super::arguments::{self, ArgumentName, Arguments};
 use super::classes;
-use super::run::{AnswerJson, ToolRun};
+use super::run::{ToolOutput, ToolRun};
 use http::Method;
 use kit::refusal::Refusal;
 use resource::{CheckedValue, EnumOption};
@@ -12,41 +12,69 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 /// The boxed future of a tool.
-pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<AnswerJson, Refusal>> + Send + 'a>>;
+pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, Refusal>> + Send + 'a>>;
 
-/// A tool.
+/// The declaration of a tool.
 pub struct ToolKind {
     pub name: &'static str,
     pub title: &'static str,
-    /// What it does and when to take it, for the model.
+    /// The effect and the use of the tool, for the model.
     pub description: &'static str,
     pub effect: Effect,
+    pub subject: ToolSubject,
     pub arguments: &'static [ArgumentName],
-    /// The members of its answer, each with its schema.
+    /// The schema of its answer.
     pub answers: fn() -> Json,
     pub run: for<'a> fn(&'a ToolRun, &'a Arguments) -> ToolFuture<'a>,
 }
 
-/// What a tool does to records and tasks.
+/// The object that a tool reads or writes, which the activity log names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolSubject {
+    /// Not a single object: a list over several classes.
+    Nothing,
+    /// The class of the argument `object_class`.
+    Class,
+    /// The record of the argument `object_record`.
+    Record,
+    /// A new record of the class of the argument `object_class`.
+    NewRecord,
+    /// The task of the argument `task`.
+    Task,
+    /// A new task of the record of the argument `object_record`.
+    NewTask,
+}
+
+impl ToolSubject {
+    /// The record that the arguments name.
+    pub fn named_record(self, arguments: &Arguments) -> Option<i64> {
+        match self {
+            ToolSubject::Record | ToolSubject::NewTask => arguments.get(OBJECT_RECORD.name).and_then(arguments::id),
+            ToolSubject::Nothing | ToolSubject::Class | ToolSubject::NewRecord | ToolSubject::Task => None,
+        }
+    }
+}
+
+/// The effect of a tool on records and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Reads,
-    /// It makes something new, or adds to what is there.
+    /// Creates an object, or adds to one.
     Adds,
-    /// It changes values; the same call again changes nothing.
+    /// Changes values. A second call with the same arguments changes nothing.
     Changes,
-    /// It may change values, and ends something: the same call again is refused.
+    /// May change values, and ends a state. A second call with the same arguments is refused.
     Completes,
     Deletes,
 }
 
 impl Effect {
-    /// Whether it may overwrite or remove what is there.
+    /// Returns whether the tool may overwrite or remove data.
     pub fn is_destructive(self) -> bool {
         matches!(self, Effect::Changes | Effect::Completes | Effect::Deletes)
     }
 
-    /// Whether the same call again has no further effect.
+    /// Returns whether a second call with the same arguments has no further effect.
     pub fn is_idempotent(self) -> bool {
         !matches!(self, Effect::Adds | Effect::Completes)
     }
@@ -56,10 +84,11 @@ const OBJECT_CLASS: ArgumentName = ArgumentName::new(
     "object_class",
     "A class: its id or its alias, as list_object_classes answers them",
     || json!({"type": ["integer", "string"]}),
-);
+)
+.required();
 const OBJECT_RECORD: ArgumentName =
-    ArgumentName::new("object_record", "The id of a record", || json!({"type": "integer"}));
-const TASK: ArgumentName = ArgumentName::new("task", "The id of a task", || json!({"type": "integer"}));
+    ArgumentName::new("object_record", "The id of a record", || json!({"type": "integer"})).required();
+const TASK: ArgumentName = ArgumentName::new("task", "The id of a task", || json!({"type": "integer"})).required();
 const FILTERS: ArgumentName = ArgumentName::new(
     "filters",
     "Conditions that all must hold, as an object of `field__operator` (or `field` for equal) and value, with the fields and operators \
@@ -130,7 +159,8 @@ const TASK_TEMPLATE: ArgumentName = ArgumentName::new(
     "task_template",
     "The id of the template that the task is made of: one of `task_templates` in describe_object_class",
     || json!({"type": "integer"}),
-);
+)
+.required();
 const NAME: ArgumentName =
     ArgumentName::new("name", "What the task is called", || json!({"type": "string", "maxLength": 100}));
 const DESCRIPTION: ArgumentName =
@@ -159,20 +189,22 @@ const RESPONSE: ArgumentName = ArgumentName::new(
     "response",
     "The answer: values by alias where get_task shows `form.fields`, else what the form's `configuration` asks for",
     || json!({}),
-);
+)
+.required();
 const COMMENT: ArgumentName = ArgumentName::new(
     "comment",
     "A comment, where `form.allow_comment` is true",
     || json!({"type": "string", "maxLength": 4000}),
 );
 
-/// All tools, in the order in which they are listed.
+/// All tools, in the order of their list.
 pub static TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "list_object_classes",
         title: "List classes",
         description: "Lists the classes of records that you may work with. Begin here, then take describe_object_class.",
         effect: Effect::Reads,
+        subject: ToolSubject::Nothing,
         arguments: &[LIMIT, CURSOR],
         answers: || {
             page(
@@ -188,6 +220,7 @@ pub static TOOLS: &[ToolKind] = &[
                       they sort; whether you may create records, and by which sets these are assigned; and of which templates you may make tasks. \
                       Call it before you filter, create or update records of a class.",
         effect: Effect::Reads,
+        subject: ToolSubject::Class,
         arguments: &[OBJECT_CLASS, FIELDS_TOLD],
         answers: || {
             object(json!({
@@ -205,6 +238,7 @@ pub static TOOLS: &[ToolKind] = &[
         description: "Lists records of a class, filtered, searched and sorted. `filtered_count` tells how many there are in all, so \
                       that there is no need to read every page in order to count.",
         effect: Effect::Reads,
+        subject: ToolSubject::Class,
         arguments: &[OBJECT_CLASS, FILTERS, SEARCH, ORDERING, FIELDS_SHOWN, LIMIT, CURSOR],
         answers: || page(record()),
         run: |call, arguments| {
@@ -221,6 +255,7 @@ pub static TOOLS: &[ToolKind] = &[
         description: "Answers one record with its values, the texts of options, people and related records under `_meta.labels`, and what \
                       you may do with it under `_meta.permissions`.",
         effect: Effect::Reads,
+        subject: ToolSubject::Record,
         arguments: &[OBJECT_RECORD, FIELDS_SHOWN],
         answers: || object(record()),
         run: |call, arguments| {
@@ -235,6 +270,7 @@ pub static TOOLS: &[ToolKind] = &[
         title: "Create a record",
         description: "Creates a record, whose owner is the person for whom you work.",
         effect: Effect::Adds,
+        subject: ToolSubject::NewRecord,
         arguments: &[OBJECT_CLASS, FIELDS_SET, PERMISSION_SETS],
         answers: || object(record()),
         run: |call, arguments| Box::pin(classes::create_record(call, arguments)),
@@ -244,7 +280,8 @@ pub static TOOLS: &[ToolKind] = &[
         title: "Update a record",
         description: "Changes the fields of a record that are named, and no others.",
         effect: Effect::Changes,
-        arguments: &[OBJECT_RECORD, FIELDS_SET],
+        subject: ToolSubject::Record,
+        arguments: &[OBJECT_RECORD, FIELDS_SET.required()],
         answers: || object(record()),
         run: |call, arguments| {
             Box::pin(async move {
@@ -258,6 +295,7 @@ pub static TOOLS: &[ToolKind] = &[
         title: "Delete a record",
         description: "Deletes a record with its tasks. People can restore it for 30 days.",
         effect: Effect::Deletes,
+        subject: ToolSubject::Record,
         arguments: &[OBJECT_RECORD],
         answers: empty_answer_schema,
         run: |call, arguments| {
@@ -271,6 +309,7 @@ pub static TOOLS: &[ToolKind] = &[
         title: "List tasks",
         description: "Lists tasks of records, filtered and sorted.",
         effect: Effect::Reads,
+        subject: ToolSubject::Nothing,
         arguments: &[TASK_FILTERS, ORDERING, LIMIT, CURSOR],
         answers: || page(task()),
         run: |call, arguments| {
@@ -283,6 +322,7 @@ pub static TOOLS: &[ToolKind] = &[
         description: "Answers one task, with what whoever completes it is asked under `form`, and what you may do under \
                       `_meta.permissions`.",
         effect: Effect::Reads,
+        subject: ToolSubject::Task,
         arguments: &[TASK],
         answers: || object(task()),
         run: |call, arguments| {
@@ -294,6 +334,7 @@ pub static TOOLS: &[ToolKind] = &[
         title: "Create a task",
         description: "Makes a task for a record out of a template.",
         effect: Effect::Adds,
+        subject: ToolSubject::NewTask,
         arguments: &[OBJECT_RECORD, TASK_TEMPLATE, NAME, ASSIGNEES, ASSIGNEE_GROUPS],
         answers: || object(task()),
         run: |call, arguments| {
@@ -309,6 +350,7 @@ pub static TOOLS: &[ToolKind] = &[
         title: "Update a task",
         description: "Changes the name, the description or the moments of a task.",
         effect: Effect::Changes,
+        subject: ToolSubject::Task,
         arguments: &[TASK, NAME, DESCRIPTION, DUE_AT, EXPIRES_AT],
         answers: || object(task()),
         run: |call, arguments| {
@@ -324,6 +366,7 @@ pub static TOOLS: &[ToolKind] = &[
         description: "Says to which users and groups a task is assigned: `assignees` replaces the users, `assignee_groups` the groups. What \
                       you do not send stays as it is; an empty array takes all away.",
         effect: Effect::Changes,
+        subject: ToolSubject::Task,
         arguments: &[TASK, ASSIGNEES, ASSIGNEE_GROUPS],
         answers: || object(task()),
         run: |call, arguments| {
@@ -339,6 +382,7 @@ pub static TOOLS: &[ToolKind] = &[
         description: "Completes an open task with an answer, in the name of the person for whom you work. Take get_task first: `form` says what is \
                       asked. Where `form.task_type` is tt_object_record_update the answer changes the record.",
         effect: Effect::Completes,
+        subject: ToolSubject::Task,
         arguments: &[TASK, RESPONSE, COMMENT],
         answers: || object(task()),
         run: |call, arguments| {
@@ -353,6 +397,7 @@ pub static TOOLS: &[ToolKind] = &[
         title: "Delete a task",
         description: "Deletes a task for good.",
         effect: Effect::Deletes,
+        subject: ToolSubject::Task,
         arguments: &[TASK],
         answers: empty_answer_schema,
         run: |call, arguments| {
@@ -364,6 +409,7 @@ pub static TOOLS: &[ToolKind] = &[
         title: "Get the history of a record",
         description: "Lists what happened to a record and who did it, the newest first.",
         effect: Effect::Reads,
+        subject: ToolSubject::Record,
         arguments: &[OBJECT_RECORD, EVENT_FILTERS, LIMIT, CURSOR],
         answers: || {
             page(
@@ -384,12 +430,12 @@ pub fn choices() -> Arc<[EnumOption]> {
     TOOLS.iter().map(|tool| EnumOption::new(tool.name, tool.title)).collect()
 }
 
-/// The tools that only read: what a connector offers unless it is told otherwise.
+/// The tools that only read. A connector offers them by default.
 pub fn read_only() -> CheckedValue {
     CheckedValue::List(TOOLS.iter().filter(|tool| tool.effect == Effect::Reads).map(|tool| tool.name.into()).collect())
 }
 
-/// The tool of this name.
+/// Returns the tool with a name.
 pub fn find_tool(name: &str) -> Option<&'static ToolKind> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
@@ -416,7 +462,7 @@ fn empty_answer_schema() -> Json {
     object(json!({"done": {"type": "boolean"}}))
 }
 
-/// The schema of an object with these members and perhaps others.
+/// The schema of an object with these members. It may have others.
 fn object(members: Json) -> Json {
     json!({"type": "object", "properties": members})
 }
@@ -435,18 +481,10 @@ fn page(item: Json) -> Json {
 /// The schema of a tool's arguments.
 pub fn input_schema(tool: &ToolKind) -> Map<String, Json> {
     let required: Vec<&str> =
-        tool.arguments.iter().filter(|name| is_required(tool, name)).map(|name| name.name).collect();
+        tool.arguments.iter().filter(|argument| argument.is_required).map(|argument| argument.name).collect();
     let properties: Map<String, Json> =
-        tool.arguments.iter().map(|name| (name.name.to_owned(), name.schema())).collect();
+        tool.arguments.iter().map(|argument| (argument.name.to_owned(), argument.schema())).collect();
     let schema =
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     if let Json::Object(schema) = schema { schema } else { Map::new() }
-}
-
-fn is_required(tool: &ToolKind, name: &ArgumentName) -> bool {
-    match name.name {
-        "object_class" | "object_record" | "task" | "response" | "task_template" => true,
-        "fields" => tool.name == "update_record",
-        _ => false,
-    }
 }

@@ -1,7 +1,8 @@
-//! `/oauth/authorize`: where a person signs in and consents that an agent works for him.
+//! `/oauth/authorize`: the pages on which a person signs in and consents to the work of an agent.
 
-use super::authorization::{AuthorizationError, AuthorizationRequest, MAX_QUERY};
-use super::pages;
+use super::StepFailure;
+use super::authorization::{AuthorizationError, AuthorizationRequest, MAX_QUERY, OAuthError};
+use super::pages::{self, SignInNotice};
 use super::transaction::{ConsentTransaction, SignedIn};
 use crate::grants::{self, Consent};
 use http::{Method, StatusCode};
@@ -24,10 +25,10 @@ use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
 const AUTHORIZE: &str = "/oauth/authorize/";
-/// What every form of the pages has.
+/// The fields of every form of the pages.
 const REQUEST: &str = "request";
 const TOKEN: &str = "token";
-/// The tools that the page to consent showed.
+/// The field with the tools that the consent page showed.
 const TOOLS: &str = "tools";
 
 pub fn routes() -> Vec<Route> {
@@ -87,32 +88,35 @@ fn parameters() -> Vec<Json> {
     .to_vec()
 }
 
-fn error_answer(request: &Request, wrong: AuthorizationError) -> Answer {
-    match wrong {
-        AuthorizationError::Page(why) => pages::refusal_page(request, why),
-        AuthorizationError::Redirect(address) if request.method == Method::POST => {
-            Answer::redirect(StatusCode::SEE_OTHER, &address)
-        }
-        AuthorizationError::Redirect(address) => Answer::redirect(StatusCode::FOUND, &address),
-    }
+/// The page or the redirect of an invalid request.
+fn invalid_request(request: &Request, error: AuthorizationError) -> StepFailure {
+    let address = match error {
+        AuthorizationError::Page(why) => return StepFailure::answer(pages::refusal_page(request, why)),
+        AuthorizationError::Store(error) => return error.into(),
+        AuthorizationError::Redirect(address) => address,
+    };
+    let status = if request.method == Method::POST { StatusCode::SEE_OTHER } else { StatusCode::FOUND };
+    StepFailure::answer(Answer::redirect(status, &address))
 }
 
-/// The page to sign in, or, for who has, the one to consent.
 fn show(request: &Request, conn: &mut Conn) -> Outcome {
-    let asked = match AuthorizationRequest::check(request, conn, &request.query, false)? {
-        Ok(asked) => asked,
-        Err(why) => return Ok(error_answer(request, why)),
-    };
-    let kept = ConsentTransaction::from_cookie(request, &asked.query);
-    if let Some(kept) = &kept
-        && let Some(signed_in) = kept.signed_in
+    first_page(request, conn).or_else(StepFailure::into_outcome)
+}
+
+/// The consent page if the person has signed in, and the sign-in page otherwise.
+fn first_page(request: &Request, conn: &mut Conn) -> Result<Answer, StepFailure> {
+    let authorization = AuthorizationRequest::check(request, conn, &request.query, false)
+        .map_err(|error| invalid_request(request, error))?;
+    let transaction = ConsentTransaction::from_cookie(request, &authorization.query);
+    if let Some(transaction) = &transaction
+        && let Some(signed_in) = transaction.signed_in
         && let Some(username) = username(conn, signed_in.user)?
     {
-        return Ok(pages::consent(request, &asked, kept, &username));
+        return Ok(pages::consent(request, &authorization, transaction, &username));
     }
-    let transaction = kept.unwrap_or_else(|| ConsentTransaction::begin(request, &asked.query, None));
+    let transaction = transaction.unwrap_or_else(|| ConsentTransaction::begin(request, &authorization.query, None));
     let configurations = start::enabled_configurations(conn)?;
-    Ok(pages::sign_in(request, &asked, &transaction, (StatusCode::OK, "", ""), &configurations))
+    Ok(pages::sign_in(request, &authorization, &transaction, SignInNotice::default(), &configurations))
 }
 
 fn username(conn: &mut Conn, user: i64) -> Result<Option<String>, StoreError> {
@@ -120,107 +124,117 @@ fn username(conn: &mut Conn, user: i64) -> Result<Option<String>, StoreError> {
     conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))
 }
 
-/// A field of a form, empty when it was not sent, without NUL, which PostgreSQL refuses.
+/// Reads a field of a form. A missing field is empty. NUL is removed, since PostgreSQL refuses it.
 fn field(request: &Request, name: &str) -> Result<String, Refusal> {
-    let sent = request.object()?.get(name).and_then(|sent| sent.as_str());
-    Ok(sent.map_or_else(String::new, |text| text.replace('\0', "")))
+    let text = request.object()?.get(name).and_then(|value| value.as_str());
+    Ok(text.map_or_else(String::new, |text| text.replace('\0', "")))
 }
 
-/// What a form carries on: the agent's request, and the transaction of the browser. Other pages than this server's own are
-/// refused, front ends of other origins too, and so is a form whose token is not the browser's.
-fn read_form_state(request: &Request) -> Result<Result<(Query, ConsentTransaction), Answer>, Refusal> {
+/// The state that a form carries.
+struct FormState {
+    /// The query of the agent's request.
+    query: Query,
+    transaction: ConsentTransaction,
+}
+
+/// Reads the state of a form. Refuses pages of other sites, front ends of other origins, and a form without the token of the
+/// browser's cookie.
+fn read_form_state(request: &Request) -> Result<FormState, StepFailure> {
     let host = request.origin.split_once("://").map_or("", |(_, host)| host);
     if !origin::is_own_page(&request.headers, host) {
-        return Err(Refusal::forbidden());
+        return Err(Refusal::forbidden().into());
     }
     let (text, token) = (field(request, REQUEST)?, field(request, TOKEN)?);
     let text = if text.len() <= MAX_QUERY { text } else { String::new() };
-    Ok(match ConsentTransaction::from_form(request, &text, &token) {
-        Some(transaction) => Ok((Query::parse(&text), transaction)),
+    match ConsentTransaction::from_form(request, &text, &token) {
+        Some(transaction) => Ok(FormState { query: Query::parse(&text), transaction }),
         None => {
             let why = "This page was open for too long, or was opened elsewhere.";
-            Err(pages::begin_again(request, StatusCode::BAD_REQUEST, why, &text))
+            Err(StepFailure::answer(pages::begin_again(request, StatusCode::BAD_REQUEST, why, &text)))
         }
-    })
+    }
 }
 
-/// What a form carries on, with the agent's request checked once more.
-async fn check_request_again(
-    request: &Arc<Request>,
-) -> Result<Result<(AuthorizationRequest, ConsentTransaction), Answer>, Refusal> {
-    let (sent, transaction) = match read_form_state(request)? {
-        Ok(carried) => carried,
-        Err(answer) => return Ok(Err(answer)),
-    };
+/// A step of a sign-in: the agent's request and the transaction of the browser.
+struct SignInStep {
+    authorization: AuthorizationRequest,
+    transaction: ConsentTransaction,
+}
+
+/// Reads the state of a form, and checks the agent's request again.
+async fn check_form(request: &Arc<Request>) -> Result<SignInStep, StepFailure> {
+    let FormState { query, transaction } = read_form_state(request)?;
     let shared = request.clone();
-    let script = move |conn: &mut Conn| AuthorizationRequest::check(&shared, conn, &sent, false);
-    let asked = request.build.db.read::<_, StoreError>(script).await?;
-    Ok(asked.map(|asked| (asked, transaction)).map_err(|why| error_answer(request, why)))
+    let script = move |conn: &mut Conn| AuthorizationRequest::check(&shared, conn, &query, false);
+    let checked = request.build.db.read::<_, AuthorizationError>(script).await;
+    let authorization = checked.map_err(|error| invalid_request(request, error))?;
+    Ok(SignInStep { authorization, transaction })
 }
 
-/// Leads on to the page to consent, for whom the cookie names.
+/// Redirects to the consent page, with a cookie that names the person.
 fn to_consent(request: &Request, query: &str, signed_in: SignedIn) -> Answer {
     let mut answer = Answer::redirect(StatusCode::SEE_OTHER, &format!("/oauth/authorize?{query}"));
-    // A new token, as whoever knew the former page has not signed in.
+    // The cookie has a new token, since the previous page did not require a sign-in.
     answer.headers.push(ConsentTransaction::begin(request, query, Some(signed_in)).cookie(request));
     answer
 }
 
 fn sign_in(request: Arc<Request>) -> HandlerFuture {
-    Box::pin(async move {
-        let (asked, transaction) = match check_request_again(&request).await? {
-            Ok(checked) => checked,
-            Err(answer) => return Ok(answer),
-        };
-        let (username, password) = (field(&request, "username")?, field(&request, "password")?);
-        let purpose = SignInPurpose {
-            takes: is_person,
-            then: |request, conn, user| Ok((user, must_change_password(request, conn, user)?)),
-        };
-        match purpose.sign_in_by_password(&request, username.clone(), password).await {
-            Ok((_, true)) => Ok(pages::password_too_old(&request)),
-            Ok((user, false)) => {
-                let signed_in = SignedIn { user, single_sign_on: None, at: request.now };
-                Ok(to_consent(&request, &asked.query, signed_in))
-            }
-            Err(refusal) => sign_in_failed(&request, &asked, &transaction, refusal, &username).await,
-        }
-    })
+    Box::pin(async move { sign_in_by_password(&request).await.or_else(StepFailure::into_outcome) })
 }
 
-/// The page to sign in again, with what was wrong; what is no fault of the form is a page of its own.
-async fn sign_in_failed(
-    request: &Request,
-    asked: &AuthorizationRequest,
-    transaction: &ConsentTransaction,
-    refusal: Refusal,
-    username: &str,
-) -> Outcome {
+/// The person of a correct password.
+struct PasswordSignIn {
+    user: i64,
+    must_change_password: bool,
+}
+
+async fn sign_in_by_password(request: &Arc<Request>) -> Result<Answer, StepFailure> {
+    let step = check_form(request).await?;
+    let (username, password) = (field(request, "username")?, field(request, "password")?);
+    let purpose = SignInPurpose {
+        takes: is_person,
+        then: |request, conn, user| {
+            Ok(PasswordSignIn { user, must_change_password: must_change_password(request, conn, user)? })
+        },
+    };
+    match purpose.sign_in_by_password(request, username.clone(), password).await {
+        Ok(PasswordSignIn { must_change_password: true, .. }) => Ok(pages::password_too_old(request)),
+        Ok(PasswordSignIn { user, .. }) => {
+            let signed_in = SignedIn { user, single_sign_on: None, at: request.now };
+            Ok(to_consent(request, &step.authorization.query, signed_in))
+        }
+        Err(refusal) => Ok(sign_in_failed(request, &step, refusal, &username).await?),
+    }
+}
+
+/// The sign-in page with the error of a sign-in. An error that is not about the fields of the form is a page of its own.
+async fn sign_in_failed(request: &Request, step: &SignInStep, refusal: Refusal, username: &str) -> Outcome {
     let is_about_fields = matches!(refusal.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED);
     if !refusal.is_by_rule() || !is_about_fields {
         return Err(refusal);
     }
     let configurations = request.build.db.read_short(start::enabled_configurations).await?;
-    let why = refusal.reason.messages().join(" ");
-    Ok(pages::sign_in(request, asked, transaction, (refusal.status, &why, username), &configurations))
+    let error = refusal.reason.messages().join(" ");
+    let notice = SignInNotice { status: refusal.status, error: &error, username };
+    Ok(pages::sign_in(request, &step.authorization, &step.transaction, notice, &configurations))
 }
 
 fn sign_in_at_provider(request: Arc<Request>) -> HandlerFuture {
-    Box::pin(async move {
-        let (asked, transaction) = match check_request_again(&request).await? {
-            Ok(checked) => checked,
-            Err(answer) => return Ok(answer),
-        };
-        let id = field(&request, "id")?.parse().unwrap_or(0);
-        let begun = SignInStart { return_to: &asked.query, way_back: WAY_BACK.name, browser: None };
-        match start::start_page(&request, id, begun).await {
-            Err(refusal) => sign_in_failed(&request, &asked, &transaction, refusal, "").await,
-            page => page,
-        }
-    })
+    Box::pin(async move { start_at_provider(&request).await.or_else(StepFailure::into_outcome) })
 }
 
-/// The way back from a provider to the page to consent. Its target is the query of the agent's request.
+async fn start_at_provider(request: &Arc<Request>) -> Result<Answer, StepFailure> {
+    let step = check_form(request).await?;
+    let id = field(request, "id")?.parse().unwrap_or(0);
+    let begun = SignInStart { return_to: &step.authorization.query, way_back: WAY_BACK.name, browser: None };
+    match start::start_page(request, id, begun).await {
+        Err(refusal) => Ok(sign_in_failed(request, &step, refusal, "").await?),
+        Ok(page) => Ok(page),
+    }
+}
+
+/// The return from a provider to the consent page. Its target is the query of the agent's request.
 pub static WAY_BACK: ReturnTarget = ReturnTarget {
     name: "agents",
     signed_in: |request, _, user, single_sign_on, query| {
@@ -232,47 +246,51 @@ pub static WAY_BACK: ReturnTarget = ReturnTarget {
     },
 };
 
-/// What the person decided. Everything is looked at once more: it may have changed while the page was open.
 fn consent(request: &Request, conn: &mut Conn) -> Outcome {
-    let (sent, transaction) = match read_form_state(request)? {
-        Ok(carried) => carried,
-        Err(answer) => return Ok(answer),
+    decide(request, conn).or_else(StepFailure::into_outcome)
+}
+
+/// Executes the decision of the person. All conditions are checked again, since they may have changed while the page was open.
+fn decide(request: &Request, conn: &mut Conn) -> Result<Answer, StepFailure> {
+    let FormState { query, transaction } = read_form_state(request)?;
+    let authorization =
+        AuthorizationRequest::check(request, conn, &query, true).map_err(|error| invalid_request(request, error))?;
+    let begin_again = |why: &str| {
+        StepFailure::answer(pages::begin_again(request, StatusCode::BAD_REQUEST, why, &authorization.query))
     };
-    let asked = match AuthorizationRequest::check(request, conn, &sent, true)? {
-        Ok(asked) => asked,
-        Err(why) => return Ok(error_answer(request, why)),
-    };
-    let begin_again = |why: &str| Ok(pages::begin_again(request, StatusCode::BAD_REQUEST, why, &asked.query));
-    let Some(signed_in) = transaction.signed_in else { return begin_again("Nobody has signed in.") };
+    let signed_in = transaction.signed_in.ok_or_else(|| begin_again("Nobody has signed in."))?;
     let address = match field(request, "decision")?.as_str() {
         "allow" => {
             let way = signed_in.single_sign_on.map_or(SessionOrigin::Password, SessionOrigin::SingleSignOn);
             let is_too_old =
                 matches!(way, SessionOrigin::Password) && must_change_password(request, conn, signed_in.user)?;
             if is_too_old || !may_grant(request, conn, signed_in.user, way, signed_in.at)? {
-                return begin_again("Please sign in again.");
+                return Err(begin_again("Please sign in again."));
             }
             if !transaction.spend(conn, request.now)? {
-                return begin_again("This page was used already.");
+                return Err(begin_again("This page was used already."));
             }
-            let tools = consented_tools(request, &asked)?;
-            let code = grants::begin(request, conn, &asked, &Consent { user: signed_in.user, way, tools })?;
-            asked.code_address(request, &code)
+            let tools = consented_tools(request, &authorization)?;
+            let consent = Consent { user: signed_in.user, way, tools };
+            authorization.code_address(request, &grants::begin(request, conn, &authorization, &consent)?)
         }
-        "deny" => asked.error_address(request, "access_denied", "The person has denied it."),
-        _ => return begin_again("Please allow or deny."),
+        "deny" => {
+            let error = OAuthError { code: "access_denied", why: "The person has denied it." };
+            authorization.error_address(request, error)
+        }
+        _ => return Err(begin_again("Please allow or deny.")),
     };
     let mut answer = Answer::redirect(StatusCode::SEE_OTHER, &address);
     answer.headers.push(transaction.expired_cookie(request));
     Ok(answer)
 }
 
-/// The tools that the page showed and that the connector still offers. A page of a former version does not say what it showed: then those
-/// that the connector offers now.
-fn consented_tools(request: &Request, asked: &AuthorizationRequest) -> Result<Vec<String>, Refusal> {
-    let offered = &asked.client.tools;
-    Ok(match request.object()?.get(TOOLS).and_then(|sent| sent.as_str()) {
-        Some(shown) => offered.iter().filter(|tool| shown.split(' ').any(|shown| shown == *tool)).cloned().collect(),
+/// The tools that the page showed and that the connector still offers. A page of an earlier version has no field with its tools. Then
+/// all tools of the connector count.
+fn consented_tools(request: &Request, authorization: &AuthorizationRequest) -> Result<Vec<String>, Refusal> {
+    let offered = &authorization.client.tools;
+    Ok(match request.object()?.get(TOOLS).and_then(|value| value.as_str()) {
+        Some(shown) => offered.iter().filter(|tool| shown.split(' ').any(|name| name == *tool)).cloned().collect(),
         None => offered.clone(),
     })
 }

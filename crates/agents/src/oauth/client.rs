@@ -1,4 +1,4 @@
-//! The client that an agent is: a connector with its secret, and where its sign-ins may return to.
+//! Connectors as clients of OAuth: their secrets, and the addresses to which their sign-ins may return.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,18 +17,18 @@ pub struct OAuthClient {
     pub uuid: String,
     pub name: String,
     pub client_id: String,
-    /// The tools that it offers, by their names.
+    /// The names of the tools that the connector offers.
     pub tools: Vec<String>,
-    /// Whether connector and integration are both enabled.
+    /// Is true if the connector and its integration are enabled.
     pub is_enabled: bool,
     secret: String,
     redirect_uris: Vec<String>,
 }
 
 impl OAuthClient {
-    /// The client of an id. `lock` keeps it and its integration as they are until the end of the transaction.
+    /// Loads the client with an id. `lock` locks the client and its integration until the end of the transaction.
     pub fn find(conn: &mut Conn, client_id: &str, lock: bool) -> Result<Option<OAuthClient>, StoreError> {
-        // PostgreSQL refuses it, and no client has one.
+        // PostgreSQL refuses NUL, and no id contains it.
         if client_id.contains('\0') {
             return Ok(None);
         }
@@ -53,26 +53,26 @@ impl OAuthClient {
         })
     }
 
-    /// Whether a secret is the client's.
+    /// Returns whether a secret is the client's, in constant time.
     pub fn has_secret(&self, secret: &str) -> bool {
         !self.secret.is_empty() && bool::from(sha256_hex(secret).as_bytes().ct_eq(self.secret.as_bytes()))
     }
 
-    /// Whether sign-ins may return to an address: one of those that the integration names, character by character, but for
-    /// the port of one at this computer.
+    /// Returns whether sign-ins may return to an address: the integration lists it, character by character. The port of a loopback
+    /// address may differ.
     pub fn may_return_to(&self, uri: &str) -> bool {
-        self.redirect_uris.iter().any(|known| allows(known, uri))
+        self.redirect_uris.iter().any(|listed| allows(listed, uri))
     }
 }
 
-/// Whether an address that an integration names allows a return to another. One that cannot stand in a header is none, though it may
-/// have been stored before that was asked.
-pub fn allows(known: &str, uri: &str) -> bool {
-    let is_same = known == uri || is_loopback(known) && is_same_but_port(known, uri);
+/// Returns whether an address of an integration allows a return to another one. An address that is not valid in a header is refused.
+/// It may be older than the check that refuses it at storage.
+pub fn allows(listed: &str, uri: &str) -> bool {
+    let is_same = listed == uri || is_loopback(listed) && is_same_except_port(listed, uri);
     is_same && uri.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Whether an address is one of the computer on which it is opened.
+/// Returns whether an address is a loopback address.
 pub fn is_loopback(uri: &str) -> bool {
     match Url::parse(uri).as_ref().map(Url::host) {
         Ok(Some(Host::Domain(name))) => name == "localhost",
@@ -82,48 +82,62 @@ pub fn is_loopback(uri: &str) -> bool {
     }
 }
 
-/// Whether two addresses are the same text but for their ports.
-fn is_same_but_port(known: &str, sent: &str) -> bool {
-    let (Some(known), Some(sent)) = (without_port(known), without_port(sent)) else { return false };
-    known == sent
+/// Returns whether two addresses are the same text except for their ports.
+fn is_same_except_port(listed: &str, uri: &str) -> bool {
+    let (Some(listed), Some(uri)) = (without_port(listed), without_port(uri)) else { return false };
+    listed == uri
 }
 
-/// The parts of an address around its port; `None` where something else than a port stands there.
-fn without_port(uri: &str) -> Option<(&str, &str)> {
+/// The text of an address around its port.
+#[derive(PartialEq, Eq)]
+struct AddressWithoutPort<'a> {
+    before: &'a str,
+    after: &'a str,
+}
+
+/// Removes the port of an address; `None`: the text after the colon is not a port.
+fn without_port(uri: &str) -> Option<AddressWithoutPort<'_>> {
     let begin = uri.find("://")? + 3;
     let end = uri[begin..].find(['/', '?', '#', '\\']).map_or(uri.len(), |at| begin + at);
-    // Colons stand in IPv6 addresses too, in brackets.
+    // An IPv6 address contains colons too, in brackets.
     let host = uri[begin..end].rfind(']').map_or(begin, |at| begin + at);
-    let Some(colon) = uri[host..end].find(':').map(|at| host + at) else { return Some((&uri[..end], &uri[end..])) };
+    let Some(colon) = uri[host..end].find(':').map(|at| host + at) else {
+        return Some(AddressWithoutPort { before: &uri[..end], after: &uri[end..] });
+    };
     let port = &uri[colon + 1..end];
     let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0);
-    is_port.then(|| (&uri[..colon], &uri[end..]))
+    is_port.then(|| AddressWithoutPort { before: &uri[..colon], after: &uri[end..] })
 }
 
-/// The id and the secret of a client as a request sends them: by HTTP Basic or in its form. `None` where it sends none,
-/// only half, or both.
-pub fn credentials(request: &Request, id: Option<&str>, secret: Option<&str>) -> Option<(String, String)> {
+/// The id and the secret of a client.
+pub struct ClientCredentials {
+    pub id: String,
+    pub secret: String,
+}
+
+/// The credentials of a request, by HTTP Basic or in its form. `None`: they are missing, incomplete, or sent in both ways.
+pub fn credentials(request: &Request, id: Option<&str>, secret: Option<&str>) -> Option<ClientCredentials> {
     let mut headers = request.headers.get_all(header::AUTHORIZATION).iter();
     let basic = match (headers.next(), headers.next()) {
-        (None, _) => return Some((id?.to_owned(), secret?.to_owned())),
-        (Some(sent), None) => sent.to_str().ok()?,
+        (None, _) => return Some(ClientCredentials { id: id?.to_owned(), secret: secret?.to_owned() }),
+        (Some(header), None) => header.to_str().ok()?,
         _ => return None,
     };
-    let (name, password) = self::basic(basic).filter(|_| secret.is_none())?;
-    if id.is_some_and(|id| id != name) { None } else { Some((name, password)) }
+    let credentials = self::basic(basic).filter(|_| secret.is_none())?;
+    Some(credentials).filter(|credentials| id.is_none_or(|id| id == credentials.id))
 }
 
-/// The name and the password of an `Authorization` header with HTTP Basic.
-pub fn basic(header: &str) -> Option<(String, String)> {
+/// The credentials of an `Authorization` header with HTTP Basic.
+pub fn basic(header: &str) -> Option<ClientCredentials> {
     let (scheme, encoded) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let plain = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
-    let (name, password) = plain.split_once(':')?;
-    // They are encoded like a form's fields first (RFC 6749, section 2.3.1).
+    let (id, secret) = plain.split_once(':')?;
+    // Id and secret are encoded like the fields of a form (RFC 6749, section 2.3.1).
     let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8().map(|text| text.into_owned());
-    Some((decoded(name).ok()?, decoded(password).ok()?))
+    Some(ClientCredentials { id: decoded(id).ok()?, secret: decoded(secret).ok()? })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What agents read before they sign in: the metadata of a connector (RFC 9728) and of this server (RFC 8414).
+//! The metadata of a connector (RFC 9728) and of this server (RFC 8414), which agents read before they sign in.
 
 use crate::connectors::{AddressForm, server_url};
 use crate::grants::OFFLINE_ACCESS;
@@ -13,15 +13,15 @@ use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
 use store::{Conn, Sql};
 
-const OF_CONNECTOR: &str = "/.well-known/oauth-protected-resource/mcp/{uuid}/";
-const OF_SERVER: &str = "/.well-known/oauth-authorization-server/";
+const CONNECTOR_METADATA: &str = "/.well-known/oauth-protected-resource/mcp/{uuid}/";
+const SERVER_METADATA: &str = "/.well-known/oauth-authorization-server/";
 
 pub fn routes() -> Vec<Route> {
     let get = |path, summary, handler| Route::new(Method::GET, path, summary, handler).public().internal();
     vec![
-        get(OF_CONNECTOR, "Who lets agents in to a connector", Handler::ShortRead(connector_metadata))
+        get(CONNECTOR_METADATA, "Who lets agents in to a connector", Handler::ShortRead(connector_metadata))
             .answers(200, Schema::Json(connector_schema)),
-        get(OF_SERVER, "How agents sign in", Handler::NoDatabase(server_metadata))
+        get(SERVER_METADATA, "How agents sign in", Handler::NoDatabase(server_metadata))
             .answers(200, Schema::Json(server_schema)),
     ]
 }
@@ -55,7 +55,7 @@ fn server_schema() -> Json {
     titled("AuthorizationServerMetadata", object(fields.chain(names_issuer)))
 }
 
-/// The address of the metadata of a connector whose address has this form. Refusals name it.
+/// The address of the metadata of a connector whose address has a form. Refusals contain it.
 pub fn resource_metadata(app: &App, build: &Build, uuid: &str, form: AddressForm) -> String {
     format!("{}/.well-known/oauth-protected-resource/mcp/{uuid}{}", app.address_of(build), form.end())
 }
@@ -65,7 +65,7 @@ fn connector_metadata(request: &Request, conn: &mut Conn) -> Outcome {
     let sql = Sql::new("SELECT 1 FROM mcp_connectors WHERE uuid = $1").arg(&uuid);
     conn.query_optional(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
     Ok(Answer::value(&json!({
-        "resource": server_url(&request.app, &request.build, &uuid) + AddressForm::load_from_path(&request.path).end(),
+        "resource": server_url(&request.app, &request.build, &uuid) + AddressForm::from_path(&request.path).end(),
         "authorization_servers": [request.app.address_of(&request.build)],
         "bearer_methods_supported": ["header"],
     })))

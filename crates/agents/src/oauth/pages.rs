@@ -1,4 +1,4 @@
-//! The pages of a sign-in: plain ones that work without scripts.
+//! The pages of a sign-in. They work without scripts.
 
 use super::authorization::AuthorizationRequest;
 use super::transaction::ConsentTransaction;
@@ -9,59 +9,69 @@ use kit::answer::Answer;
 use kit::html::{alert, escape, page};
 use kit::request::Request;
 
-/// Where the forms are sent, beside the page itself.
+/// The address of the form to sign in with a password.
 pub const SIGN_IN: &str = "/oauth/authorize/sign-in/";
+/// The address of the form to sign in at a provider.
 pub const SINGLE_SIGN_ON: &str = "/oauth/authorize/single-sign-on/";
+/// The address of the form to consent.
 pub const CONSENT: &str = "/oauth/authorize/consent/";
 
-/// A page with its cookie, which no other page can show in a frame.
-fn page_with_cookie(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
+/// A page that no other page may show in a frame.
+fn unframed_page(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
     let mut answer = page(request, status, title, body);
     answer.headers.push((header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")));
     answer
 }
 
-/// A page of a request that goes no further.
+/// The page of an invalid request.
 pub fn refusal_page(request: &Request, why: &str) -> Answer {
     let body = format!("{}<p>Go back to the agent, and tell whoever looks after it.</p>", alert(why));
-    page_with_cookie(request, StatusCode::BAD_REQUEST, "Not possible", &body)
+    unframed_page(request, StatusCode::BAD_REQUEST, "Not possible", &body)
 }
 
-/// A page of a step that cannot be taken from where it was asked for.
+/// The page of a step that the person has to begin again.
 pub fn begin_again(request: &Request, status: StatusCode, why: &str, query: &str) -> Answer {
-    let again = escape(&format!("/oauth/authorize?{query}"));
-    page_with_cookie(
+    let address = escape(&format!("/oauth/authorize?{query}"));
+    unframed_page(
         request,
         status,
         "Not possible",
-        &format!("{}<p><a href=\"{again}\">Begin again</a></p>", alert(why)),
+        &format!("{}<p><a href=\"{address}\">Begin again</a></p>", alert(why)),
     )
 }
 
-/// The page of somebody whose password is too old.
+/// The page of a person whose password is too old.
 pub fn password_too_old(request: &Request) -> Answer {
     let body = "<p>Your password is too old. <a href=\"/password-reset/\">Choose a new one</a>, and begin again at the agent.</p>";
-    page_with_cookie(request, StatusCode::OK, "Choose a new password", body)
+    unframed_page(request, StatusCode::OK, "Choose a new password", body)
 }
 
-/// The fields that every form has.
-fn hidden_fields(asked: &AuthorizationRequest, transaction: &ConsentTransaction) -> String {
+/// The hidden fields of every form.
+fn hidden_fields(authorization: &AuthorizationRequest, transaction: &ConsentTransaction) -> String {
     format!(
         "<input name=\"request\" type=\"hidden\" value=\"{}\"><input name=\"token\" type=\"hidden\" value=\"{}\">",
-        escape(&asked.query),
+        escape(&authorization.query),
         escape(&transaction.token)
     )
+}
+
+/// The status of a sign-in page, with the error and the user name of a failed sign-in.
+#[derive(Clone, Copy, Default)]
+pub struct SignInNotice<'a> {
+    pub status: StatusCode,
+    pub error: &'a str,
+    pub username: &'a str,
 }
 
 /// The page to sign in.
 pub fn sign_in(
     request: &Request,
-    asked: &AuthorizationRequest,
+    authorization: &AuthorizationRequest,
     transaction: &ConsentTransaction,
-    (status, error, username): (StatusCode, &str, &str),
+    SignInNotice { status, error, username }: SignInNotice<'_>,
     configurations: &[EnabledConfiguration],
 ) -> Answer {
-    let hidden = hidden_fields(asked, transaction);
+    let hidden = hidden_fields(authorization, transaction);
     let at_providers: String = configurations
         .iter()
         .map(|configuration| {
@@ -82,23 +92,23 @@ pub fn sign_in(
          <input name=\"password\" type=\"password\" autocomplete=\"current-password\" required{at_password}></label>\
          <button>Sign in</button></form><p><a href=\"/password-reset/\">Forgot the password?</a></p>{at_providers}",
         alert(error),
-        escape(&asked.client.name),
+        escape(&authorization.client.name),
         escape(username),
     );
-    let mut answer = page_with_cookie(request, status, "Sign in", &body);
+    let mut answer = unframed_page(request, status, "Sign in", &body);
     answer.headers.push(transaction.cookie(request));
     answer
 }
 
-/// The page to consent.
+/// The page to consent. It lists the tools that the connector offers.
 pub fn consent(
     request: &Request,
-    asked: &AuthorizationRequest,
+    authorization: &AuthorizationRequest,
     transaction: &ConsentTransaction,
     username: &str,
 ) -> Answer {
     let offered: Vec<&ToolKind> =
-        TOOLS.iter().filter(|tool| asked.client.tools.iter().any(|name| name == tool.name)).collect();
+        TOOLS.iter().filter(|tool| authorization.client.tools.iter().any(|name| name == tool.name)).collect();
     let names: Vec<&str> = offered.iter().map(|tool| tool.name).collect();
     let tools: String =
         offered.iter().map(|tool| format!("<li>{} (<code>{}</code>)</li>", tool.title, tool.name)).collect();
@@ -106,22 +116,22 @@ pub fn consent(
         "" => "<p>Its connector offers no tools now.</p>".to_owned(),
         tools => format!("<p>Its connector offers these tools:</p><ul>{tools}</ul>"),
     };
-    let whose = if asked.returns_to_loopback() { ", a program on this computer" } else { "" };
+    let location = if authorization.returns_to_loopback() { ", a program on this computer" } else { "" };
     let body = format!(
         "<p><strong>{}</strong> asks to work for you, <strong>{}</strong>.</p>{tools}\
          <p>It reaches the records that you are assigned to by permission sets which let this connector do so.</p>\
-         <p>You will be sent to <strong>{}</strong>{whose}. Go on only if you have begun this there.</p>\
+         <p>You will be sent to <strong>{}</strong>{location}. Go on only if you have begun this there.</p>\
          <form method=\"post\" action=\"{CONSENT}\">{}<input name=\"tools\" type=\"hidden\" value=\"{}\"><p><button name=\"decision\" value=\"allow\">Allow</button> \
          <button name=\"decision\" value=\"deny\">Deny</button></p></form>",
-        escape(&asked.client.name),
+        escape(&authorization.client.name),
         escape(username),
-        escape(&asked.host()),
-        hidden_fields(asked, transaction),
+        escape(&authorization.host()),
+        hidden_fields(authorization, transaction),
         names.join(" ")
     );
-    let mut answer = page_with_cookie(request, StatusCode::OK, "Let an agent work for you", &body);
-    // The answer to its form leads to the agent, and browsers ask the policy of the page of the form about that.
-    let targets = if asked.returns_to_loopback() { "'self' https: http:" } else { "'self' https:" };
+    let mut answer = unframed_page(request, StatusCode::OK, "Let an agent work for you", &body);
+    // The answer to the form redirects to the agent, and browsers apply the policy of the page to this redirect.
+    let targets = if authorization.returns_to_loopback() { "'self' https: http:" } else { "'self' https:" };
     let policy = format!(
         "default-src 'none'; style-src 'unsafe-inline'; form-action {targets}; frame-ancestors 'none'; base-uri 'none'"
     );

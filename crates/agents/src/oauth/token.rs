@@ -1,19 +1,20 @@
-//! `/oauth/token` and `/oauth/revoke`: where agents exchange codes and refresh tokens, and give tokens back (RFC 6749, 7009).
-//! Their callers are servers as a rule, which authenticate with the secret of the connector.
+//! `/oauth/token` and `/oauth/revoke`: exchange codes and refresh tokens for tokens, and revoke tokens (RFC 6749, 7009).
+//! The callers are usually servers. They authenticate with the secret of the connector.
 
+use super::StepFailure;
 use super::authorization::are_resource;
 use super::client::{self, OAuthClient};
-use crate::grants::{self, CodeExchange, GrantRefusal, OFFLINE_ACCESS};
+use crate::grants::{self, CodeExchange, GrantExchange, OFFLINE_ACCESS};
 use http::{StatusCode, header};
 use kit::answer::{Answer, Outcome};
-use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
 use store::Conn;
 
-const OF_TOKEN: &[&str] = &[
+/// The fields of a token request.
+const TOKEN_FIELDS: &[&str] = &[
     "grant_type",
     "code",
     "redirect_uri",
@@ -24,7 +25,8 @@ const OF_TOKEN: &[&str] = &[
     "resource",
     "scope",
 ];
-const OF_REVOKE: &[&str] = &["token", "token_type_hint", "client_id", "client_secret"];
+/// The fields of a revocation.
+const REVOKE_FIELDS: &[&str] = &["token", "token_type_hint", "client_id", "client_secret"];
 
 pub fn routes() -> Vec<Route> {
     let send = |path, summary, handler, fields| {
@@ -37,10 +39,10 @@ pub fn routes() -> Vec<Route> {
             .answers_secret()
     };
     vec![
-        send("/oauth/token/", "Exchange a code or a refresh token", token, OF_TOKEN)
+        send("/oauth/token/", "Exchange a code or a refresh token", token, TOKEN_FIELDS)
             .answers(200, Schema::Json(tokens_schema))
             .also_answers(403, Schema::Json(error_schema)),
-        send("/oauth/revoke/", "Give a token back", revoke, OF_REVOKE).answers(200, Schema::Nothing),
+        send("/oauth/revoke/", "Give a token back", revoke, REVOKE_FIELDS).answers(200, Schema::Nothing),
     ]
 }
 
@@ -62,7 +64,7 @@ fn error_schema() -> Json {
     )
 }
 
-/// An error as OAuth has it. It is an answer, since a refusal would undo what the transaction ended.
+/// An error of OAuth. It is an answer, since a refusal would roll back the end of a grant.
 fn error(status: StatusCode, error: &str, why: &str) -> Answer {
     Answer::json(status, json!({"error": error, "error_description": why}).to_string())
 }
@@ -71,86 +73,70 @@ fn token_error(code: &str, why: &str) -> Answer {
     error(StatusCode::BAD_REQUEST, code, why)
 }
 
-/// A field of the form: `None` when it was not sent or empty; an answer when it was sent twice.
-fn field(request: &Request, name: &str) -> Result<Result<Option<String>, Answer>, Refusal> {
-    Ok(match request.object()?.get(name) {
-        None => Ok(None),
-        Some(sent) => match sent.as_str() {
-            Some(text) => Ok(Some(text.into_owned()).filter(|text| !text.is_empty() && !text.contains('\0'))),
-            None => Err(token_error("invalid_request", &format!("{name} was sent twice, or is no text."))),
-        },
-    })
-}
-
-/// The fields of these names.
-fn fields<const N: usize>(request: &Request, names: [&str; N]) -> Result<Result<[Option<String>; N], Answer>, Refusal> {
-    let mut values = [const { None }; N];
-    for (value, name) in values.iter_mut().zip(names) {
-        match field(request, name)? {
-            Ok(sent) => *value = sent,
-            Err(answer) => return Ok(Err(answer)),
+/// Reads a field of the form; `None`: it is missing or empty. A repeated field is an error.
+fn read_field(request: &Request, name: &str) -> Result<Option<String>, StepFailure> {
+    let Some(value) = request.object()?.get(name) else { return Ok(None) };
+    match value.as_str() {
+        Some(text) => Ok(Some(text.into_owned()).filter(|text| !text.is_empty() && !text.contains('\0'))),
+        None => {
+            let why = format!("{name} was sent twice, or is no text.");
+            Err(StepFailure::answer(token_error("invalid_request", &why)))
         }
     }
-    Ok(Ok(values))
 }
 
-/// The client that sends a request, with its connector kept as it is. One that is disabled is no client.
-fn client_of(request: &Request, conn: &mut Conn) -> Result<Result<OAuthClient, Answer>, Refusal> {
-    let [id, secret] = match fields(request, ["client_id", "client_secret"])? {
-        Ok(fields) => fields,
-        Err(answer) => return Ok(Err(answer)),
-    };
-    let sent = client::credentials(request, id.as_deref(), secret.as_deref());
-    if let Some((id, secret)) = sent
-        && let Some(client) = OAuthClient::find(conn, &id, true)?
-        && client.has_secret(&secret)
+/// Reads the fields of these names.
+fn read_fields<const N: usize>(request: &Request, names: [&str; N]) -> Result<[Option<String>; N], StepFailure> {
+    let mut values = [const { None }; N];
+    for (value, name) in values.iter_mut().zip(names) {
+        *value = read_field(request, name)?;
+    }
+    Ok(values)
+}
+
+/// Authenticates the client that sends a request, and locks its connector. A disabled client is refused.
+fn authenticate_client(request: &Request, conn: &mut Conn) -> Result<OAuthClient, StepFailure> {
+    let [id, secret] = read_fields(request, ["client_id", "client_secret"])?;
+    if let Some(credentials) = client::credentials(request, id.as_deref(), secret.as_deref())
+        && let Some(client) = OAuthClient::find(conn, &credentials.id, true)?
+        && client.has_secret(&credentials.secret)
         && client.is_enabled
     {
-        return Ok(Ok(client));
+        return Ok(client);
     }
     let mut answer =
         error(StatusCode::UNAUTHORIZED, "invalid_client", "The client is not known, or its secret is wrong.");
     answer.headers.push((header::WWW_AUTHENTICATE, http::HeaderValue::from_static("Basic realm=\"oauth\"")));
-    Ok(Err(answer))
+    Err(StepFailure::answer(answer))
 }
 
 fn token(request: &Request, conn: &mut Conn) -> Outcome {
-    let client = match client_of(request, conn)? {
-        Ok(client) => client,
-        Err(answer) => return Ok(answer),
-    };
+    issue_tokens(request, conn).or_else(StepFailure::into_outcome)
+}
+
+/// The fields of a token request that depend on its `grant_type`.
+struct TokenRequest {
+    grant_type: Option<String>,
+    code: Option<String>,
+    redirect_uri: Option<String>,
+    verifier: Option<String>,
+    refresh_token: Option<String>,
+}
+
+fn issue_tokens(request: &Request, conn: &mut Conn) -> Result<Answer, StepFailure> {
+    let client = authenticate_client(request, conn)?;
     let names = ["grant_type", "code", "redirect_uri", "code_verifier", "refresh_token", "resource"];
-    let [grant_type, code, redirect_uri, verifier, refresh_token, resource] = match fields(request, names)? {
-        Ok(fields) => fields,
-        Err(answer) => return Ok(answer),
-    };
+    let [grant_type, code, redirect_uri, verifier, refresh_token, resource] = read_fields(request, names)?;
     if !are_resource(request, &client, resource.as_deref().into_iter()) {
         return Ok(token_error("invalid_target", "resource is not the address of the client's connector."));
     }
-    let missing = |name: &str| Ok(token_error("invalid_request", &format!("{name} is required.")));
-    let exchanged = match grant_type.as_deref() {
-        None => return missing("grant_type"),
-        Some("authorization_code") => {
-            let Some(code) = code else { return missing("code") };
-            let Some(redirect_uri) = redirect_uri else { return missing("redirect_uri") };
-            let Some(verifier) = verifier else { return missing("code_verifier") };
-            grants::exchange(request, conn, &client, &CodeExchange { code, redirect_uri, verifier })?
-        }
-        Some("refresh_token") => {
-            let Some(refresh_token) = refresh_token else { return missing("refresh_token") };
-            grants::refresh(request, conn, &client, &refresh_token)?
-        }
-        Some(_) => {
-            let why = "grant_type must be authorization_code or refresh_token.";
-            return Ok(token_error("unsupported_grant_type", why));
-        }
-    };
-    Ok(match exchanged {
-        Ok(tokens) => Answer::value(&tokens),
-        Err(GrantRefusal::Invalid) => {
+    let fields = TokenRequest { grant_type, code, redirect_uri, verifier, refresh_token };
+    Ok(match exchange(request, conn, &client, fields)? {
+        GrantExchange::Issued(tokens) => Answer::value(&tokens),
+        GrantExchange::Invalid => {
             token_error("invalid_grant", "It is not valid: unknown, used, too old, or of another request.")
         }
-        Err(GrantRefusal::Elsewhere) => {
+        GrantExchange::Elsewhere => {
             let why = "Access from this address is not allowed.";
             let body = json!({"error": "invalid_grant", "error_description": why, "detail": why});
             Answer::json(StatusCode::FORBIDDEN, body.to_string())
@@ -158,16 +144,43 @@ fn token(request: &Request, conn: &mut Conn) -> Outcome {
     })
 }
 
+/// Exchanges the code or the refresh token of a request. A missing field is an error.
+fn exchange(
+    request: &Request,
+    conn: &mut Conn,
+    client: &OAuthClient,
+    fields: TokenRequest,
+) -> Result<GrantExchange, StepFailure> {
+    let require = |name: &str, value: Option<String>| {
+        value.ok_or_else(|| StepFailure::answer(token_error("invalid_request", &format!("{name} is required."))))
+    };
+    match require("grant_type", fields.grant_type)?.as_str() {
+        "authorization_code" => {
+            let code = require("code", fields.code)?;
+            let redirect_uri = require("redirect_uri", fields.redirect_uri)?;
+            let verifier = require("code_verifier", fields.verifier)?;
+            Ok(grants::exchange(request, conn, client, &CodeExchange { code, redirect_uri, verifier })?)
+        }
+        "refresh_token" => {
+            let refresh_token = require("refresh_token", fields.refresh_token)?;
+            Ok(grants::refresh(request, conn, client, &refresh_token)?)
+        }
+        _ => {
+            let why = "grant_type must be authorization_code or refresh_token.";
+            Err(StepFailure::answer(token_error("unsupported_grant_type", why)))
+        }
+    }
+}
+
 fn revoke(request: &Request, conn: &mut Conn) -> Outcome {
-    let client = match client_of(request, conn)? {
-        Ok(client) => client,
-        Err(answer) => return Ok(answer),
+    revoke_token(request, conn).or_else(StepFailure::into_outcome)
+}
+
+fn revoke_token(request: &Request, conn: &mut Conn) -> Result<Answer, StepFailure> {
+    let client = authenticate_client(request, conn)?;
+    let Some(token) = read_field(request, "token")? else {
+        return Ok(token_error("invalid_request", "token is required."));
     };
-    let [token] = match fields(request, ["token"])? {
-        Ok(fields) => fields,
-        Err(answer) => return Ok(answer),
-    };
-    let Some(token) = token else { return Ok(token_error("invalid_request", "token is required.")) };
     grants::revoke(request, conn, &client, &token)?;
     let mut answer = Answer::empty();
     answer.status = StatusCode::OK;

@@ -1,7 +1,7 @@
-//! The public conformance suite of the protocol: its latest version, and the next one, which knows the revision without sessions.
+//! The public conformance suite of the protocol: its latest version, and the next one for the revision without sessions.
 //!
-//! The suite is written for a server made to be tested, with every feature of the protocol and tools of given names. What this server
-//! can have of it passes; the rest is named here with its reason.
+//! The suite expects a server for tests, with every feature of the protocol and tools of given names. All scenarios pass that apply
+//! to this server. The others are listed here with their reasons.
 
 use crate::TestServer;
 use crate::program::{BrowserPerson, node, node_programs, packages, run_with};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// What the suite can only look at with tools of its own, which have names and answers that it gives.
+/// The checks that need the suite's own tools, which have given names and answers.
 const NEEDS_ITS_OWN_TOOL: [&str; 24] = [
     "elicitation-sep1034-defaults",
     "elicitation-sep1330-enums",
@@ -39,7 +39,7 @@ const NEEDS_ITS_OWN_TOOL: [&str; 24] = [
     "server-stateless",
 ];
 
-/// Features that this server does not declare: it has tools alone.
+/// The features that this server does not declare: it has only tools.
 const NEEDS_ANOTHER_FEATURE: [&str; 16] = [
     // Completion of arguments of prompts, and logging.
     "completion-complete",
@@ -56,12 +56,12 @@ const NEEDS_ANOTHER_FEATURE: [&str; 16] = [
     "resources-subscribe",
     "resources-templates-read",
     "resources-unsubscribe",
-    // The extension of tasks that run on; nothing to do with tasks of records.
+    // The extension of tasks in the background, which are not tasks of records.
     "tasks-*",
     "caching",
 ];
 
-/// Scenarios that pass in part: all their other checks do.
+/// Scenarios in which these checks fail and all others pass.
 const PARTS: [(&str, &[&str]); 2] = [
     // The lists of prompts and resources.
     ("caching", &["PromptsListCachingHints", "ResourcesListCachingHints", "ResourcesTemplatesListCachingHints"]),
@@ -77,7 +77,7 @@ const PARTS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// The names of the checks of a scenario that have this status.
+/// The names of the checks of a scenario that have a status.
 fn checks<'a>(scenario: &'a Value, status: &str) -> BTreeSet<&'a str> {
     let checks = scenario.as_array().unwrap().iter().filter(|check| check["status"] == status);
     checks.map(|check| check["name"].as_str().unwrap()).collect()
@@ -94,16 +94,16 @@ async fn the_conformance_suite_passes_in_what_a_server_of_tools_can_have() {
     let programs = node_programs();
     let settings = json!({"serverUrl": scene.agent.server_url, "token": scene.tokens.access});
     let output = node(&programs, "conformance.mjs").arg(settings.to_string()).output().unwrap();
-    let found: Value = serde_json::from_slice(&output.stdout)
+    let results: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let mut passed = BTreeSet::new();
-    for (run, scenarios) in found.as_object().unwrap() {
+    for (run, scenarios) in results.as_object().unwrap() {
         for (name, scenario) in scenarios.as_object().unwrap() {
             let failed = checks(scenario, "FAILURE");
             if let Some((_, parts)) = PARTS.iter().find(|(known, _)| known == name) {
                 assert_eq!(failed, parts.iter().copied().collect(), "{run}: {name} {scenario:#}");
             } else if cannot_be(name) {
-                // What is named as impossible and passes is named wrongly.
+                // A check that is listed as impossible must not pass.
                 let is_skipped = failed.is_empty() && checks(scenario, "SUCCESS").is_empty();
                 assert!(!failed.is_empty() || is_skipped, "{run}: {name} passes");
             } else {
@@ -133,7 +133,7 @@ async fn the_conformance_suite_passes_in_what_a_server_of_tools_can_have() {
     }
 }
 
-/// A port that nobody has; the suite wants to be told.
+/// A free port. The suite needs a fixed one.
 fn free_port() -> String {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }

@@ -5,7 +5,7 @@ use crate::set_up::{CONNECTORS, INTEGRATIONS, connector, integration, number};
 use serde_json::{Value, json};
 use store::{Conn, Sql, StoreError};
 use testkit::shown::{START, admin, page, user};
-use testkit::{SECOND, message, one_wins, send_concurrently, statuses};
+use testkit::{ApiClient, SECOND, message, one_wins, send_concurrently, statuses};
 
 const READING: [&str; 7] = [
     "list_object_classes",
@@ -21,7 +21,7 @@ fn all_permissions() -> Value {
     json!({"permissions": {"list": true, "view": true, "create": true, "edit": true, "delete": true}})
 }
 
-/// Connector 1 as its detail shows it, with the address and the client that its creation told.
+/// Connector 1 as its detail shows it, with the address and the client of the answer to its creation.
 fn connector_detail(created: &Value, integration: &str) -> Value {
     json!({
         "id": 1, "name": "Assistant", "description": "", "integration": integration, "is_enabled": true, "status": "enabled",
@@ -58,10 +58,10 @@ async fn a_connector_from_its_creation_to_its_end() {
     let uuid = url.strip_prefix("https://a.example/mcp/");
     assert!(uuid.is_some_and(|uuid| uuid.len() == 36), "{url}");
 
-    let one = format!("{CONNECTORS}1/");
-    let found = api.get(&one).await;
-    found.expect_reply(200, connector_detail(&created, &agents));
-    assert_eq!(found.header("etag"), reply.header("etag"), "the secret is no part of the state");
+    let path = format!("{CONNECTORS}1/");
+    let detail = api.get(&path).await;
+    detail.expect_reply(200, connector_detail(&created, &agents));
+    assert_eq!(detail.header("etag"), reply.header("etag"), "the secret is no part of the state");
     api.get(CONNECTORS).await.expect_reply(200, page(json!([connector_item(&agents)])));
 
     server.advance(SECOND);
@@ -71,7 +71,21 @@ async fn a_connector_from_its_creation_to_its_end() {
         "name": "Helper", "description": "Of the office", "is_enabled": false,
         "allowed_tools": ["delete_record", "get_record", "get_record"], "integration": other, "client_id": "x",
     });
-    let mut changed = connector_detail(&created, &agents);
+    let changed = changed_detail(connector_detail(&created, &agents), &second);
+    second.patch(&path, body).await.expect_reply(200, changed.clone());
+    api.get(&path).await.expect_reply(200, changed);
+    api.call("PATCH", &path).header("if-match", detail.header("etag")).json(&json!({})).send().await.expect(412);
+
+    api.delete(&path).await.expect_empty();
+    for reply in [api.get(&path).await, api.delete(&path).await, api.patch(&path, json!({})).await] {
+        reply.expect_reply(404, message::not_found());
+    }
+    api.post(&format!("{path}reset-client-secret/"), json!({})).await.expect_reply(404, message::not_found());
+    expect_log(&api).await;
+}
+
+/// The detail of the connector after the change by a second super admin.
+fn changed_detail(mut detail: Value, second: &ApiClient) -> Value {
     for (name, value) in [
         ("name", json!("Helper")),
         ("description", json!("Of the office")),
@@ -79,19 +93,15 @@ async fn a_connector_from_its_creation_to_its_end() {
         ("status", json!("disabled")),
         ("allowed_tools", json!(["get_record", "delete_record"])),
         ("modified_at", json!("2026-01-31T09:30:01.000000Z")),
-        ("modified_by", user(&second, "super_admin")),
+        ("modified_by", user(second, "super_admin")),
     ] {
-        changed[name] = value;
+        detail[name] = value;
     }
-    second.patch(&one, body).await.expect_reply(200, changed.clone());
-    api.get(&one).await.expect_reply(200, changed);
-    api.call("PATCH", &one).header("if-match", found.header("etag")).json(&json!({})).send().await.expect(412);
+    detail
+}
 
-    api.delete(&one).await.expect_empty();
-    for reply in [api.get(&one).await, api.delete(&one).await, api.patch(&one, json!({})).await] {
-        reply.expect_reply(404, message::not_found());
-    }
-    api.post(&format!("{one}reset-client-secret/"), json!({})).await.expect_reply(404, message::not_found());
+/// Expects the creation, the change and the deletion of the connector in the administration log.
+async fn expect_log(api: &ApiClient) {
     let log = api.get("/api/administration/log/?resource=mcp_connectors").await;
     assert_eq!(log.column("action"), ["delete", "edit", "create"]);
     assert_eq!(log.column("object_name"), ["Helper", "Helper", "Assistant"]);
@@ -134,7 +144,7 @@ async fn a_secret_is_shown_once_and_replaced_by_super_admins() {
     let log = api.get("/api/administration/log/?resource=mcp_connectors").await;
     assert_eq!(log.column("action"), ["reset_client_secret", "create"]);
     assert_eq!(log.column("changes")[0], json!({"client_secret": ["***", "***"]}));
-    // Neither stands anywhere in the database.
+    // The database contains neither secret.
     let read = |conn: &mut Conn| {
         let sql =
             "SELECT client_secret || (SELECT string_agg(changes, ',') FROM administration_log) FROM mcp_connectors";
@@ -144,45 +154,36 @@ async fn a_secret_is_shown_once_and_replaced_by_super_admins() {
     assert!(!stored.contains(&first) && !stored.contains(&second), "{stored}");
 }
 
-#[tokio::test]
-async fn wrong_bodies_are_refused() {
-    let server = TestServer::start().await;
-    let api = server.admin().await;
-    let agents = integration(&api, "Agents", &[]).await;
-    connector(&api, "Assistant", &agents).await;
-    let hook = json!({"type": "webhook", "name": "Hook", "url": "https://b.example/", "secret": "x".repeat(32)});
-    let hook = api.post(INTEGRATIONS, hook).await.expect_created()["uuid"].as_str().unwrap().to_owned();
+/// A body of a creation that is refused, with the errors by field.
+struct WrongBody {
+    body: Value,
+    errors: Value,
+}
+
+fn wrong_bodies(agents: &str, hook: &str) -> Vec<WrongBody> {
     let unknown = "0f8fad5b-d9cb-469f-a165-70867728950e";
     let long = "Ensure this field has no more than 100 characters.";
-    for (body, errors) in [
+    let cases = [
         (json!({}), json!({"name": ["This field is required."], "integration": ["This field is required."]})),
         (json!({"name": "", "integration": agents}), json!({"name": ["This field may not be blank."]})),
         (
             json!({"name": null, "integration": null}),
-            json!({
-                "name": ["This field may not be null."], "integration": ["This field may not be null."],
-            }),
+            json!({"name": ["This field may not be null."], "integration": ["This field may not be null."]}),
         ),
         (json!({"name": "x".repeat(101), "integration": agents}), json!({"name": [long]})),
         (
             json!({"name": 5, "integration": 5}),
-            json!({
-                "name": ["Not a valid string."], "integration": ["Must be a valid UUID."],
-            }),
+            json!({"name": ["Not a valid string."], "integration": ["Must be a valid UUID."]}),
         ),
         (json!({"name": "ASSISTANT", "integration": agents}), json!({"name": ["This field must be unique."]})),
         (json!({"name": "B", "integration": "x"}), json!({"integration": ["Must be a valid UUID."]})),
         (
             json!({"name": "B", "integration": unknown}),
-            json!({
-                "integration": [format!("{unknown} is not a valid AI MCP integration.")],
-            }),
+            json!({"integration": [format!("{unknown} is not a valid AI MCP integration.")]}),
         ),
         (
             json!({"name": "B", "integration": hook}),
-            json!({
-                "integration": [format!("{hook} is not a valid AI MCP integration.")],
-            }),
+            json!({"integration": [format!("{hook} is not a valid AI MCP integration.")]}),
         ),
         (
             json!({"name": "ASSISTANT", "integration": hook, "description": "x".repeat(501)}),
@@ -194,34 +195,40 @@ async fn wrong_bodies_are_refused() {
         ),
         (
             json!({"name": "B", "integration": agents, "is_enabled": "yes"}),
-            json!({
-                "is_enabled": ["Must be a valid boolean."],
-            }),
+            json!({"is_enabled": ["Must be a valid boolean."]}),
         ),
         (
             json!({"name": "B", "integration": agents, "allowed_tools": ["get_record", "drop_table", 5]}),
-            json!({
-                "allowed_tools": ["drop_table is not a valid choice.", "5 is not a valid choice."],
-            }),
+            json!({"allowed_tools": ["drop_table is not a valid choice.", "5 is not a valid choice."]}),
         ),
         (
             json!({"name": "B", "integration": agents, "allowed_tools": "get_record"}),
-            json!({
-                "allowed_tools": ["Expected a list of items but got type str."],
-            }),
+            json!({"allowed_tools": ["Expected a list of items but got type str."]}),
         ),
-    ] {
+    ];
+    cases.into_iter().map(|(body, errors)| WrongBody { body, errors }).collect()
+}
+
+#[tokio::test]
+async fn wrong_bodies_are_refused() {
+    let server = TestServer::start().await;
+    let api = server.admin().await;
+    let agents = integration(&api, "Agents", &[]).await;
+    connector(&api, "Assistant", &agents).await;
+    let hook = json!({"type": "webhook", "name": "Hook", "url": "https://b.example/", "secret": "x".repeat(32)});
+    let hook = api.post(INTEGRATIONS, hook).await.expect_created()["uuid"].as_str().unwrap().to_owned();
+    for WrongBody { body, errors } in wrong_bodies(&agents, &hook) {
         api.post(CONNECTORS, body).await.refuses(errors);
     }
-    let one = format!("{CONNECTORS}1/");
-    api.patch(&one, json!({"name": "", "allowed_tools": ["x"]})).await.refuses(json!({
+    let path = format!("{CONNECTORS}1/");
+    api.patch(&path, json!({"name": "", "allowed_tools": ["x"]})).await.refuses(json!({
         "name": ["This field may not be blank."], "allowed_tools": ["x is not a valid choice."],
     }));
-    // The integration is ignored in a PATCH, whatever it is.
-    api.patch(&one, json!({"integration": "x"})).await.ok();
-    // A connector may offer nothing, and stays when its own name is sent again.
+    // A PATCH ignores every value of the integration.
+    api.patch(&path, json!({"integration": "x"})).await.ok();
+    // A connector may offer no tools, and accepts its own name again.
     assert_eq!(
-        api.patch(&one, json!({"name": "assistant", "allowed_tools": []})).await.ok()["allowed_tools"],
+        api.patch(&path, json!({"name": "assistant", "allowed_tools": []})).await.ok()["allowed_tools"],
         json!([])
     );
 }
@@ -233,7 +240,7 @@ async fn everybody_lists_connectors_and_super_admins_alone_do_the_rest() {
     let agents = integration(&api, "Agents", &[]).await;
     connector(&api, "Assistant", &agents).await;
     server.anonymous().get(CONNECTORS).await.expect_reply(401, message::unauthenticated());
-    let one = format!("{CONNECTORS}1/");
+    let path = format!("{CONNECTORS}1/");
     for account_type in ["internal", "full", "external", "service_external"] {
         let api = server.as_type(account_type).await;
         let mut listed = connector_item(&agents);
@@ -241,17 +248,17 @@ async fn everybody_lists_connectors_and_super_admins_alone_do_the_rest() {
             json!({"permissions": {"list": true, "view": false, "create": false, "edit": false, "delete": false}});
         api.get(CONNECTORS).await.expect_reply(200, page(json!([listed])));
         for reply in [
-            api.get(&one).await,
+            api.get(&path).await,
             api.post(CONNECTORS, json!({})).await,
-            api.patch(&one, json!({})).await,
-            api.delete(&one).await,
+            api.patch(&path, json!({})).await,
+            api.delete(&path).await,
         ] {
             reply.expect_reply(403, message::forbidden());
         }
-        let held = json!({"list": true, "view": false, "create": false, "edit": false, "delete": false});
-        assert_eq!(api.get("/api/users/permissions/").await.ok()["mcp_connectors"], held);
+        let permissions = json!({"list": true, "view": false, "create": false, "edit": false, "delete": false});
+        assert_eq!(api.get("/api/users/permissions/").await.ok()["mcp_connectors"], permissions);
     }
-    // No role gives any of it.
+    // No role contains these permissions.
     let role = json!({"name": "Agents", "permissions": {"mcp_connectors": ["view"]}});
     api.post("/api/roles/", role).await.refuses(json!({"permissions": ["Invalid resource mcp_connectors."]}));
 }

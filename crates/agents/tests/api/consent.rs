@@ -1,4 +1,4 @@
-//! The tools of a grant are those that its consent page showed (`docs/reference/agent-sign-in.md`).
+//! The tools of a grant are those of its consent page (`docs/reference/agent-sign-in.md`).
 
 use crate::TestServer;
 use crate::dance::{ADDRESS, GrantTokens, TestAgent, decide, hidden_field, redirect_parameters, signed_in, with_agent};
@@ -11,13 +11,13 @@ async fn offer(api: &ApiClient, tools: Value) {
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": tools})).await.ok();
 }
 
-/// The tools that an agent finds.
+/// The names of the tools that an agent lists.
 async fn list_tools(server: &TestServer, agent: &TestAgent, tokens: &GrantTokens) -> Value {
     let list = agent.send_request(server, tokens, "tools/list", json!({})).await.ok();
     list["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect()
 }
 
-/// Sends the form of the page to consent, with these tools or without.
+/// Sends the form of the consent page, with or without these tools.
 async fn allow(browser: &mut Browser, page: &Reply, tools: Option<&str>) -> Reply {
     let (request, token) = (hidden_field(page, "request"), hidden_field(page, "token"));
     let mut form = vec![("request", request.as_str()), ("token", &token), ("decision", "allow")];
@@ -32,7 +32,7 @@ async fn a_tool_that_a_connector_gets_later_needs_a_new_consent() {
     let username = server.account("internal").await;
     let tokens = agent.grant(&server, &username).await;
     offer(&api, json!(["get_record", "update_record"])).await;
-    // What it offers no more is gone, what it offers besides is not there.
+    // The grant loses a tool that the connector no longer offers, and gets no other tool.
     assert_eq!(list_tools(&server, &agent, &tokens).await, json!(["get_record"]));
     for revision in ["2025-06-18", "2025-03-26"] {
         let call = json!({"name": "update_record", "arguments": {"object_record": 1, "fields": {}}});
@@ -41,26 +41,26 @@ async fn a_tool_that_a_connector_gets_later_needs_a_new_consent() {
         let error = json!({"code": -32602, "message": "The tool update_record is not allowed."});
         assert_eq!(call.send().await.ok()["error"], error);
     }
-    // Not after a refresh either.
+    // A refresh adds no tools either.
     let renewed = GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
     assert_eq!(list_tools(&server, &agent, &renewed).await, json!(["get_record"]));
-    // A tool that comes back was consented to.
+    // A tool that the connector offers again is in the consent.
     offer(&api, json!(["list_tasks"])).await;
     assert_eq!(list_tools(&server, &agent, &renewed).await, json!(["list_tasks"]));
     offer(&api, json!(["get_record", "update_record"])).await;
-    let again = agent.grant(&server, &username).await;
-    assert_eq!(list_tools(&server, &agent, &again).await, json!(["get_record", "update_record"]));
+    let later_tokens = agent.grant(&server, &username).await;
+    assert_eq!(list_tools(&server, &agent, &later_tokens).await, json!(["get_record", "update_record"]));
 }
 
 #[tokio::test]
 async fn what_the_page_showed_counts_and_not_what_is_offered_when_its_form_comes() {
     let (server, api, agent) = with_agent().await;
     let username = server.account("internal").await;
-    for (sent, expected) in [
+    for (field, expected) in [
         ("as shown", json!(["get_record"])),
-        // More than the connector offers is nothing that anybody consents to.
+        // Tools that the connector does not offer are not in the consent.
         ("more", json!(["get_record", "update_record"])),
-        // A page of a former version tells nothing.
+        // The page of an earlier version has no field with its tools.
         ("nothing", json!(["get_record", "update_record"])),
     ] {
         offer(&api, json!(["get_record", "list_tasks"])).await;
@@ -68,22 +68,22 @@ async fn what_the_page_showed_counts_and_not_what_is_offered_when_its_form_comes
         let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
         assert_eq!(hidden_field(&page, "tools"), "get_record list_tasks");
         offer(&api, json!(["get_record", "update_record"])).await;
-        let reply = match sent {
+        let reply = match field {
             "as shown" => allow(&mut browser, &page, Some(&hidden_field(&page, "tools"))).await,
             "more" => allow(&mut browser, &page, Some("get_record update_record delete_record drop_tables")).await,
             _ => allow(&mut browser, &page, None).await,
         };
         let tokens = GrantTokens::from_reply(&agent.exchange(&server, &redirect_parameters(&reply)["code"]).await);
         offer(&api, json!(["get_record", "list_tasks", "update_record", "delete_record"])).await;
-        assert_eq!(list_tools(&server, &agent, &tokens).await, expected, "{sent}");
+        assert_eq!(list_tools(&server, &agent, &tokens).await, expected, "{field}");
     }
-    // A denial is one, whatever it names.
+    // A denial counts with every value of the field.
     let mut browser = Browser::new(&server);
     let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
     assert_eq!(redirect_parameters(&decide(&mut browser, &page, "deny").await)["error"], "access_denied");
 }
 
-/// A process of a former version may serve beside this one for a moment, and begins grants without tools.
+/// During an upgrade a process of an earlier version may begin grants without tools.
 #[tokio::test]
 async fn a_grant_that_a_former_version_began_has_the_tools_of_its_exchange() {
     let (server, api, agent) = with_agent().await;

@@ -11,7 +11,7 @@ use testkit::{ApiClient, Browser, PASSWORD, Reply, TestBuild, parameters};
 
 pub const ADDRESS: &str = "https://a.example";
 pub const VERIFIER: &str = "a-verifier-of-43-characters-at-least-0123456789";
-/// A uuid, an address, or a secret that is nobody's.
+/// A uuid, an address or a secret that is not in use.
 pub const NOBODY: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
 /// An agent with the secret of its connector.
@@ -25,7 +25,7 @@ pub struct TestAgent {
     pub secret: String,
 }
 
-/// A server with an agent whose connector is 1, and its first super admin.
+/// A server with an agent of connector 1, and its first super admin.
 pub async fn with_agent() -> (TestServer, ApiClient, TestAgent) {
     with_agent_on(TestServer::start().await).await
 }
@@ -59,7 +59,8 @@ fn address_with(address: &str, fields: &[(&str, &str)]) -> String {
 }
 
 impl TestAgent {
-    /// Where the agent sends a person: with these parameters instead of, or beside, the right ones; an empty one is left out.
+    /// The address to which the agent sends a person. The given parameters replace the valid ones or are added. An empty one is
+    /// omitted.
     pub fn authorization(&self, changed: &[(&str, &str)]) -> String {
         let challenge = challenge(VERIFIER);
         let right = [
@@ -96,7 +97,7 @@ impl TestAgent {
         tenant.anonymous().call("POST", path).form(&[&client, fields].concat()).send().await
     }
 
-    /// Exchanges a code as it should be.
+    /// Exchanges a code with valid fields.
     pub async fn exchange(&self, tenant: &TestBuild, code: &str) -> Reply {
         self.token(tenant, &exchange(code)).await
     }
@@ -105,27 +106,27 @@ impl TestAgent {
         self.token(tenant, &[("grant_type", "refresh_token"), ("refresh_token", token)]).await
     }
 
-    /// The tokens of a new grant of somebody with the usual password.
+    /// The tokens of a new grant of a person with the usual password.
     pub async fn grant(&self, tenant: &TestBuild, username: &str) -> GrantTokens {
         let mut browser = Browser::new(tenant);
         let code = self.code(&mut browser, username).await;
         GrantTokens::from_reply(&self.exchange(tenant, &code).await)
     }
 
-    /// The code that a browser gets in which somebody signs in and consents.
+    /// The code that a browser gets after a person has signed in and consented.
     pub async fn code(&self, browser: &mut Browser, username: &str) -> String {
         let address = self.address();
         let page = signed_in_at(browser, address, &self.authorization(&[]), [username, PASSWORD]).await;
         told_by(&decide_at(browser, address, &page, "allow").await, address)["code"].clone()
     }
 
-    /// Whether a token holds.
+    /// Returns whether an access token is valid.
     pub async fn may_call(&self, server: &TestServer, tokens: &GrantTokens) -> bool {
         self.send_request(server, tokens, "ping", json!({})).await.status == 200
     }
 }
 
-/// The fields by which a code is exchanged.
+/// The fields of an exchange of a code.
 pub fn exchange(code: &str) -> [(&str, &str); 4] {
     [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", CALLBACK), ("code_verifier", VERIFIER)]
 }
@@ -146,33 +147,33 @@ impl GrantTokens {
     }
 }
 
-/// What the agent is told by a redirect to its callback.
+/// The parameters of a redirect to the agent's callback.
 #[track_caller]
 pub fn redirect_parameters(reply: &Reply) -> HashMap<String, String> {
     told_by(reply, ADDRESS)
 }
 
-/// What the agent is told by the build of this address.
+/// The parameters of a redirect to the agent's callback, by the build of this address.
 #[track_caller]
 fn told_by(reply: &Reply, address: &str) -> HashMap<String, String> {
     let location = reply.header("location");
     assert!([302, 303].contains(&reply.status), "{reply:?}");
     assert!(location.starts_with(&format!("{CALLBACK}?")), "{location}");
-    let told = parameters(location);
-    assert_eq!((told["state"].as_str(), told["iss"].as_str()), ("a state & more", address));
-    told
+    let answer = parameters(location);
+    assert_eq!((answer["state"].as_str(), answer["iss"].as_str()), ("a state & more", address));
+    answer
 }
 
 /// The value of a hidden field of a page.
 #[track_caller]
 pub fn hidden_field(page: &Reply, name: &str) -> String {
     let begin = format!("<input name=\"{name}\" type=\"hidden\" value=\"");
-    let rest = page.text.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {page:?}")).1;
-    let value = rest.split_once('"').unwrap().0;
+    let tail = page.text.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {page:?}")).1;
+    let value = tail.split_once('"').unwrap().0;
     value.replace("&quot;", "\"").replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
-/// Sends the form of the page to sign in.
+/// Sends the form of the sign-in page.
 pub async fn send_password(browser: &mut Browser, page: &Reply, username: &str, password: &str) -> Reply {
     send_password_at(browser, ADDRESS, page, [username, password]).await
 }
@@ -184,7 +185,7 @@ async fn send_password_at(browser: &mut Browser, address: &str, page: &Reply, pe
     browser.open(&format!("{address}/oauth/authorize/sign-in/"), Some(&form)).await
 }
 
-/// Opens the address to which an agent sends a person, signs in there, and returns the page to consent.
+/// Opens the address to which an agent sends a person, signs in there, and returns the consent page.
 pub async fn signed_in(browser: &mut Browser, url: &str, username: &str, password: &str) -> Reply {
     signed_in_at(browser, ADDRESS, url, [username, password]).await
 }
@@ -197,7 +198,7 @@ async fn signed_in_at(browser: &mut Browser, address: &str, url: &str, person: [
     browser.open(&next, None).await
 }
 
-/// Sends the form of the page to consent.
+/// Sends the form of the consent page.
 pub async fn decide(browser: &mut Browser, page: &Reply, decision: &str) -> Reply {
     decide_at(browser, ADDRESS, page, decision).await
 }
@@ -214,7 +215,7 @@ pub fn fails(reply: &Reply, status: u16, error: &str) {
     assert!(reply.status == status && reply.json["error"] == error, "expected {status} {error}, but it is {reply:?}");
 }
 
-/// The sessions of somebody, as he lists them: which of them are those of agents, by name.
+/// The sessions of a person except the current one, as they list them.
 pub async fn sessions(client: &ApiClient) -> Vec<Value> {
     let all = client.get("/api/users/me/sessions/").await.ok();
     let all = all["results"].as_array().unwrap().clone();

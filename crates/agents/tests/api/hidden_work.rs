@@ -1,7 +1,6 @@
-//! What an agent may not see costs what nothing costs: where it asks for a record or a task by its id, as many statements are run for
-//! one that is hidden from it as for one that there is not, so that no clock tells them apart. Where it filters a list, SQLite takes
-//! as many instructions for them, too. A class is asked for by one statement either way, before anything else (`mcp/classes.rs`); a
-//! history, after its record. `bench/agents` looks at the clock.
+//! A hidden object costs as much as a missing one, so that timing reveals nothing. Calls with the id of a record or a task run the
+//! same number of statements for both. For filtered lists SQLite also executes the same number of instructions. One statement
+//! checks a class before all others (`mcp/classes.rs`). A history is read after its record. `bench/agents` measures the time.
 
 use crate::TestServer;
 use crate::dance::{TestAgent, with_agent};
@@ -36,24 +35,42 @@ async fn caller(server: &TestServer) -> Arc<Caller> {
     Arc::new(server.build.db.read::<_, StoreError>(load).await.unwrap().unwrap())
 }
 
-/// What a call costs: statements, and the instructions of their queries.
-type CallCost = (u64, u64);
+/// The cost of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct CallCost {
+    statements: u64,
+    /// The instructions of the queries.
+    instructions: u64,
+}
 
-/// A call as tools make it: what it costs, and what it answers.
-async fn call(server: &TestServer, caller: &Arc<Caller>, method: Method, path: &str, body: Value) -> (CallCost, Value) {
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let found = TestServer::table().find(path).unwrap();
-    let route = found.routes.iter().copied().find(|route| route.method == method).unwrap();
+/// A call of the API.
+struct ApiCall {
+    method: Method,
+    path: String,
+    body: Value,
+}
+
+/// The cost and the answer of a call.
+struct CallResult {
+    cost: CallCost,
+    answer: Value,
+}
+
+/// Makes a call like a tool does, and returns its cost and its answer.
+async fn call(server: &TestServer, caller: &Arc<Caller>, call: &ApiCall) -> CallResult {
+    let (path, query) = call.path.split_once('?').unwrap_or((&call.path, ""));
+    let matched = TestServer::table().find(path).unwrap();
+    let route = matched.routes.iter().copied().find(|route| route.method == call.method).unwrap();
     let received = ReceivedRequest {
         app: server.app.clone(),
         build: server.build.clone(),
         requirement: route.requirement(),
         declared_names: route.declared_names(),
-        path_values: found.path_values,
-        method,
+        path_values: matched.path_values,
+        method: call.method.clone(),
         path: path.to_owned(),
         query: Query::parse(query),
-        body: Ok(JsonBody::from_json(&body)),
+        body: Ok(JsonBody::from_json(&call.body)),
         room: Default::default(),
         answer_room: Default::default(),
         headers: HeaderMap::new(),
@@ -84,30 +101,25 @@ async fn call(server: &TestServer, caller: &Arc<Caller>, method: Method, path: &
     let is_write = matches!(route.handler, Handler::Write(_));
     let outcome =
         if is_write { server.build.db.write::<_, Refusal>(run).await } else { server.build.db.read(run).await };
-    let told = match outcome {
+    let answer = match outcome {
         Ok(answer) => serde_json::from_slice(answer.body.in_memory_bytes()).unwrap_or_default(),
-        Err(refusal) => refusal.body,
+        Err(refusal) => refusal.body(),
     };
     let [statements, instructions] = [0, 1].map(|at: usize| counted[at].load(Ordering::Relaxed));
-    ((statements, instructions), told)
+    CallResult { cost: CallCost { statements, instructions }, answer }
 }
 
-/// The same, asked three times: another connection may take a few instructions more, once.
-async fn minimum_cost(
-    server: &TestServer,
-    caller: &Arc<Caller>,
-    (method, path, body): (Method, String, Value),
-) -> (CallCost, String, Value) {
-    let (mut least, mut told) = ((u64::MAX, u64::MAX), Value::Null);
-    for _ in 0..3 {
-        let work;
-        (work, told) = call(server, caller, method.clone(), &path, body.clone()).await;
-        least = least.min(work);
+/// The minimum cost of three equal calls: another connection may need a few more instructions once.
+async fn minimum_cost(server: &TestServer, caller: &Arc<Caller>, api_call: &ApiCall) -> CallResult {
+    let mut minimum = call(server, caller, api_call).await;
+    for _ in 0..2 {
+        let CallResult { cost, answer } = call(server, caller, api_call).await;
+        minimum = CallResult { cost: minimum.cost.min(cost), answer };
     }
-    (least, path, told)
+    minimum
 }
 
-/// A server with class 1, whose records have a number each and `above` one another, and set 1, which gives an agent everything.
+/// A server with class 1, whose records have a number and `above` another one, and set 1, which gives an agent all rights.
 async fn scene() -> (TestServer, ApiClient, TestAgent, i64) {
     let (server, api, agent) = with_agent().await;
     with_all_tools(&api, &agent).await;
@@ -136,48 +148,45 @@ async fn scene() -> (TestServer, ApiClient, TestAgent, i64) {
     (server, api, agent, person.id)
 }
 
-#[tokio::test]
-async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
-    let (server, api, _agent, person) = scene().await;
-    let record = async |set: i64, users: Value| {
-        let assigned = if set == 0 { json!([]) } else { json!([{"permission_set": set, "users": users}]) };
-        let id = api.post(RECORDS, json!({"fields": {"title": "A"}, "permission_sets": assigned})).await.id();
-        api.patch(&format!("/api/object-records/{id}/"), json!({"fields": {"number": format!("n{id}x")}})).await.ok();
-        id
-    };
-    let seen = record(1, json!([person])).await;
-    let below = record(1, json!([person])).await;
-    api.patch(&format!("/api/object-records/{below}/"), json!({"fields": {"above": seen}})).await.ok();
-    // Hidden ones: of nobody, of somebody else, and of the person, by a set that gives the connector nothing.
-    let hidden = [record(0, json!([])).await, record(1, json!([1])).await, record(2, json!([person])).await];
-    let task = async |record: i64| {
-        let body = json!({"task_template": 1, "object_record": record, "assignees": [person]});
-        api.post("/api/tasks/", body).await.id()
-    };
-    let task_seen = task(seen).await;
-    let tasks_hidden = [task(hidden[0]).await, task(hidden[1]).await, task(hidden[2]).await];
-    let caller = caller(&server).await;
-    let of_record = |id: i64| format!("/api/object-records/{id}/");
-    let of_task = |id: i64| format!("/api/tasks/{id}/");
+/// A call for an object, by its id.
+struct HiddenCall<'a> {
+    name: &'static str,
+    build: Box<dyn Fn(i64) -> ApiCall + 'a>,
+}
+
+fn named_call<'a>(name: &'static str, build: impl Fn(i64) -> ApiCall + 'a) -> HiddenCall<'a> {
+    HiddenCall { name, build: Box::new(build) }
+}
+
+fn search_call<'a>(path: impl Fn(i64) -> String + 'a) -> HiddenCall<'a> {
+    named_call(FIND, move |id| ApiCall { method: Method::GET, path: path(id), body: Value::Null })
+}
+
+fn record_path(id: i64) -> String {
+    format!("/api/object-records/{id}/")
+}
+
+fn task_path(id: i64) -> String {
+    format!("/api/tasks/{id}/")
+}
+
+/// The calls for a record, with a visible record that can relate to it.
+fn record_calls(visible: i64) -> Vec<HiddenCall<'static>> {
     let title = json!({"fields": {"title": "B"}});
-    type CallBuilder<'a> = Box<dyn Fn(i64) -> (Method, String, Value) + 'a>;
-    fn search_call<'a>(path: impl Fn(i64) -> String + 'a) -> (&'static str, CallBuilder<'a>) {
-        (FIND, Box::new(move |id| (Method::GET, path(id), Value::Null)))
-    }
-    let of_records: Vec<(&str, CallBuilder)> = vec![
-        ("get", Box::new(|id| (Method::GET, of_record(id), Value::Null))),
-        ("get some fields", Box::new(|id| (Method::GET, format!("{}?fields=title", of_record(id)), Value::Null))),
-        ("change", Box::new(|id| (Method::PATCH, of_record(id), title.clone()))),
-        ("delete", Box::new(|id| (Method::DELETE, of_record(id), Value::Null))),
-        ("point at", Box::new(|id| (Method::PATCH, of_record(seen), json!({"fields": {"above": id}})))),
-        (
-            "create one that points at it",
-            Box::new(|id| (Method::POST, RECORDS.to_owned(), json!({"fields": {"above": id}}))),
-        ),
-        (
-            "make a task",
-            Box::new(|id| (Method::POST, "/api/tasks/".to_owned(), json!({"task_template": 1, "object_record": id}))),
-        ),
+    let get = |path: String| ApiCall { method: Method::GET, path, body: Value::Null };
+    let post = |path: &str, body: Value| ApiCall { method: Method::POST, path: path.to_owned(), body };
+    vec![
+        named_call("get", move |id| get(record_path(id))),
+        named_call("get some fields", move |id| get(format!("{}?fields=title", record_path(id)))),
+        named_call("change", move |id| ApiCall { method: Method::PATCH, path: record_path(id), body: title.clone() }),
+        named_call("delete", |id| ApiCall { method: Method::DELETE, path: record_path(id), body: Value::Null }),
+        named_call("point at", move |id| ApiCall {
+            method: Method::PATCH,
+            path: record_path(visible),
+            body: json!({"fields": {"above": id}}),
+        }),
+        named_call("create one that points at it", move |id| post(RECORDS, json!({"fields": {"above": id}}))),
+        named_call("make a task", move |id| post("/api/tasks/", json!({"task_template": 1, "object_record": id}))),
         search_call(|id| format!("{RECORDS}?id={id}")),
         search_call(|id| format!("{RECORDS}?id__in={id},0&ordering=number")),
         search_call(|id| format!("{RECORDS}?number=n{id}x")),
@@ -191,40 +200,82 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
         search_call(|id| format!("{RECORDS}?above.number=n{id}x")),
         search_call(|id| format!("{RECORDS}?above.number__exclude=n{id}x")),
         search_call(|id| format!("/api/tasks/?object_record={id}")),
-    ];
-    let of_tasks: Vec<(&str, CallBuilder)> = vec![
-        ("get", Box::new(|id| (Method::GET, of_task(id), Value::Null))),
-        ("change", Box::new(|id| (Method::PATCH, of_task(id), json!({"name": "B"})))),
-        ("assign", Box::new(|id| (Method::PATCH, of_task(id), json!({"assignees": [person]})))),
-        ("complete", Box::new(|id| (Method::POST, format!("{}complete/", of_task(id)), json!({"response": {}})))),
-        ("delete", Box::new(|id| (Method::DELETE, of_task(id), Value::Null))),
+    ]
+}
+
+/// The calls for a task.
+fn task_calls(person: i64) -> Vec<HiddenCall<'static>> {
+    let send = |method: Method, path: String, body: Value| ApiCall { method, path, body };
+    vec![
+        named_call("get", move |id| send(Method::GET, task_path(id), Value::Null)),
+        named_call("change", move |id| send(Method::PATCH, task_path(id), json!({"name": "B"}))),
+        named_call("assign", move |id| send(Method::PATCH, task_path(id), json!({"assignees": [person]}))),
+        named_call("complete", move |id| {
+            send(Method::POST, format!("{}complete/", task_path(id)), json!({"response": {}}))
+        }),
+        named_call("delete", move |id| send(Method::DELETE, task_path(id), Value::Null)),
         search_call(|id| format!("/api/tasks/?id={id}")),
-        search_call(|id| format!("/api/tasks/?id={id}&assignees={person}&ordering=-created_at")),
-    ];
-    // What is seen is found.
-    for (id, made) in [(seen, &of_records[0].1), (task_seen, &of_tasks[0].1)] {
-        let (method, path, body) = made(id);
-        assert_eq!(call(&server, &caller, method, &path, body).await.1["id"], id);
-    }
-    let mut wrong = Vec::new();
-    for (all, ids) in [(&of_records, hidden), (&of_tasks, tasks_hidden)] {
-        for (what, made) in all {
-            let (expected, _, told) = minimum_cost(&server, &caller, made(UNKNOWN)).await;
-            for id in ids {
-                let (work, path, told_of) = minimum_cost(&server, &caller, made(id)).await;
-                assert_eq!(
-                    told_of.to_string().replace(&format!("pk {id} "), "pk "),
-                    told.to_string().replace("pk 999999 ", "pk "),
-                    "{what} {path}"
-                );
-                let is_same = if *what == FIND { work == expected } else { work.0 == expected.0 };
-                if !is_same {
-                    wrong.push(format!("{what} {path}: {work:?} for {id}, {expected:?} for what is not there"));
-                }
+        search_call(move |id| format!("/api/tasks/?id={id}&assignees={person}&ordering=-created_at")),
+    ]
+}
+
+/// Compares the costs and answers of calls for hidden objects with those for a missing one, and returns the differences in cost.
+async fn compare_hidden(
+    server: &TestServer,
+    caller: &Arc<Caller>,
+    calls: &[HiddenCall<'_>],
+    hidden: &[i64],
+) -> Vec<String> {
+    let mut differences = Vec::new();
+    for HiddenCall { name, build } in calls {
+        let missing = minimum_cost(server, caller, &build(UNKNOWN)).await;
+        for id in hidden {
+            let (api_call, expected) = (build(*id), missing.cost);
+            let CallResult { cost, answer } = minimum_cost(server, caller, &api_call).await;
+            let path = &api_call.path;
+            assert_eq!(
+                answer.to_string().replace(&format!("pk {id} "), "pk "),
+                missing.answer.to_string().replace("pk 999999 ", "pk "),
+                "{name} {path}"
+            );
+            let is_same = if *name == FIND { cost == expected } else { cost.statements == expected.statements };
+            if !is_same {
+                differences.push(format!("{name} {path}: {cost:?} for {id}, {expected:?} for a missing one"));
             }
         }
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    differences
+}
+
+#[tokio::test]
+async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
+    let (server, api, _agent, person) = scene().await;
+    let record = async |set: i64, users: Value| {
+        let assigned = if set == 0 { json!([]) } else { json!([{"permission_set": set, "users": users}]) };
+        let id = api.post(RECORDS, json!({"fields": {"title": "A"}, "permission_sets": assigned})).await.id();
+        api.patch(&record_path(id), json!({"fields": {"number": format!("n{id}x")}})).await.ok();
+        id
+    };
+    let visible = record(1, json!([person])).await;
+    let below = record(1, json!([person])).await;
+    api.patch(&record_path(below), json!({"fields": {"above": visible}})).await.ok();
+    // Hidden records: without assignments, of another user, and of the person by a set that gives the connector no rights.
+    let hidden = [record(0, json!([])).await, record(1, json!([1])).await, record(2, json!([person])).await];
+    let task = async |record: i64| {
+        let body = json!({"task_template": 1, "object_record": record, "assignees": [person]});
+        api.post("/api/tasks/", body).await.id()
+    };
+    let visible_task = task(visible).await;
+    let hidden_tasks = [task(hidden[0]).await, task(hidden[1]).await, task(hidden[2]).await];
+    let caller = caller(&server).await;
+    let (record_calls, task_calls) = (record_calls(visible), task_calls(person));
+    // Visible records are in the answers.
+    for (id, get) in [(visible, &record_calls[0]), (visible_task, &task_calls[0])] {
+        assert_eq!(call(&server, &caller, &(get.build)(id)).await.answer["id"], id);
+    }
+    let mut differences = compare_hidden(&server, &caller, &record_calls, &hidden).await;
+    differences.extend(compare_hidden(&server, &caller, &task_calls, &hidden_tasks).await);
+    assert!(differences.is_empty(), "{differences:#?}");
 }
 
 #[tokio::test]
@@ -239,7 +290,7 @@ async fn a_search_of_people_who_may_view_few_records_costs_the_same_whatever_is_
         let assigned = json!([{"permission_set": 1, "users": users}]);
         api.post(RECORDS, json!({"fields": {"title": title}, "permission_sets": assigned})).await.id()
     };
-    let seen = record("walnut seen", json!([person.id])).await;
+    let visible = record("walnut seen", json!([person.id])).await;
     for n in 0..20 {
         record(&format!("walnut hidden hidden{n}"), json!([1])).await;
     }
@@ -248,13 +299,14 @@ async fn a_search_of_people_who_may_view_few_records_costs_the_same_whatever_is_
     let caller = Arc::new(server.build.db.read::<_, StoreError>(load).await.unwrap());
     let search = async |text: &str| {
         let path = format!("{RECORDS}?search={text}");
-        let (work, _, told) = minimum_cost(&server, &caller, (Method::GET, path, Value::Null)).await;
-        (work, told["results"].as_array().unwrap().iter().map(|found| found["id"].clone()).collect::<Vec<_>>())
+        let get = ApiCall { method: Method::GET, path, body: Value::Null };
+        let CallResult { cost, answer } = minimum_cost(&server, &caller, &get).await;
+        (cost, answer["results"].as_array().unwrap().iter().map(|record| record["id"].clone()).collect::<Vec<_>>())
     };
-    assert_eq!(search("walnut").await.1, [seen]);
-    let of_nothing = search("nowhere").await;
-    assert_eq!(of_nothing.1, [0; 0]);
+    assert_eq!(search("walnut").await.1, [visible]);
+    let missing = search("nowhere").await;
+    assert_eq!(missing.1, [0; 0]);
     for text in ["hidden", "hidden1", "hid", "walnut+hidden", "seen+hid"] {
-        assert_eq!(search(text).await, of_nothing, "{text}");
+        assert_eq!(search(text).await, missing, "{text}");
     }
 }

@@ -1,7 +1,6 @@
-//! The endpoints of connectors (`docs/reference/mcp-connectors.md`), and the sign-in of agents
-//! (`docs/reference/agent-sign-in.md`).
+//! The endpoints of connectors (`docs/reference/mcp-connectors.md`), and the sign-in of agents (`docs/reference/agent-sign-in.md`).
 //!
-//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+//! Each test starts its own server, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

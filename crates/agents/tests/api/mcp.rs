@@ -1,4 +1,4 @@
-//! `/mcp/{uuid}/` (`docs/reference/mcp-server.md`): who may call it, and the messages of the protocol.
+//! `/mcp/{uuid}/` (`docs/reference/mcp-server.md`): its callers, and the messages of the protocol.
 
 use crate::TestServer;
 use crate::dance::{GrantTokens, NOBODY, TestAgent, agent, with_agent, with_agent_on};
@@ -6,13 +6,13 @@ use crate::set_up::CONNECTORS;
 use serde_json::{Value, json};
 use testkit::{ApiClient, MINUTE, PASSWORD, PreparedCall, Reply, TestBuild};
 
-/// The revision of the protocol that these tests speak.
+/// The revision of the protocol in these tests.
 const REVISION: &str = "2025-06-18";
-/// What a client takes.
+/// The `Accept` of a client.
 const TAKES: &str = "application/json, text/event-stream";
 
 impl TestAgent {
-    /// A message to the agent's server, by whoever has a token.
+    /// Sends a message to the agent's server, with any token.
     pub fn message(&self, tenant: &TestBuild, token: &str, message: &Value) -> PreparedCall {
         let call = tenant.anonymous().call("POST", &format!("/mcp/{}/", self.uuid)).json(message);
         let call = call.header("accept", TAKES).header("mcp-protocol-version", REVISION);
@@ -35,7 +35,7 @@ impl TestAgent {
         result
     }
 
-    /// The answer of a tool that does what it should.
+    /// The answer of a tool that succeeds.
     pub async fn run(&self, tenant: &TestBuild, tokens: &GrantTokens, tool: &str, arguments: Value) -> Value {
         let result = self.call(tenant, tokens, tool, arguments).await;
         assert_ne!(result["isError"], true, "{tool}: {result}");
@@ -56,7 +56,7 @@ impl TestAgent {
     }
 }
 
-/// Has the connector of an agent offer all tools.
+/// Lets the connector of an agent offer all tools.
 pub async fn with_all_tools(api: &testkit::ApiClient, agent: &TestAgent) {
     let tools = [
         "list_object_classes",
@@ -78,15 +78,23 @@ pub async fn with_all_tools(api: &testkit::ApiClient, agent: &TestAgent) {
     api.patch(&format!("{CONNECTORS}{}/", agent.id), json!({"allowed_tools": tools})).await.ok();
 }
 
-#[tokio::test]
-async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
-    let (server, api, agent) = with_agent().await;
-    let username = server.account("internal").await;
-    let tokens = agent.grant(&server, &username).await;
+/// The tools that only read, in the order of the list.
+const READING_TOOLS: [&str; 7] = [
+    "list_object_classes",
+    "describe_object_class",
+    "search_records",
+    "get_record",
+    "list_tasks",
+    "get_task",
+    "get_record_history",
+];
+
+/// Begins like a client, and expects the declarations of the server.
+async fn initialize(server: &TestServer, agent: &TestAgent, tokens: &GrantTokens) {
     let client = json!({
         "protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "Scribe", "version": "1.2"},
     });
-    let begun = agent.send_request(&server, &tokens, "initialize", client).await.ok();
+    let begun = agent.send_request(server, tokens, "initialize", client).await.ok();
     let result = &begun["result"];
     assert_eq!((&begun["jsonrpc"], &begun["id"]), (&json!("2.0"), &json!(1)));
     assert_eq!(result["protocolVersion"], REVISION);
@@ -94,45 +102,45 @@ async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
     assert_eq!(result["serverInfo"]["name"], "chancery");
     assert!(result["instructions"].as_str().unwrap().contains("list_object_classes"));
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let reply = agent.message(&server, &tokens.access, &initialized).send().await;
+    let reply = agent.message(server, &tokens.access, &initialized).send().await;
     assert_eq!((reply.status, reply.text.as_str()), (202, ""));
-    assert_eq!(agent.send_request(&server, &tokens, "ping", json!({})).await.ok()["result"], json!({}));
+    assert_eq!(agent.send_request(server, tokens, "ping", json!({})).await.ok()["result"], json!({}));
+}
 
+/// Expects the schemas and the hints of a tool in the list.
+fn expect_declaration(tool: &Value) {
+    let name = tool["name"].as_str().unwrap();
+    assert_eq!(tool["inputSchema"]["type"], "object", "{name}");
+    assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
+    let reads = READING_TOOLS.contains(&name);
+    let overwrites = ["update_record", "delete_record", "update_task", "assign_task", "complete_task", "delete_task"];
+    let hints = json!({
+        "readOnlyHint": reads, "destructiveHint": overwrites.contains(&name), "openWorldHint": false,
+        "idempotentHint": !["create_record", "create_task", "complete_task"].contains(&name),
+    });
+    assert_eq!(tool["annotations"], hints, "{name}");
+}
+
+#[tokio::test]
+async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
+    let (server, api, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    let tokens = agent.grant(&server, &username).await;
+    initialize(&server, &agent, &tokens).await;
     let names = |list: &Value| -> Vec<String> {
         let tools = list["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
     let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
-    let reading = [
-        "list_object_classes",
-        "describe_object_class",
-        "search_records",
-        "get_record",
-        "list_tasks",
-        "get_task",
-        "get_record_history",
-    ];
-    assert_eq!(names(&listed), reading);
+    assert_eq!(names(&listed), READING_TOOLS);
     // Tools that the connector offers later need a new consent.
     with_all_tools(&api, &agent).await;
     let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
-    assert_eq!(names(&listed), reading);
+    assert_eq!(names(&listed), READING_TOOLS);
     let tokens = agent.grant(&server, &username).await;
     let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
     assert_eq!(names(&listed).len(), 15);
-    for tool in listed["result"]["tools"].as_array().unwrap() {
-        let name = tool["name"].as_str().unwrap();
-        assert_eq!(tool["inputSchema"]["type"], "object", "{name}");
-        assert_eq!(tool["outputSchema"]["type"], "object", "{name}");
-        let reads = reading.contains(&name);
-        let overwrites =
-            ["update_record", "delete_record", "update_task", "assign_task", "complete_task", "delete_task"];
-        let hints = json!({
-            "readOnlyHint": reads, "destructiveHint": overwrites.contains(&name), "openWorldHint": false,
-            "idempotentHint": !["create_record", "create_task", "complete_task"].contains(&name),
-        });
-        assert_eq!(tool["annotations"], hints, "{name}");
-    }
+    listed["result"]["tools"].as_array().unwrap().iter().for_each(expect_declaration);
 
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": []})).await.ok();
     assert_eq!(names(&agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok()).len(), 0);
@@ -157,7 +165,7 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
     let of_other = other.grant(&server, &username).await;
     let person = server.anonymous().login(&username, PASSWORD).await.ok();
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    // Its metadata has the form of the address that was called, here one with a slash at its end.
+    // The metadata in the challenge has the form of the called address, here with a slash at its end.
     let metadata = agent.server_url.replace("/mcp/", "/.well-known/oauth-protected-resource/mcp/") + "/";
     for token in ["x", &of_other.access, &tokens.refresh, person["access_token"].as_str().unwrap()] {
         let reply = agent.message(&server, token, &ping).send().await;
@@ -173,7 +181,7 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
     assert_eq!((bare.status, bare.header("www-authenticate")), (401, challenge.as_str()));
     let nobody = TestAgent { uuid: NOBODY.to_owned(), ..agent.clone() };
     assert_eq!(nobody.message(&server, &tokens.access, &ping).send().await.status, 401);
-    // Nor do tokens of agents open anything else.
+    // Tokens of agents open no other endpoint.
     let main = server.anonymous().with_token(&tokens.access);
     for path in ["/api/users/me/", "/api/object-classes/", "/api/tasks/", "/api/openapi.json"] {
         let status = main.get(path).await.status;
@@ -204,7 +212,7 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
     assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, 401);
 }
 
-/// A build that answers for all hosts is led to by whoever has a name (DNS rebinding).
+/// If a build answers for all hosts, the owner of any name can make it resolve to the build (DNS rebinding).
 #[tokio::test]
 async fn a_page_at_another_name_does_not_reach_a_connector() {
     let (server, _, agent) = with_agent_on(TestServer::start_at_public_address(|_| {}).await).await;
@@ -217,7 +225,7 @@ async fn a_page_at_another_name_does_not_reach_a_connector() {
         ("evil.example:8000", "http://evil.example:8000", 403),
         ("a.example.evil.example", "http://a.example.evil.example", 403),
         ("evil.example", "null", 403),
-        // A program is nobody's page.
+        // A program sends no `Origin`.
         ("evil.example", "", 200),
         ("a.example", "http://a.example", 200),
         ("localhost:8000", "http://localhost:8000", 200),
@@ -231,7 +239,7 @@ async fn a_page_at_another_name_does_not_reach_a_connector() {
     }
 }
 
-/// Agents begin with a call that is refused, and go on at once.
+/// Agents begin with a refused call, and continue at once.
 #[tokio::test]
 async fn a_call_that_is_refused_unread_says_that_its_connection_ends() {
     let (server, _, agent) = with_agent().await;
@@ -240,8 +248,8 @@ async fn a_call_that_is_refused_unread_says_that_its_connection_ends() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     for (token, status, connection) in [("", 401, "close"), ("x", 401, "close"), (&tokens.access, 200, "")] {
         let reply = agent.message(&server, token, &ping).send().await;
-        let told = reply.headers.get("connection").map_or("", |value| value.to_str().unwrap());
-        assert_eq!((reply.status, told), (status, connection));
+        let connection_header = reply.headers.get("connection").map_or("", |value| value.to_str().unwrap());
+        assert_eq!((reply.status, connection_header), (status, connection));
     }
 }
 
@@ -257,7 +265,7 @@ async fn one_agent_is_not_another() {
     {
         assert_eq!(agent.message(&server, &tokens.access, &ping).send().await.status, status);
     }
-    // A new secret ends the grants of its connector alone.
+    // A new secret ends only the grants of its connector.
     api.post(&format!("{CONNECTORS}1/reset-client-secret/"), json!({})).await.ok();
     assert_eq!(first.message(&server, &of_first.access, &ping).send().await.status, 401);
     assert_eq!(second.message(&server, &of_second.access, &ping).send().await.status, 200);

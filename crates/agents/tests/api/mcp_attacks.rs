@@ -1,5 +1,5 @@
-//! What others try with the MCP server (`docs/reference/mcp-server.md`): tokens that are for something else, messages that are none,
-//! and calls that go on when their agent may not call any more.
+//! Attacks on the MCP server (`docs/reference/mcp-server.md`): tokens for another purpose, invalid messages, and calls that
+//! continue after the end of their agent.
 
 use crate::TestServer;
 use crate::dance::agent;
@@ -37,21 +37,21 @@ impl Scene {
     }
 }
 
-/// A path with 1 in the place of each id and name.
-fn path(of: &str) -> String {
+/// A path with 1 in place of each id and name.
+fn path(route: &str) -> String {
     let part = |part: &str| match part {
         "{build_domain}" => DOMAIN.to_owned(),
         "{uuid}" => UUID.to_owned(),
         part if part.starts_with('{') => "1".to_owned(),
         part => part.to_owned(),
     };
-    of.split('/').map(part).collect::<Vec<_>>().join("/")
+    route.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
 #[tokio::test]
 async fn no_token_of_an_agent_opens_any_route_of_the_main_api() {
     let scene = Scene::with_record().await;
-    // Also one of a super admin, whose own token would do everything.
+    // This includes the agent of a super admin, whose own token opens every route.
     let of_admin = scene.agent.grant(&scene.server, "admin@example.com").await;
     let mut tried = 0;
     for route in TestServer::table().routes() {
@@ -97,7 +97,7 @@ async fn no_other_token_opens_the_server_of_a_connector() {
     let there = foreign.admin().await;
     let agent_there = agent(&there, "There").await;
     let of_there = agent_there.grant(&foreign, "admin@example.com").await;
-    // The claims of one, with the signature of another.
+    // The claims of one token with the signature of another.
     let parts = |token: &str| -> Vec<String> { token.split('.').map(str::to_owned).collect() };
     let (own, others) = (parts(&scene.tokens.access), parts(&of_other.access));
     let mixed = format!("{}.{}.{}", own[0], own[1], others[2]);
@@ -125,7 +125,7 @@ async fn no_other_token_opens_the_server_of_a_connector() {
             assert!(reply.header("www-authenticate").contains("resource_metadata=\"https://a.example/"), "{what}");
         }
     }
-    // Nor does a token count that is not in the header, or a key of the deployment beside it.
+    // A token outside the header is ignored, and so is a key of the deployment beside it.
     let path = format!("/mcp/{}/?access_token={}", scene.agent.uuid, scene.tokens.access);
     let call = server.anonymous().call("POST", &path).json(&scene.change());
     let call = call.header("accept", "application/json, text/event-stream").header("x-api-key", testkit::API_KEY);
@@ -135,16 +135,16 @@ async fn no_other_token_opens_the_server_of_a_connector() {
     assert_eq!(scene.title().await, "Stolen");
 }
 
-/// A message of which half was sent, which is when the agent was admitted.
+/// A message whose first half was sent. The server has admitted the agent by then.
 struct HalfSentMessage {
     stream: TcpStream,
-    rest: String,
+    second_half: String,
 }
 
 impl HalfSentMessage {
     async fn begin(scene: &Scene) -> HalfSentMessage {
         let body = scene.change().to_string();
-        let (half, rest) = body.split_at(body.len() / 2);
+        let (half, second_half) = body.split_at(body.len() / 2);
         let address: SocketAddr = scene.server.address;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!(
@@ -161,19 +161,19 @@ impl HalfSentMessage {
         }
         assert!(said.starts_with(b"HTTP/1.1 100 "), "{}", String::from_utf8_lossy(&said));
         stream.write_all(half.as_bytes()).await.unwrap();
-        HalfSentMessage { stream, rest: rest.to_owned() }
+        HalfSentMessage { stream, second_half: second_half.to_owned() }
     }
 
-    /// The answer to the whole.
+    /// Sends the second half, and returns the answer.
     async fn finish(mut self) -> String {
-        let _ = self.stream.write_all(self.rest.as_bytes()).await;
+        let _ = self.stream.write_all(self.second_half.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = self.stream.read_to_end(&mut answer).await;
         String::from_utf8_lossy(&answer).into_owned()
     }
 }
 
-/// What ends or pauses an agent, with the status that its calls get then.
+/// The events that end or pause an agent, with the status of its later calls.
 const ENDS: [(&str, u16); 9] = [
     ("disabled", 401),
     ("integration", 401),
@@ -188,14 +188,14 @@ const ENDS: [(&str, u16); 9] = [
 
 async fn end(scene: &Scene, how: &str) {
     let (api, agent) = (&scene.api, &scene.agent);
-    let (one, user) = (format!("{CONNECTORS}1/"), format!("/api/users/{}/", scene.person.id));
+    let (connector_path, user) = (format!("{CONNECTORS}1/"), format!("/api/users/{}/", scene.person.id));
     match how {
-        "disabled" => drop(api.patch(&one, json!({"is_enabled": false})).await.ok()),
+        "disabled" => drop(api.patch(&connector_path, json!({"is_enabled": false})).await.ok()),
         "integration" => {
             api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), json!({"is_enabled": false})).await.ok();
         }
-        "reset" => drop(api.post(&format!("{one}reset-client-secret/"), json!({})).await.ok()),
-        "deleted" => api.delete(&one).await.expect_empty(),
+        "reset" => drop(api.post(&format!("{connector_path}reset-client-secret/"), json!({})).await.ok()),
+        "deleted" => api.delete(&connector_path).await.expect_empty(),
         "revoked" => {
             let token = [("token", scene.tokens.refresh.as_str())];
             assert_eq!(agent.send(&scene.server, "/oauth/revoke", &token).await.status, 200);
@@ -226,13 +226,15 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
             "{how}: {answer}"
         );
         assert!(!answer.contains("\"result\""), "{how}: {answer}");
-        // Its event would be there.
-        let of = |text: &str| format!("SELECT count(*) FROM outbox WHERE body LIKE '%{text}%'");
-        let events =
-            [number(&scene.server, of("Before").leak()).await, number(&scene.server, of("Stolen").leak()).await];
+        // An executed call would have stored its event.
+        let count_sql = |text: &str| format!("SELECT count(*) FROM outbox WHERE body LIKE '%{text}%'");
+        let events = [
+            number(&scene.server, count_sql("Before").leak()).await,
+            number(&scene.server, count_sql("Stolen").leak()).await,
+        ];
         assert_eq!(events, [1, 0], "{how}");
     }
-    // What its sets give counts as it is at the end, too, and so do its tools.
+    // The rights by sets and the tools also count at the end of the message.
     for what in ["sets", "tools", "classes"] {
         let scene = Scene::with_record().await;
         let half = HalfSentMessage::begin(&scene).await;
@@ -245,8 +247,8 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
             }
             "tools" => drop(api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": ["get_record"]})).await.ok()),
             _ => {
-                let of = format!("{INTEGRATIONS}{}/", scene.agent.integration);
-                api.patch(&of, json!({"object_classes": []})).await.ok();
+                let integration_path = format!("{INTEGRATIONS}{}/", scene.agent.integration);
+                api.patch(&integration_path, json!({"object_classes": []})).await.ok();
             }
         }
         let answer = half.finish().await;
@@ -260,14 +262,14 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
 async fn a_write_that_waits_does_not_outlive_its_agent() {
     for how in ["disabled", "integration", "grant", "person", "tools"] {
         let scene = Scene::with_record().await;
-        // Somebody else holds the record, and ends the agent while its write waits.
-        let (held, is_held) = mpsc::channel();
+        // Another transaction locks the record, and ends the agent while its write waits.
+        let (locked, is_locked) = mpsc::channel();
         let (go_on, goes_on) = mpsc::channel::<()>();
         let goes_on = std::sync::Mutex::new(goes_on);
         let ends = move |conn: &mut Conn| {
             conn.query_optional(&Sql::new("SELECT id FROM records WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
             conn.query_optional(&Sql::new("SELECT id FROM r1 WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
-            let _ = held.send(());
+            let _ = locked.send(());
             let _ = goes_on.lock().unwrap().recv_timeout(Duration::from_secs(20));
             conn.exec(&Sql::new(match how {
                 "disabled" => "UPDATE mcp_connectors SET is_enabled = 0",
@@ -280,10 +282,10 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
         };
         let db = scene.server.build.db.clone();
         let holder = tokio::spawn(async move { db.write::<_, StoreError>(ends).await });
-        tokio::task::spawn_blocking(move || is_held.recv().unwrap()).await.unwrap();
+        tokio::task::spawn_blocking(move || is_locked.recv().unwrap()).await.unwrap();
         let call = scene.agent.message(&scene.server, &scene.tokens.access, &scene.change());
         let call = tokio::spawn(call.send());
-        // The call waits by now, or arrives after its agent has ended: it is refused in both cases.
+        // The call waits by now, or arrives after the end of its agent. Both are refused.
         tokio::time::sleep(Duration::from_millis(100)).await;
         go_on.send(()).unwrap();
         holder.await.unwrap().unwrap();
@@ -301,19 +303,19 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
     }
 }
 
-#[tokio::test]
-async fn messages_of_any_shape_are_answered_and_change_nothing() {
-    let scene = Scene::with_record().await;
-    let (server, change) = (&scene.server, scene.change().to_string());
+/// A call of a tool with these arguments.
+fn with_arguments(arguments: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"search_records","arguments":{arguments}}}}}"#
+    )
+}
+
+/// Bodies that no client sends, made from a valid change.
+fn bodies_of_any_shape(change: &str) -> Vec<String> {
     let deep = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
-    let with_arguments = |arguments: &str| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"search_records","arguments":{arguments}}}}}"#
-        )
-    };
     let with_id = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
-    let bodies = [
-        // A batch, of more than the first revision with a header has.
+    vec![
+        // A batch with more messages than the first revision with the header allows.
         format!("[{}{change}]", format!("{change},").repeat(20)),
         "[]".to_owned(),
         format!("{change}{change}"),
@@ -353,13 +355,19 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
         "\u{feff}{}".to_owned(),
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}".to_owned(),
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}".to_owned(),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn messages_of_any_shape_are_answered_and_change_nothing() {
+    let scene = Scene::with_record().await;
+    let (server, change) = (&scene.server, scene.change().to_string());
     let post = |body: String| {
         let call = server.anonymous().call("POST", &format!("/mcp/{}/", scene.agent.uuid));
         let call = call.body("application/json", body).header("accept", "application/json, text/event-stream");
         call.header("authorization", &format!("Bearer {}", scene.tokens.access)).send()
     };
-    for body in bodies {
+    for body in bodies_of_any_shape(&change) {
         let reply = post(body.clone()).await;
         assert!([200, 202, 400].contains(&reply.status), "{body:.300}: {reply:?}");
         assert!(
@@ -369,14 +377,15 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
         assert_ne!(reply.json["error"]["code"], -32603, "{body:.300}");
     }
     assert_eq!(scene.title().await, "Before");
-    // Larger than what a request may be.
+    // A body above the maximum of a request.
     let reply = post(with_arguments(&format!("{{\"object_class\":\"{}\"}}", "x".repeat(3 << 20)))).await;
     assert_eq!(reply.status, 413, "{reply:?}");
-    // Of a key that is there twice the last one counts everywhere, or none: a filter in front sees what is run.
+    // Of a repeated key the last one counts everywhere, or the message is refused. So a filter in front of the server sees the call
+    // that runs.
     let twice = change.replace("\"name\":\"update_record\"", "\"name\":\"get_record\",\"name\":\"update_record\"");
     let reply = post(twice).await;
     assert!(reply.json["error"].is_object() || scene.title().await == "Stolen", "{reply:?}");
-    // A cursor is no way to other parameters.
+    // A cursor adds no other parameters.
     for cursor in ["1&limit=100", "-1", "0x1", "1 ", "99999999999999999999"] {
         let arguments = json!({"object_class": 1, "cursor": cursor});
         let refused = scene.agent.expect_refusal(server, &scene.tokens, "search_records", arguments).await;
@@ -410,15 +419,15 @@ async fn headers_of_any_kind_are_answered() {
         assert_eq!(reply.status, status, "{headers:?}: {reply:?}");
         assert_eq!(reply.header("mcp-session-id"), "", "{headers:?}");
     }
-    // A page of this build that a person opens has no agent's token: cookies and sessions count nothing here.
+    // A page of this build in a person's browser has no token of an agent. The server ignores cookies and sessions here.
     let person = scene.person.clone().with_header("cookie", "session=1");
     let reply = person.call("POST", &path).json(&ping).header(takes.0, takes.1).send().await;
     assert_eq!(reply.status, 401);
-    let again = scene.server.sign_in(&scene.person.username, PASSWORD).await;
-    again.get("/api/users/me/").await.ok();
+    let session = scene.server.sign_in(&scene.person.username, PASSWORD).await;
+    session.get("/api/users/me/").await.ok();
 }
 
-/// The routes below `/mcp/` are those of one method.
+/// The routes below `/mcp/` have one method.
 #[tokio::test]
 async fn the_server_of_a_connector_has_one_route() {
     let is_mcp = |route: &&Route| route.path.starts_with("/mcp/");

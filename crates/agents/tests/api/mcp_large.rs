@@ -1,4 +1,4 @@
-//! What is large (`docs/reference/mcp-server.md`): classes with thousands of options, answers, arguments and messages.
+//! Large data (`docs/reference/mcp-server.md`): classes with thousands of options, answers, arguments and messages.
 
 use crate::dance::{GrantTokens, TestAgent};
 use crate::scene::Scene;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const FIELDS: &str = "/api/object-classes/1/fields/";
 
-/// A class whose options have more than 1 MiB has documents that are sent in pieces.
+/// The documents of a class whose options have more than 1 MiB are sent in pieces.
 #[tokio::test]
 async fn a_class_with_many_options_is_described_and_its_tasks_are_completed() {
     let scene = Scene::new().await;
@@ -49,12 +49,12 @@ async fn a_class_with_many_options_is_described_and_its_tasks_are_completed() {
         ("update_task", json!({"task": task, "name": "Choose"})),
         ("assign_task", json!({"task": task, "assignees": [scene.person.id]})),
     ] {
-        let told = scene.run(tool, arguments).await;
-        let fields = &told["form"]["fields"];
+        let answer = scene.run(tool, arguments).await;
+        let fields = &answer["form"]["fields"];
         assert_eq!(fields[3]["values"].as_array().unwrap().len(), 100, "{tool}");
         assert_eq!(fields[3]["values_left_out"], 1800, "{tool}");
     }
-    // People are told all of them.
+    // The answer to a person contains all options.
     let whole = scene.api.get(&format!("/api/tasks/{task}/")).await.ok();
     assert_eq!(whole["form"]["fields"][3]["values"].as_array().unwrap().len(), 1900);
     let response = json!({"fields": {"a": "A7"}});
@@ -64,7 +64,7 @@ async fn a_class_with_many_options_is_described_and_its_tasks_are_completed() {
     assert_eq!(changed["fields"]["a"], "A7");
 }
 
-/// Fields of long texts, as `text_1`, …, in class 1.
+/// Adds fields of long texts to class 1: `text_1`, ….
 async fn with_texts(scene: &Scene, count: usize) -> Value {
     let mut fields = json!({});
     for n in 1..=count {
@@ -102,7 +102,7 @@ async fn an_answer_has_at_most_a_mebibyte_and_a_page_what_fits_into_it() {
     assert_eq!(pages, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
 
     let record = scene.record(json!({"title": "Long"}), true).await;
-    // What was done is told as done, whether or not there is room for what it is now.
+    // A committed write is confirmed, also if its answer is too long.
     let mut fields = long.clone();
     fields["title"] = "Longer".into();
     let changed = scene.run("update_record", json!({"object_record": record, "fields": fields})).await;
@@ -110,8 +110,8 @@ async fn an_answer_has_at_most_a_mebibyte_and_a_page_what_fits_into_it() {
     assert!(changed["left_out"].as_str().unwrap().starts_with("It was done."), "{changed:.300}");
     let too_long = json!({"detail": "The answer is longer than 1 MiB. Name the few `fields` that you need."});
     assert_eq!(scene.refused("get_record", json!({"object_record": record})).await, too_long);
-    let found = json!({"object_class": 1, "filters": {"title": "Longer"}});
-    assert_eq!(scene.refused("search_records", found).await, too_long);
+    let search_arguments = json!({"object_class": 1, "filters": {"title": "Longer"}});
+    assert_eq!(scene.refused("search_records", search_arguments).await, too_long);
     let shown = scene.run("get_record", json!({"object_record": record, "fields": ["title"]})).await;
     assert_eq!(shown["fields"], json!({"title": "Longer"}));
     let done = scene.api.get("/api/mcp/connectors/1/activity/?tool=update_record").await.ok();
@@ -162,14 +162,14 @@ async fn long_arguments_are_read_as_text_and_other_parts_of_messages_are_short()
     let filters: Value = (0..2_000).map(|n| (format!("a{n}"), json!(1))).collect();
     let refused = scene.refused("search_records", json!({"object_class": 1, "filters": filters})).await;
     assert!(refused["detail"].is_string(), "{refused}");
-    // What a tool writes may be as long as a body, in calls of every revision.
+    // The arguments of a tool that writes may be as long as a body, in calls of every revision.
     let many = json!(vec![json!([0]); 200_000]);
     let change = json!({"object_record": record, "fields": {"title": "Two", "amount": many}});
     let wrong = json!({"fields": {"amount": ["A valid integer is required."]}});
     assert_eq!(scene.refused("update_record", change.clone()).await, wrong);
     let reply = call_in_newest(&scene, &newest_message("update_record", change)).await.ok();
     assert_eq!(reply["result"]["structuredContent"], wrong);
-    // A model cannot spend more on what is around them.
+    // The rest of the message has its own bound.
     let mut message = newest_message("get_record", json!({"object_record": record}));
     message["params"]["_meta"]["x"] = json!(vec![0; 1_000]);
     let refused = |message: &str| json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": message}});
@@ -206,7 +206,7 @@ async fn filters_that_there_are_not_are_refused() {
         let refused = json!({"filters": [format!("There is no filter {unknown}. {advice}")]});
         assert_eq!(scene.refused(tool, arguments).await, refused, "{tool}");
     }
-    // Of a class that it may not view an agent does not learn which fields it has.
+    // An agent does not learn which fields a class has that it may not view.
     for filters in [json!({"above.title": "x"}), json!({"secret.whatever": 1}), json!({"secret.id": 1})] {
         assert_eq!(scene.run("search_records", search(filters)).await["filtered_count"], 0);
     }
@@ -228,28 +228,28 @@ async fn a_class_tells_the_ids_that_creating_needs() {
     let other = json!({"name": "Nothing for agents", "permissions": {"object_records": ["view"]}});
     scene.api.post("/api/object-classes/1/record-permission-sets/", other).await.expect_created();
     let describe = async || scene.run("describe_object_class", json!({"object_class": 1})).await;
-    // The person may neither view the class, nor is there a record for which the agent may make tasks.
-    let told = describe().await;
-    assert_eq!((&told["permission_sets"], &told["task_templates"]), (&json!([]), &json!([])));
+    // The person may not view the class, and the class has no record for which the agent may create tasks.
+    let description = describe().await;
+    assert_eq!((&description["permission_sets"], &description["task_templates"]), (&json!([]), &json!([])));
     scene.record(json!({}), true).await;
-    let told = describe().await;
+    let description = describe().await;
     let gives = json!({
         "object_records": ["view", "edit"], "tasks": ["create", "edit", "view", "delete", "complete", "assign"],
     });
-    let mut sets = told["permission_sets"].clone();
+    let mut sets = description["permission_sets"].clone();
     assert_eq!(
         (sets.as_array().unwrap().len(), &sets[0]["id"], &sets[0]["name"]),
         (1, &json!(1), &json!("Everything"))
     );
     for (resource, actions) in gives.as_object().unwrap() {
-        let mut told: Vec<String> = serde_json::from_value(sets[0]["permissions"][resource].take()).unwrap();
+        let mut described: Vec<String> = serde_json::from_value(sets[0]["permissions"][resource].take()).unwrap();
         let mut expected: Vec<String> = serde_json::from_value(actions.clone()).unwrap();
-        told.sort();
+        described.sort();
         expected.sort();
-        assert_eq!(told, expected);
+        assert_eq!(described, expected);
     }
-    assert_eq!(told["task_templates"], json!([{"id": 1, "name": "Check", "task_type": "tt_form"}]));
-    // Without the right to make tasks no template is told.
+    assert_eq!(description["task_templates"], json!([{"id": 1, "name": "Check", "task_type": "tt_form"}]));
+    // Without the right to create tasks the description has no template.
     let nothing = json!({"object_records": ["view"], "tasks": []});
     let given = json!({"mcp_permissions": [{"connector": 1, "permissions": nothing}]});
     scene.api.patch("/api/object-classes/1/record-permission-sets/1/", given).await.ok();

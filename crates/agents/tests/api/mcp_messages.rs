@@ -1,5 +1,4 @@
-//! Messages of the protocol (`docs/reference/mcp-server.md`): what is none, wrong calls, batches, revisions, and what clients say that
-//! they take.
+//! Messages of the protocol (`docs/reference/mcp-server.md`): invalid messages, invalid calls, batches, revisions, and `Accept`.
 
 use crate::scene::Scene;
 use crate::set_up::CONNECTORS;
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::{PASSWORD, Reply};
 
 impl Scene {
-    /// The answer to a body that is sent with these headers, as JSON unless they say otherwise.
+    /// The answer to a body with these headers. The body is JSON unless they say otherwise.
     async fn send(&self, body: &str, headers: &[(&'static str, &'static str)]) -> Reply {
         let content_type =
             headers.iter().find(|(name, _)| *name == "content-type").map_or("application/json", |of| of.1);
@@ -18,7 +17,7 @@ impl Scene {
         others.fold(call, |call, (name, value)| call.header(name, value)).send().await
     }
 
-    /// The status, the id and the code of the error by which a body is answered in a revision.
+    /// The status, the id and the error code of the answer to a body in a revision.
     async fn error(&self, body: &str, revision: &'static str) -> (u16, Value, i64) {
         let reply = self.send(body, &[("mcp-protocol-version", revision)]).await;
         assert_eq!(reply.header("content-type"), "application/json", "{body}: {reply:?}");
@@ -58,7 +57,7 @@ async fn what_is_no_message_is_answered_with_an_error_of_the_protocol() {
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     assert_eq!(scene.send(ping, &[("content-type", "text/plain")]).await.status, 415);
     assert_eq!(scene.error(ping, "1999-01-01").await, (400, json!(1), -32600));
-    // An answer to a request, of which this server sends none, and a notification.
+    // An answer to a request, though this server sends no requests, and a notification.
     let answer = scene.send(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, &[]).await;
     assert_eq!((answer.status, &answer.json["error"]["code"]), (400, &json!(-32600)), "{answer:?}");
     let notified = scene.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, &[]).await;
@@ -97,18 +96,18 @@ async fn wrong_calls_are_answered_with_32602() {
     }
     let without = r#"{"jsonrpc":"2.0","id":"call","method":"tools/call"}"#;
     assert_eq!(scene.error(without, "2025-06-18").await, (200, json!("call"), -32602));
-    // What revisions before 2026-07-28 have a code of its own for.
+    // Revisions before 2026-07-28 have a separate code for this.
     let resource = request("resources/read", r#"{"uri":"record://order/1"}"#);
     assert_eq!(scene.error(&resource, "2025-06-18").await, (200, json!("call"), -32002));
-    // A method that there is not.
+    // An unknown method.
     assert_eq!(scene.error(&request("tools/drop", "{}"), "2025-06-18").await, (200, json!("call"), -32601));
-    // No arguments are none.
+    // A null is the same as missing arguments.
     for arguments in ["", r#","arguments":{}"#, r#","arguments":null"#] {
         let call = request("tools/call", &format!(r#"{{"name":"list_object_classes"{arguments}}}"#));
         let result = scene.send(&call, &[("mcp-protocol-version", "2025-06-18")]).await.ok()["result"].clone();
         assert_eq!(result["structuredContent"]["total_count"], 1, "{arguments}");
     }
-    // What the tool refuses is a result, which a model reads.
+    // A refusal of the tool is a result, which a model reads.
     let call = request("tools/call", r#"{"name":"get_record","arguments":{"object_record":"x"}}"#);
     let result = scene.send(&call, &[("mcp-protocol-version", "2025-06-18")]).await.ok()["result"].clone();
     assert_eq!(
@@ -185,12 +184,12 @@ async fn a_batch_is_answered_in_its_order_where_its_revision_has_batches() {
     for headers in [&[][..], &[("mcp-protocol-version", "2025-03-26")]] {
         let reply = scene.send(&batch.to_string(), headers).await;
         let answers = reply.ok().as_array().unwrap().clone();
-        let told: Vec<Value> = answers
+        let outcomes: Vec<Value> = answers
             .iter()
             .map(|answer| json!([answer["id"], answer["error"]["code"], answer["result"].is_object()]))
             .collect();
         assert_eq!(
-            json!(told),
+            json!(outcomes),
             json!([
                 [1, null, true],
                 [2, null, true],
@@ -219,7 +218,7 @@ async fn a_batch_is_answered_in_its_order_where_its_revision_has_batches() {
     ] {
         assert_eq!(scene.error(&body, revision).await, (400, json!(null), -32600), "{revision}: {body}");
     }
-    // The bounds of one message are those of the whole.
+    // The bounds of one message apply to the whole batch.
     let half = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":"{}"}}}}"#, "x".repeat(40_000));
     assert_eq!(scene.send(&format!("[{half}]"), &[]).await.status, 200);
     assert_eq!(scene.error(&format!("[{half},{half}]"), "2025-03-26").await, (400, json!(null), -32600));
@@ -234,13 +233,13 @@ async fn a_grant_calls_tools_600_times_a_minute() {
     for _ in 0..29 {
         assert_eq!(scene.send(&batch, &revision).await.status, 200);
     }
-    // By either way through the server.
+    // Both ways through the server count.
     for revision in ["2025-06-18", "2025-03-26"] {
         for id in 0..9 {
             scene.send(&call(id).to_string(), &[("mcp-protocol-version", revision)]).await.ok();
         }
     }
-    // There is room for two, and a batch runs as a whole or not at all.
+    // Two calls are left, and a batch runs as a whole or not at all.
     let three = json!([call(1), call(2), call(3)]).to_string();
     let too_many =
         |id: Value| json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "Too many requests."}});
@@ -252,16 +251,16 @@ async fn a_grant_calls_tools_600_times_a_minute() {
         let refused = scene.send(&call(7).to_string(), &[("mcp-protocol-version", revision)]).await;
         assert_eq!((refused.status, &refused.json, refused.header("retry-after")), (429, &too_many(json!(7)), "59"));
     }
-    // Nothing but calls of tools is counted, and other grants go on.
+    // Only calls of tools count, and other grants continue.
     scene.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, &revision).await.ok();
     let other = scene.agent.grant(&scene.server, "internal@example.com").await;
     scene.agent.run(&scene.server, &other, "list_object_classes", json!({})).await;
-    // What was refused left no line. The calls of the first minute are one, since they are equal.
+    // Refused calls have no line. The calls of the first minute are one line, since they are equal.
     let activity = scene.api.get(&format!("{CONNECTORS}1/activity/?ordering=at")).await.ok();
     let counts: Vec<&Value> = activity["results"].as_array().unwrap().iter().map(|line| &line["count"]).collect();
     assert_eq!(counts.iter().map(|count| count.as_i64().unwrap()).sum::<i64>(), 601, "{activity:#}");
     scene.server.advance(59 * testkit::SECOND);
     scene.send(&call(8).to_string(), &revision).await.ok();
-    // The sign-in lasts.
+    // The grant stays valid.
     assert!(scene.server.sign_in("internal@example.com", PASSWORD).await.get("/api/users/me/").await.status == 200);
 }

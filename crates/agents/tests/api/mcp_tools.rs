@@ -1,4 +1,4 @@
-//! The tools of the MCP server (`docs/reference/mcp-server.md`): what each does, for an agent that may do it and one that may not.
+//! The tools of the MCP server (`docs/reference/mcp-server.md`): the effect of each, for an agent with and without the right.
 
 use crate::scene::{SETS, Scene};
 use crate::set_up::class;
@@ -9,7 +9,7 @@ use testkit::eventually;
 async fn an_agent_finds_its_way_from_the_classes_to_a_record() {
     let scene = Scene::new().await;
     let hidden = class(&scene.api, "Hidden").await;
-    let seen = scene.record(json!({"title": "One", "amount": 5}), true).await;
+    let visible = scene.record(json!({"title": "One", "amount": 5}), true).await;
     scene.record(json!({"title": "Two", "amount": 7}), false).await;
     let listed = scene.run("list_object_classes", json!({})).await;
     let order = json!({"id": 1, "alias": "order", "name": "Order", "description": "", "num_of_records": 1});
@@ -30,14 +30,14 @@ async fn an_agent_finds_its_way_from_the_classes_to_a_record() {
         assert_eq!(not_found, json!({"detail": "Not found."}), "{unknown}");
     }
 
-    let found = scene.run("search_records", json!({"object_class": "order", "filters": {"amount__gte": 1}})).await;
-    assert_eq!((&found["total_count"], &found["filtered_count"]), (&json!(1), &json!(1)));
-    assert_eq!((&found["results"][0]["id"], &found["results"][0]["fields"]["title"]), (&json!(seen), &json!("One")));
+    let page = scene.run("search_records", json!({"object_class": "order", "filters": {"amount__gte": 1}})).await;
+    assert_eq!((&page["total_count"], &page["filtered_count"]), (&json!(1), &json!(1)));
+    assert_eq!((&page["results"][0]["id"], &page["results"][0]["fields"]["title"]), (&json!(visible), &json!("One")));
     let none = scene.run("search_records", json!({"object_class": 1, "filters": {"title": "Two"}})).await;
     assert_eq!((&none["filtered_count"], &none["results"]), (&json!(0), &json!([])));
     let named = scene.run("search_records", json!({"object_class": 1, "search": "on", "fields": ["amount"]})).await;
     assert_eq!(named["results"][0]["fields"], json!({"amount": 5}));
-    let record = scene.run("get_record", json!({"object_record": seen})).await;
+    let record = scene.run("get_record", json!({"object_record": visible})).await;
     assert_eq!(record["_meta"]["permissions"]["edit"], true);
     assert_eq!(record["_meta"]["permissions"]["delete"], false);
     assert_eq!(record["_meta"]["labels"]["fields"]["state"], "Open");
@@ -120,7 +120,7 @@ async fn a_new_record_needs_the_right_of_the_person_who_becomes_its_owner() {
     scene.api.post(&makers, json!([scene.person.id])).await.expect_created();
     assert_eq!(scene.run("describe_object_class", json!({"object_class": 1})).await["may_create"], true);
 
-    // Without a set that assigns the person, the agent has nothing of what it made.
+    // Without a set that assigns the person, the agent has no rights on its new record.
     let made = scene.run("create_record", json!({"object_class": 1, "fields": {"title": "Mine"}})).await;
     let first = made["id"].as_i64().unwrap();
     let owned = scene.person.get(&format!("/api/object-records/{first}/")).await.ok();
@@ -138,7 +138,7 @@ async fn a_new_record_needs_the_right_of_the_person_who_becomes_its_owner() {
         let refused = scene.refused("create_record", made).await;
         assert_eq!(refused, json!({"detail": "You do not have permission to perform this action."}));
     }
-    // A record that the agent may not view is no parent for it.
+    // A record that the agent may not view is not accepted as a parent.
     let child = json!({"object_class": 1, "fields": {"above": first}});
     let refused = scene.refused("create_record", child).await;
     assert_eq!(refused, json!({"fields": {"above": [format!("Invalid pk {first} - object does not exist.")]}}));
@@ -150,7 +150,7 @@ async fn pages_go_on_behind_their_cursor() {
     for n in 0..25 {
         scene.record(json!({"amount": n}), n % 2 == 0).await;
     }
-    let (mut cursor, mut seen) = (Value::Null, Vec::new());
+    let (mut cursor, mut ids) = (Value::Null, Vec::new());
     loop {
         let mut arguments = json!({"object_class": 1, "ordering": "amount", "limit": 5, "fields": ["amount"]});
         if !cursor.is_null() {
@@ -158,27 +158,27 @@ async fn pages_go_on_behind_their_cursor() {
         }
         let page = scene.run("search_records", arguments).await;
         assert_eq!((&page["total_count"], &page["filtered_count"]), (&json!(13), &json!(13)));
-        seen.extend(page["results"].as_array().unwrap().iter().map(|of| of["fields"]["amount"].as_i64().unwrap()));
+        ids.extend(page["results"].as_array().unwrap().iter().map(|of| of["fields"]["amount"].as_i64().unwrap()));
         cursor = page["next_cursor"].clone();
         if cursor.is_null() {
             break;
         }
     }
-    assert_eq!(seen, (0..25).filter(|n| n % 2 == 0).collect::<Vec<_>>());
+    assert_eq!(ids, (0..25).filter(|n| n % 2 == 0).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn tasks_are_those_of_records_whose_tasks_the_connector_may_view() {
     let scene = Scene::new().await;
-    let (seen, other) = (scene.record(json!({}), true).await, scene.record(json!({}), false).await);
+    let (visible, other) = (scene.record(json!({}), true).await, scene.record(json!({}), false).await);
     let template = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     scene.api.post("/api/task-templates/", template).await.expect_created();
     let make = async |record: Value| {
         let body = json!({"task_template": 1, "object_record": record, "assignees": [scene.person.id]});
         scene.api.post("/api/tasks/", body).await.id()
     };
-    let task = make(json!(seen)).await;
-    // Being assigned gives the agent nothing.
+    let task = make(json!(visible)).await;
+    // An assignment of the task gives the agent no rights.
     let hidden = [make(json!(other)).await, make(Value::Null).await];
     let listed = scene.run("list_tasks", json!({"filters": {"status": "open", "assignees": "me"}})).await;
     assert_eq!((&listed["total_count"], &listed["filtered_count"]), (&json!(1), &json!(1)));
@@ -200,7 +200,7 @@ async fn tasks_are_those_of_records_whose_tasks_the_connector_may_view() {
     let done = scene.run("complete_task", json!({"task": task, "response": {"ok": true}})).await;
     assert_eq!((&done["status"], &done["completed_by"]["id"]), (&json!("completed"), &json!(scene.person.id)));
     assert_eq!(scene.run("delete_task", json!({"task": task})).await, json!({"done": true}));
-    let made = json!({"object_record": seen, "task_template": 1, "name": "New", "assignees": [scene.person.id]});
+    let made = json!({"object_record": visible, "task_template": 1, "name": "New", "assignees": [scene.person.id]});
     assert_eq!(scene.run("create_task", made).await["name"], "New");
     let elsewhere = json!({"object_record": other, "task_template": 1});
     let refused = scene.refused("create_task", elsewhere).await;
@@ -220,23 +220,23 @@ async fn what_an_agent_did_is_listed() {
     scene.refused("delete_record", json!({"object_record": record})).await;
     scene.refused("get_record", json!({"object_record": 99})).await;
     let path = "/api/mcp/connectors/1/activity/";
-    let found = eventually(async || {
-        let found = scene.api.get(path).await.ok();
-        if found["total_count"] == 4 { Ok(found) } else { Err(found) }
+    let activity = eventually(async || {
+        let activity = scene.api.get(path).await.ok();
+        if activity["total_count"] == 4 { Ok(activity) } else { Err(activity) }
     })
     .await;
-    let lines = found["results"].as_array().unwrap().clone();
+    let lines = activity["results"].as_array().unwrap().clone();
     let moments: Vec<&str> = lines.iter().map(|line| line["at"].as_str().unwrap()).collect();
     assert!(moments.is_sorted_by(|later, earlier| later >= earlier), "{moments:?}");
-    let told = |tool: &str| {
+    let description = |tool: &str| {
         let line = lines.iter().find(|line| line["tool"] == tool).unwrap();
         json!([line["object_class"], line["record_id"], line["outcome"], line["client"], line["user"]["id"]])
     };
     let person = scene.person.id;
-    assert_eq!(told("search_records"), json!([1, null, "done", "Assistant", person]));
-    assert_eq!(told("update_record"), json!([1, record, "done", "Assistant", person]));
-    assert_eq!(told("delete_record")[2], "refused");
-    assert_eq!(told("get_record"), json!([null, 99, "refused", "Assistant", person]));
+    assert_eq!(description("search_records"), json!([1, null, "done", "Assistant", person]));
+    assert_eq!(description("update_record"), json!([1, record, "done", "Assistant", person]));
+    assert_eq!(description("delete_record")[2], "refused");
+    assert_eq!(description("get_record"), json!([null, 99, "refused", "Assistant", person]));
     for (filter, count) in
         [("tool=update_record", 1), ("outcome=refused", 2), ("outcome=done", 2), ("user=99", 0), ("record_id=99", 1)]
     {

@@ -1,4 +1,4 @@
-//! What others try with the sign-in of an agent (`docs/reference/agent-sign-in.md`).
+//! Attacks on the sign-in of an agent (`docs/reference/agent-sign-in.md`).
 
 use crate::TestServer;
 use crate::dance::{ADDRESS, TestAgent, agent, hidden_field, signed_in, with_agent};
@@ -14,14 +14,14 @@ fn cookie_of(reply: &Reply) -> String {
     reply.header("set-cookie").split(';').next().unwrap().to_owned()
 }
 
-/// A page to consent, as somebody's browser shows it: the cookie, the agent's request and the token.
+/// A consent page in a browser: the cookie, the agent's request and the token.
 struct OpenConsentPage {
     cookie: String,
     request: String,
     token: String,
 }
 
-/// Signs in at the page of an agent, and opens the one to consent.
+/// Signs in at the page of an agent, and opens the consent page.
 async fn open(client: &ApiClient, agent: &TestAgent, username: &str) -> OpenConsentPage {
     let path = agent.authorization(&[]).replace(ADDRESS, "");
     let page = client.get(&path).await;
@@ -61,7 +61,7 @@ async fn pages_of_other_sites_neither_sign_in_nor_consent() {
         vec![("sec-fetch-site", "same-site")],
         vec![("origin", "https://evil.example")],
         vec![("origin", "null")],
-        // A front end of the deployment is another page, too.
+        // A front end of the deployment is also another site.
         vec![("origin", origin)],
         vec![("origin", origin), ("sec-fetch-site", "same-site")],
     ] {
@@ -73,9 +73,9 @@ async fn pages_of_other_sites_neither_sign_in_nor_consent() {
         }
     }
     assert_eq!(grants(&server).await, 0);
-    // This server's own, behind a proxy that ends TLS too.
+    // The server's own page is accepted, also behind a proxy that terminates TLS.
     assert_eq!(open.consent(&client, &[("origin", "https://a.example")]).await.status, 303);
-    // Agents' servers and scripts of front ends call the token endpoint from wherever they are.
+    // Servers of agents and scripts of front ends call the token endpoint from any origin.
     let form = [("grant_type", "refresh_token")];
     for headers in [("sec-fetch-site", "cross-site"), ("origin", "https://evil.example")] {
         let reply = client.call("POST", "/oauth/token").header(headers.0, headers.1).form(&form).send().await;
@@ -92,7 +92,7 @@ async fn a_consent_needs_the_browser_and_the_form_in_which_the_person_signed_in(
     let client = server.anonymous();
     let username = server.account("internal").await;
     let person = open(&client, &agent, &username).await;
-    // Another browser, in which nobody or somebody else has signed in, with its own token or with the person's.
+    // Another browser, without a sign-in or with another person, and with its own token or the person's.
     let stranger = client.get(&agent.authorization(&[]).replace(ADDRESS, "")).await;
     let (cookie, token) = (cookie_of(&stranger), hidden_field(&stranger, "token"));
     let other = open(&client, &agent, &server.account("external").await).await;
@@ -110,7 +110,7 @@ async fn a_consent_needs_the_browser_and_the_form_in_which_the_person_signed_in(
         let reply = client.call("POST", CONSENT).header("cookie", cookie).form(&form).send().await;
         assert_eq!((reply.status, reply.header("location")), (400, ""), "{cookie} {token}");
     }
-    // The consent to one request is none to another: of another agent, with another state, to another address.
+    // The consent to one request does not count for another: of another agent, with another state, to another address.
     let second = crate::dance::agent(&api, "Other").await;
     for url in [
         second.authorization(&[]),
@@ -122,7 +122,7 @@ async fn a_consent_needs_the_browser_and_the_form_in_which_the_person_signed_in(
         let form = [("request", query), ("token", person.token.as_str()), ("decision", "allow")];
         let reply = client.call("POST", CONSENT).header("cookie", &person.cookie).form(&form).send().await;
         assert_eq!((reply.status, reply.header("location")), (400, ""), "{url}");
-        // Nor by the name of its cookie.
+        // The name of the cookie does not change that.
         let page = client.get(&format!("/oauth/authorize?{query}")).await;
         let name = cookie_of(&page).split_once('=').unwrap().0.to_owned();
         let renamed = format!("{name}={}", person.cookie.split_once('=').unwrap().1);
@@ -130,10 +130,10 @@ async fn a_consent_needs_the_browser_and_the_form_in_which_the_person_signed_in(
         assert_eq!((reply.status, reply.header("location")), (400, ""), "{url}");
     }
     assert_eq!(grants(&server).await, 0);
-    // The person's own works, and once, though somebody has kept it.
+    // The person's own form works once, also if somebody has copied it.
     assert_eq!(person.consent(&client, &[]).await.status, 303);
-    let again = person.consent(&client, &[]).await;
-    assert!(again.status == 400 && again.text.contains("This page was used already."), "{again:?}");
+    let repeated = person.consent(&client, &[]).await;
+    assert!(repeated.status == 400 && repeated.text.contains("This page was used already."), "{repeated:?}");
     assert_eq!(grants(&server).await, 1);
 }
 
@@ -147,7 +147,7 @@ async fn a_sign_in_here_is_none_at_another_build() {
     let foreign: &TestBuild = &other;
     let reply = person.consent(&foreign.anonymous(), &[]).await;
     assert_eq!((reply.status, reply.header("location")), (400, ""));
-    // Nor is the client known there.
+    // The client is unknown in the other build.
     let reply = foreign.anonymous().get(&agent.authorization(&[]).replace(ADDRESS, "")).await;
     assert!(reply.status == 400 && reply.text.contains("This agent is not known here."), "{reply:?}");
     let tokens = agent.grant(&server, &username).await;
@@ -165,7 +165,7 @@ async fn what_an_agent_sends_is_text_on_the_page() {
     let page = signed_in(&mut browser, &agent.authorization(&[("state", state)]), &username, PASSWORD).await;
     assert_eq!(page.status, 200);
     assert!(!page.text.contains("<script"), "{}", page.text);
-    // Line ends in a state begin no header.
+    // Line ends in a state do not begin a header.
     let url = agent.authorization(&[("state", "x\r\nset-cookie: a=b"), ("response_type", "token")]);
     let reply = browser.open(&url, None).await;
     assert_eq!((reply.status, reply.header("set-cookie")), (302, ""));

@@ -15,7 +15,7 @@ async fn metadata_tells_where_agents_sign_in() {
     let stranger = server.anonymous();
     assert_eq!(agent.server_url, format!("{ADDRESS}/mcp/{}", agent.uuid));
     let of_connector = format!("/.well-known/oauth-protected-resource/mcp/{}", agent.uuid);
-    // A client compares `resource` with the form of the address that it was given.
+    // A client compares `resource` with the form of its own address.
     for end in ["", "/"] {
         let expected = json!({
             "resource": format!("{}{end}", agent.server_url), "authorization_servers": [ADDRESS],
@@ -90,18 +90,18 @@ async fn a_person_signs_in_and_consents() {
 
     let reply = decide(&mut browser, &consent, "allow").await;
     assert_eq!((reply.status, reply.header("referrer-policy")), (303, "no-referrer"));
-    let told = redirect_parameters(&reply);
-    assert_eq!(told["code"].len(), 43);
-    assert_eq!(told.len(), 3);
+    let parameters = redirect_parameters(&reply);
+    assert_eq!(parameters["code"].len(), 43);
+    assert_eq!(parameters.len(), 3);
     assert_eq!(browser.cookies_of_build(), 0);
     let person = server.sign_in(&username, PASSWORD).await;
     let all = sessions(&person).await;
     assert_eq!(all.len(), 1);
     assert_eq!(all[0]["user_agent"], "Anna's <Assistant>");
 
-    // Each time anew: the next request of the agent begins with signing in.
-    let again = browser.open(&url, None).await;
-    assert!(again.text.contains("name=\"password\""));
+    // Each request of the agent begins with a new sign-in.
+    let next_page = browser.open(&url, None).await;
+    assert!(next_page.text.contains("name=\"password\""));
     let events = testkit::events(&server).await;
     let of_person: Vec<_> = events.iter().map(|event| (event.event_type, event.data["reason"].clone())).collect();
     assert_eq!(of_person[1..3], [(2, json!("wrong_password")), (1, json!("password"))]);
@@ -117,12 +117,12 @@ async fn a_person_may_deny() {
     assert_eq!(redirect_parameters(&reply)["error"], "access_denied");
     assert_eq!(browser.cookies_of_build(), 0);
     assert_eq!(number(&server, "SELECT count(*) FROM sessions WHERE connector IS NOT NULL").await, 0);
-    // Neither is a decision.
+    // Neither value is a decision.
     let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
     assert_eq!(decide(&mut browser, &page, "perhaps").await.status, 400);
 }
 
-/// A 400 page that leads nowhere.
+/// Expects a 400 page without a redirect.
 #[track_caller]
 fn expect_page(reply: &Reply, says: &str) {
     assert_eq!((reply.status, reply.header("location")), (400, ""), "{reply:?}");
@@ -152,7 +152,7 @@ async fn a_wrong_client_or_address_is_a_page_and_never_a_redirect() {
         (vec![("redirect_uri", "http://localhost/callback")], elsewhere),
         (vec![("redirect_uri", "javascript:alert(1)")], elsewhere),
         (vec![("state", &"x".repeat(2_400))], "What the agent sent is too long."),
-        // What would be told to the agent is not told to an address that is not its own.
+        // An address that is not the agent's own gets no error.
         (vec![("redirect_uri", "https://evil.example/"), ("response_type", "token")], elsewhere),
     ] {
         expect_page(&browser.open(&agent.authorization(&changed), None).await, says);
@@ -162,7 +162,7 @@ async fn a_wrong_client_or_address_is_a_page_and_never_a_redirect() {
     let twice = format!("{}&client_id={}", agent.authorization(&[]), other.client_id);
     expect_page(&browser.open(&twice, None).await, unknown);
 
-    // Disabled, it is no client; and neither is one whose integration is.
+    // A disabled connector is refused, and so is one of a disabled integration.
     api.patch(&format!("{CONNECTORS}1/"), json!({"is_enabled": false})).await.ok();
     expect_page(&browser.open(&agent.authorization(&[]), None).await, "This agent&#39;s connector is disabled.");
     api.patch(&format!("{CONNECTORS}1/"), json!({"is_enabled": true})).await.ok();
@@ -200,13 +200,13 @@ async fn other_errors_are_told_to_the_agent() {
     ] {
         let reply = browser.open(&agent.authorization(&changed), None).await;
         assert_eq!(reply.status, 302, "{changed:?}");
-        let told = redirect_parameters(&reply);
-        assert_eq!(told["error"], error, "{changed:?}");
-        assert!(told["error_description"].ends_with('.'));
+        let parameters = redirect_parameters(&reply);
+        assert_eq!(parameters["error"], error, "{changed:?}");
+        assert!(parameters["error_description"].ends_with('.'));
     }
     let twice = format!("{}&code_challenge=x", agent.authorization(&[]));
     assert_eq!(redirect_parameters(&browser.open(&twice, None).await)["error"], "invalid_request");
-    // Right ones: without a resource, in each of its forms, its origin, to a port of this computer, without a state.
+    // Valid requests: without a resource, with each form of it, with its origin, with a port of this computer, without a state.
     let (uuid, with_slash) = (&agent.uuid, format!("{}/", agent.server_url));
     let other_case = format!("HTTPS://A.Example:443/mcp/{uuid}");
     for changed in [
@@ -237,7 +237,7 @@ async fn only_people_who_may_sign_in_here_consent() {
         let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
         redirect_parameters(&decide(&mut browser, &page, "allow").await);
     }
-    // The lock and the method hold as at any other sign-in.
+    // The lock and the sign-in method apply as to every other sign-in.
     let page = browser.open(&agent.authorization(&[]), None).await;
     for _ in 0..5 {
         assert_eq!(send_password(&mut browser, &page, "external@example.com", "wrong").await.status, 401);
@@ -245,7 +245,7 @@ async fn only_people_who_may_sign_in_here_consent() {
     assert_eq!(send_password(&mut browser, &page, "external@example.com", PASSWORD).await.status, 401);
     api.patch("/api/security/", json!({"authentication_method": {"full": "sso"}})).await.ok();
     assert_eq!(send_password(&mut browser, &page, "full@example.com", PASSWORD).await.status, 401);
-    // A password that is too old signs nobody in here.
+    // A password that is too old is not sufficient here.
     api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
     server.advance(24 * 60 * MINUTE);
     let page = browser.open(&agent.authorization(&[]), None).await;
@@ -277,18 +277,18 @@ async fn what_changes_while_a_page_is_open_holds() {
     let mut browser = Browser::new(&server);
     let integration = format!("{INTEGRATIONS}{}/", agent.integration);
 
-    // The account is deactivated, and active again.
+    // The account is deactivated and activated again.
     let page = signed_in(&mut browser, &url, &username, PASSWORD).await;
     server.advance(MINUTE);
     api.post(&format!("/api/users/{person}/deactivate/"), json!({})).await.ok();
-    let again = "Please sign in again.";
+    let begin_again = "Please sign in again.";
     let reply = decide(&mut browser, &page, "allow").await;
-    assert!(reply.status == 400 && reply.text.contains(again), "{reply:?}");
+    assert!(reply.status == 400 && reply.text.contains(begin_again), "{reply:?}");
     api.post(&format!("/api/users/{person}/reactivate/"), json!({})).await.ok();
     let reply = decide(&mut browser, &page, "allow").await;
-    assert!(reply.status == 400 && reply.text.contains(again), "{reply:?}");
+    assert!(reply.status == 400 && reply.text.contains(begin_again), "{reply:?}");
 
-    // The method, the addresses of the person, the client, and where it may return to.
+    // The sign-in method, the allowed addresses of the person, the client, and the addresses of its callbacks.
     server.advance(MINUTE);
     let fresh = async || {
         let mut browser = Browser::new(&server);
@@ -297,12 +297,12 @@ async fn what_changes_while_a_page_is_open_holds() {
     };
     let (mut browser, page) = fresh().await;
     api.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
-    assert!(decide(&mut browser, &page, "allow").await.text.contains(again));
+    assert!(decide(&mut browser, &page, "allow").await.text.contains(begin_again));
     api.patch("/api/security/", json!({"authentication_method": {"internal": "any"}})).await.ok();
     let user = format!("/api/users/{person}/");
     let elsewhere = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["10.0.0.0/8"]});
     api.patch(&user, elsewhere).await.ok();
-    assert!(decide(&mut browser, &page, "allow").await.text.contains(again));
+    assert!(decide(&mut browser, &page, "allow").await.text.contains(begin_again));
     api.patch(&user, json!({"is_ip_restriction_enabled": false})).await.ok();
     api.patch(&format!("{CONNECTORS}1/"), json!({"is_enabled": false})).await.ok();
     assert_eq!(decide(&mut browser, &page, "allow").await.status, 400);

@@ -1,4 +1,4 @@
-//! What a grant is, and what ends it (`docs/reference/agent-sign-in.md`).
+//! Grants and their ends (`docs/reference/agent-sign-in.md`).
 
 use crate::TestServer;
 use crate::dance::{GrantTokens, TestAgent, fails, sessions, with_agent};
@@ -15,12 +15,12 @@ async fn a_grant_is_listed_and_ended_by_its_person() {
     let listed = sessions(&person).await;
     assert_eq!(listed.len(), 1);
     assert_eq!((&listed[0]["user_agent"], &listed[0]["ip"]), (&json!("Assistant"), &json!("127.0.0.1")));
-    // Its name and version, once the agent has told them, are those of every process.
+    // Every process uses the name and version that the agent has sent.
     let client = json!({
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "Helper\n", "version": "1.2"},
     });
     agent.send_request(&server, &tokens, "initialize", client).await.ok();
-    // Whatever it calls itself, the session names the connector as well.
+    // The session always names the connector as well.
     let named = sessions(&person).await[0].clone();
     let connector = json!({"connector": {"id": 1, "name": "Assistant"}});
     assert_eq!((&named["user_agent"], &named["agent"]), (&json!("Helper 1.2"), &connector));
@@ -57,7 +57,7 @@ async fn no_token_of_a_grant_is_good_for_a_session_nor_the_other_way_round() {
         person.anonymous().post("/api/auth/logout/", body).await.expect_empty();
     }
     assert!(agent.may_call(&server, &tokens).await);
-    // Those of the main API, of another connector, edited ones, and no token at all.
+    // Tokens of the main API and of another connector, edited tokens, and no token.
     for token in [&person.token, &person.refresh_token, &tokens.refresh, "", "x", &tokens.access[1..]] {
         let tokens = GrantTokens { access: token.to_owned(), ..tokens.clone() };
         assert!(!agent.may_call(&server, &tokens).await, "{token}");
@@ -71,7 +71,7 @@ async fn no_token_of_a_grant_is_good_for_a_session_nor_the_other_way_round() {
     GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
 }
 
-/// An answer without a body is fine.
+/// Accepts an answer without a body.
 trait OkOrEmpty {
     fn ok_or_empty(&self);
 }
@@ -83,16 +83,16 @@ impl OkOrEmpty for testkit::Reply {
     }
 }
 
-/// How something ends or refuses.
+/// The effect of an event on a grant.
 #[derive(Clone, Copy, PartialEq)]
 enum GrantEnding {
-    /// For good.
+    /// Ends the grant.
     Grant,
-    /// While it lasts.
+    /// Refuses its calls while the state lasts.
     Calls,
 }
 
-/// Does something to the account or the connector, and looks at the agent's tokens.
+/// Changes the account or the connector, and checks the agent's tokens.
 async fn check(
     what: &str,
     ends: GrantEnding,
@@ -196,30 +196,30 @@ async fn enable(api: &ApiClient, path: &str, is_enabled: bool) {
 
 #[tokio::test]
 async fn a_connector_ends_its_grants_or_refuses() {
-    let one = format!("{CONNECTORS}1/");
+    let connector_path = format!("{CONNECTORS}1/");
     check(
         "a disabled connector",
         GrantEnding::Calls,
-        async |_, api, _, _| enable(api, &one, false).await,
-        async |api, _, _| enable(api, &one, true).await,
+        async |_, api, _, _| enable(api, &connector_path, false).await,
+        async |api, _, _| enable(api, &connector_path, true).await,
     )
     .await;
-    let of = |agent: &TestAgent| format!("{INTEGRATIONS}{}/", agent.integration);
+    let integration_path = |agent: &TestAgent| format!("{INTEGRATIONS}{}/", agent.integration);
     check(
         "a disabled integration",
         GrantEnding::Calls,
-        async |_, api, _, agent| enable(api, &of(agent), false).await,
-        async |api, _, agent| enable(api, &of(agent), true).await,
+        async |_, api, _, agent| enable(api, &integration_path(agent), false).await,
+        async |api, _, agent| enable(api, &integration_path(agent), true).await,
     )
     .await;
     check(
         "deleted",
         GrantEnding::Grant,
-        async |_, api, _, _| api.delete(&one).await.expect_empty(),
+        async |_, api, _, _| api.delete(&connector_path).await.expect_empty(),
         async |_, _, _| {},
     )
     .await;
-    let reset = format!("{one}reset-client-secret/");
+    let reset = format!("{connector_path}reset-client-secret/");
     check(
         "a new secret",
         GrantEnding::Grant,
@@ -239,14 +239,14 @@ async fn a_new_secret_takes_the_place_of_the_old_one_at_once() {
     fails(&agent.refresh(&server, &tokens.refresh).await, 401, "invalid_client");
     let agent = TestAgent { secret: answer["client_secret"].as_str().unwrap().to_owned(), ..agent };
     fails(&agent.refresh(&server, &tokens.refresh).await, 400, "invalid_grant");
-    // So is a code that was given before.
+    // A code from before is refused, too.
     fails(&agent.exchange(&server, &code).await, 400, "invalid_grant");
     assert!(!agent.may_call(&server, &tokens).await);
     let tokens = agent.grant(&server, &username).await;
     assert!(agent.may_call(&server, &tokens).await);
 }
 
-/// What a call of an agent is refused with.
+/// The refusal of an agent's call.
 async fn expect_refusal(server: &TestServer, agent: &TestAgent, tokens: &GrantTokens) -> (u16, Value) {
     let refused = agent.send_request(server, tokens, "ping", json!({})).await;
     (refused.status, refused.json)
@@ -291,7 +291,7 @@ async fn a_person_has_twenty_grants_on_a_connector_at_most() {
     assert!(!agent.may_call(&server, &first).await && agent.may_call(&server, &last).await);
     let live = "SELECT count(*) FROM sessions WHERE connector = 1 AND ended_at IS NULL";
     assert_eq!(number(&server, live).await, 20);
-    // Codes and tokens of what is over do not pile up.
+    // Codes and tokens of ended grants are deleted.
     server.advance(8 * DAY);
     agent.grant(&server, &username).await;
     assert_eq!(number(&server, "SELECT count(*) FROM agent_codes").await, 1);

@@ -7,7 +7,7 @@ use kit::account_type::AccountType;
 use serde_json::json;
 use testkit::{ApiClient, Browser, CLIENT_ID, CLIENT_SECRET, Forger, PASSWORD, Reply, TENANT_ID, parameters};
 
-/// A server with an agent and a provider, at which `ann@example.com` may sign in; `front_end` is `CHANCERY_SIGN_IN_URL`.
+/// A server with an agent and a provider, at which `ann@example.com` may sign in. `front_end` is `CHANCERY_SIGN_IN_URL`.
 async fn with_provider(front_end: Option<&str>) -> (TestServer, Forger, ApiClient, TestAgent) {
     let forger = Forger::start().await;
     let (issuer, front_end) = (Some(forger.issuer_setting()), front_end.map(str::to_owned));
@@ -28,7 +28,7 @@ async fn with_provider(front_end: Option<&str>) -> (TestServer, Forger, ApiClien
     (server, forger, api, agent)
 }
 
-/// Signs in at the provider, and returns what its callback answers.
+/// Signs in at the provider, and returns the answer of its callback.
 async fn call_back(browser: &mut Browser, forger: &Forger, agent: &TestAgent) -> Reply {
     let page = browser.open(&agent.authorization(&[]), None).await;
     let (request, token) = (hidden_field(&page, "request"), hidden_field(&page, "token"));
@@ -40,16 +40,16 @@ async fn call_back(browser: &mut Browser, forger: &Forger, agent: &TestAgent) ->
     browser.open(&format!("{ADDRESS}/api/single-sign-on/1/callback/?code={code}&state={state}"), None).await
 }
 
-/// The tokens of a grant of who signs in at the provider.
+/// The tokens of a grant of the person who signs in at the provider.
 async fn grant(server: &TestServer, forger: &Forger, agent: &TestAgent) -> GrantTokens {
     let mut browser = Browser::new(server);
     let reply = call_back(&mut browser, forger, agent).await;
     assert_eq!((reply.status, reply.text.as_str()), (303, ""), "{reply:?}");
     let page = browser.open(&format!("{ADDRESS}{}", reply.header("location")), None).await;
     assert!(page.text.contains("<strong>ann@example.com</strong>"), "{}", page.text);
-    let told = redirect_parameters(&decide(&mut browser, &page, "allow").await);
+    let parameters = redirect_parameters(&decide(&mut browser, &page, "allow").await);
     assert_eq!(browser.cookies_of_build(), 0);
-    GrantTokens::from_reply(&agent.exchange(server, &told["code"]).await)
+    GrantTokens::from_reply(&agent.exchange(server, &parameters["code"]).await)
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_sign_in_at_a_provider_leads_back_to_the_agent() {
         let before = number(&server, "SELECT count(*) FROM sessions").await;
         let tokens = grant(&server, &forger, &agent).await;
         assert!(agent.may_call(&server, &tokens).await);
-        // No session of the main API, no ticket; one sign-in is told.
+        // The sign-in begins no session of the main API, issues no ticket, and has one event.
         assert_eq!(number(&server, "SELECT count(*) FROM sessions").await, before + 1);
         assert_eq!(number(&server, "SELECT count(*) FROM single_sign_on_tickets").await, 0);
         let events = testkit::events(&server).await;
@@ -77,11 +77,11 @@ async fn who_may_not_sign_in_begins_again() {
     let reply = call_back(&mut browser, &forger, &agent).await;
     assert_eq!((reply.status, reply.header("x-frame-options")), (401, "DENY"));
     assert!(reply.text.contains("Unable to sign in with the credentials given."), "{}", reply.text);
-    let again = agent.authorization(&[]).replace(ADDRESS, "").replace('&', "&amp;");
-    assert!(reply.text.contains(&format!("<a href=\"{again}\">Begin again</a>")), "{}", reply.text);
+    let link = agent.authorization(&[]).replace(ADDRESS, "").replace('&', "&amp;");
+    assert!(reply.text.contains(&format!("<a href=\"{link}\">Begin again</a>")), "{}", reply.text);
     let page = browser.open(&agent.authorization(&[]), None).await;
     assert!(page.text.contains("name=\"password\"") && page.text.contains("Sign in with Company"));
-    // A wrong code of the provider, and a callback that comes twice.
+    // An invalid code of the provider, and a repeated callback.
     let (request, token) = (hidden_field(&page, "request"), hidden_field(&page, "token"));
     let form = [("request", request.as_str()), ("token", &token), ("id", "1")];
     let page = browser.open(&format!("{ADDRESS}/oauth/authorize/single-sign-on/"), Some(&form)).await;
@@ -97,18 +97,18 @@ async fn who_may_not_sign_in_begins_again() {
 
 #[tokio::test]
 async fn a_grant_by_single_sign_on_ends_with_its_configuration_or_method() {
-    let one = "/api/single-sign-on/1/";
+    let configuration_path = "/api/single-sign-on/1/";
     for round in 0..3 {
         let (server, forger, api, agent) = with_provider(None).await;
         let tokens = grant(&server, &forger, &agent).await;
-        // Passwords do not matter to it.
+        // Rules of passwords do not apply.
         api.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
         api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
-        api.patch(one, json!({"name": "Others"})).await.ok();
+        api.patch(configuration_path, json!({"name": "Others"})).await.ok();
         assert!(agent.may_call(&server, &tokens).await);
         match round {
-            0 => drop(api.patch(one, json!({"is_enabled": false})).await.ok()),
-            1 => api.delete(one).await.expect_empty(),
+            0 => drop(api.patch(configuration_path, json!({"is_enabled": false})).await.ok()),
+            1 => api.delete(configuration_path).await.expect_empty(),
             _ => {
                 drop(api.patch("/api/security/", json!({"authentication_method": {"internal": "password"}})).await.ok())
             }

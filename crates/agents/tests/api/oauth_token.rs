@@ -28,7 +28,7 @@ async fn a_code_is_exchanged_once_for_tokens_that_are_refreshed() {
     assert!(!agent.may_call(&server, &first).await, "an access token holds for 15 minutes");
     let second = GrantTokens::from_reply(&agent.refresh(&server, &first.refresh).await);
     assert!(agent.may_call(&server, &second).await);
-    // Each refresh makes the grant last longer.
+    // Each refresh extends the grant.
     server.advance(6 * DAY);
     let third = GrantTokens::from_reply(&agent.refresh(&server, &second.refresh).await);
     server.advance(6 * DAY);
@@ -84,7 +84,7 @@ async fn a_client_authenticates_by_basic_or_in_the_form() {
         fails(&reply, 401, "invalid_client");
         assert_eq!(reply.header("www-authenticate"), "Basic realm=\"oauth\"", "{header} {more:?}");
     }
-    // None of it has used the token.
+    // None of these requests has used the token.
     tokens = GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
     api.patch(&format!("{CONNECTORS}1/"), json!({"is_enabled": false})).await.ok();
     fails(&agent.refresh(&server, &tokens.refresh).await, 401, "invalid_client");
@@ -113,7 +113,7 @@ async fn wrong_requests_are_told_apart() {
     ] {
         fails(&agent.token(&server, &form).await, 400, error);
     }
-    // None of it has used the code. Scopes are ignored.
+    // None of these requests has used the code. Scopes are ignored.
     let form = [exchange(&code).as_slice(), &[("resource", &agent.server_url), ("scope", "x")]].concat();
     let reply = agent.token(&server, &form).await;
     assert_eq!((&reply.ok()["scope"], reply.json.as_object().unwrap().len()), (&json!("offline_access"), 5));
@@ -130,11 +130,11 @@ async fn a_code_is_bound_to_its_request() {
     let other = crate::dance::agent(&api, "Other").await;
     let username = server.account("internal").await;
     let fresh = async || agent.code(&mut Browser::new(&server), &username).await;
-    // Another client learns nothing, and spends nothing.
+    // Another client gets no information, and does not use up the code.
     let code = fresh().await;
     fails(&other.exchange(&server, &code).await, 400, "invalid_grant");
     GrantTokens::from_reply(&agent.exchange(&server, &code).await);
-    // Whoever has the secret, but not what belongs to the code, ends it.
+    // A client with the secret, but with other fields of the code, ends the grant.
     for (name, wrong) in [
         ("redirect_uri", "http://127.0.0.1/callback"),
         ("redirect_uri", "https://agent.example/callback/"),
@@ -160,7 +160,7 @@ async fn a_code_or_a_refresh_token_that_comes_twice_ends_the_grant() {
     let username = server.account("internal").await;
     let code = agent.code(&mut Browser::new(&server), &username).await;
     let tokens = GrantTokens::from_reply(&agent.exchange(&server, &code).await);
-    // Hours later, too.
+    // This also applies hours later.
     server.advance(MINUTE * 10);
     assert!(agent.may_call(&server, &tokens).await);
     fails(&agent.exchange(&server, &code).await, 400, "invalid_grant");
@@ -202,7 +202,7 @@ async fn a_token_is_given_back() {
     for by_access in [true, false] {
         let tokens = agent.grant(&server, &username).await;
         let token = if by_access { &tokens.access } else { &tokens.refresh };
-        // Of another client, or none at all: nothing happens, and nothing is told.
+        // A token of another client and an unknown text have the same answer, and change nothing.
         for (client, token) in [(&other, token.as_str()), (&agent, "unknown"), (&agent, "a.b.c")] {
             let reply = client.send(&server, "/oauth/revoke", &[("token", token)]).await;
             assert_eq!((reply.status, reply.text.as_str()), (200, ""));

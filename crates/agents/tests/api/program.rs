@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use tempfile::TempDir;
 use testkit::{Browser, PASSWORD, npm_packages, python_environment};
 
-/// Where sign-ins of these programs return to; the port is free.
+/// The callback of the sign-ins of these programs, at any port.
 pub const CALLBACK: &str = "http://127.0.0.1:5000/callback";
 
 macro_rules! text {
@@ -24,7 +24,7 @@ pub fn packages() -> PathBuf {
     npm_packages("agent-clients", &[text!("package.json"), text!("package-lock.json")])
 }
 
-/// A directory of programs on Node.js, which is gone when it is dropped.
+/// A directory of programs on Node.js. It is deleted when it is dropped.
 pub fn node_programs() -> TempDir {
     let directory = tempfile::tempdir_in(packages()).unwrap();
     for (name, program) in [text!("agent.mjs"), text!("conformance.mjs"), text!("fs_with_glob.mjs")] {
@@ -48,7 +48,7 @@ pub fn python() -> Command {
     command
 }
 
-/// Whose browser a program opens, and what he decides there.
+/// The person whose browser a program opens, and their decision.
 pub struct BrowserPerson<'a> {
     pub server: &'a TestServer,
     pub username: &'a str,
@@ -56,9 +56,9 @@ pub struct BrowserPerson<'a> {
 }
 
 impl BrowserPerson<'_> {
-    /// Signs in and decides; returns where the browser is sent to.
+    /// Signs in and decides. Returns the address of the redirect.
     pub async fn opens(&self, address: &str) -> String {
-        // The test's browser knows the build by its domain.
+        // The browser of the test reaches the build by its domain.
         let path = address.split_once("/oauth/").unwrap_or_else(|| panic!("{address} is no page to sign in")).1;
         let mut browser = Browser::new(self.server);
         let page = signed_in(&mut browser, &format!("{ADDRESS}/oauth/{path}"), self.username, PASSWORD).await;
@@ -66,7 +66,7 @@ impl BrowserPerson<'_> {
     }
 }
 
-/// A program that takes commands, as `clients/agent.mjs` says.
+/// A program that reads commands, as `clients/agent.mjs` describes.
 pub struct Program {
     process: Child,
     commands: ChildStdin,
@@ -82,7 +82,7 @@ impl Program {
         Program { process, commands, answers }
     }
 
-    /// The answer to a command, `{result}` or `{error}`. Without a person nobody may be asked to sign in.
+    /// The answer to a command, `{result}` or `{error}`. Without a person the program must not request a sign-in.
     pub async fn send_command(&mut self, command: Value, person: Option<&BrowserPerson<'_>>) -> Value {
         self.write_line(&command);
         loop {
@@ -106,7 +106,7 @@ impl Program {
         called["result"].clone()
     }
 
-    /// The answer of a tool that does what it should. The SDK has compared it with the schema.
+    /// The answer of a tool that succeeds. The SDK has compared it with the schema.
     pub async fn call_tool(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.calls(tool, arguments).await;
         assert_ne!(result["isError"], true, "{tool}: {result}");
@@ -121,8 +121,8 @@ impl Drop for Program {
     }
 }
 
-/// Runs a program that prints the address which its user is to open, for him to sign in; returns whether it succeeds, and what
-/// it prints on its standard output.
+/// Runs a program that prints the address for the sign-in of its user. Returns whether the program succeeds, and its standard
+/// output.
 pub async fn run_with(person: &BrowserPerson<'_>, mut command: Command) -> (bool, String) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
@@ -142,7 +142,7 @@ pub async fn run_with(person: &BrowserPerson<'_>, mut command: Command) -> (bool
     (succeeds, output)
 }
 
-/// Sends each line that a program prints, and returns them all.
+/// Sends each line that a program prints, and returns all of them.
 fn read_lines(from: impl std::io::Read + Send + 'static, to: mpsc::Sender<String>) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut all = String::new();

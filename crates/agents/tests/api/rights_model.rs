@@ -1,11 +1,11 @@
-//! The plain model of the walk over rights of agents: what was given to whom, and what a connector may therefore do for a person.
+//! The plain model of the walk over rights of agents: the assigned rights, and the resulting rights of a connector for a person.
 
 use crate::dance::{GrantTokens, TestAgent};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::ApiClient;
 
-/// Numbers that look random, the same for the same seed (xorshift).
+/// Pseudo-random numbers, the same for the same seed (xorshift).
 pub struct SeededRandom(pub u64);
 
 impl SeededRandom {
@@ -15,12 +15,12 @@ impl SeededRandom {
         self.0 ^= self.0 << 17;
         (self.0 % end as u64) as usize
     }
-    pub fn choose<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.number_below(of.len())]
+    pub fn choose<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.number_below(values.len())]
     }
-    /// Each of these in two of three cases.
-    pub fn sample_two_thirds<T: Copy>(&mut self, of: &[T]) -> Vec<T> {
-        of.iter().copied().filter(|_| self.number_below(3) > 0).collect()
+    /// Selects each of the values with a probability of two thirds.
+    pub fn sample_two_thirds<T: Copy>(&mut self, values: &[T]) -> Vec<T> {
+        values.iter().copied().filter(|_| self.number_below(3) > 0).collect()
     }
     pub fn one_of(&mut self, cases: usize) -> bool {
         self.number_below(cases) == 0
@@ -37,7 +37,7 @@ pub fn action_names(resource: &str, actions: &[&str]) -> ActionNames {
     actions.iter().map(|action| format!("{resource}.{action}")).collect()
 }
 
-/// The actions with all that they need.
+/// The actions with all actions that they require.
 pub fn with_needed(mut actions: ActionNames) -> ActionNames {
     if TASKS.iter().any(|action| actions.contains(&format!("tasks.{action}"))) {
         actions.insert("tasks.view".to_owned());
@@ -51,20 +51,20 @@ pub fn with_needed(mut actions: ActionNames) -> ActionNames {
     actions
 }
 
-/// Actions as the body of a set has them.
+/// Actions in the form of a set's body.
 pub fn body_of(actions: &ActionNames) -> Value {
-    let of = |resource: &str| -> Vec<&str> {
+    let actions_on = |resource: &str| -> Vec<&str> {
         actions.iter().filter_map(|name| name.strip_prefix(resource)?.strip_prefix('.')).collect()
     };
-    json!({"object_records": of("object_records"), "tasks": of("tasks")})
+    json!({"object_records": actions_on("object_records"), "tasks": actions_on("tasks")})
 }
 
-/// The permissions of a record as answers show them.
-pub fn permissions_json(held: &ActionNames) -> Value {
+/// The permissions of a record in the form of answers.
+pub fn permissions_json(allowed: &ActionNames) -> Value {
     let bools = |resource: &str, actions: &[&str]| -> Value {
         actions
             .iter()
-            .map(|action| ((*action).to_owned(), json!(held.contains(&format!("{resource}.{action}")))))
+            .map(|action| ((*action).to_owned(), json!(allowed.contains(&format!("{resource}.{action}")))))
             .collect()
     };
     let mut shown = bools("object_records", &["view", "edit", "delete", "edit_owners"]);
@@ -79,7 +79,7 @@ pub struct ModelPerson {
 
 pub struct ModelConnector {
     pub agent: TestAgent,
-    /// Those of its integration.
+    /// The classes of its integration.
     pub classes: BTreeSet<i64>,
     pub is_enabled: bool,
     pub is_integration_enabled: bool,
@@ -94,9 +94,9 @@ pub struct ModelSet {
     pub of_connectors: BTreeMap<i64, ActionNames>,
 }
 
-/// What gives people rights on a class, and their agents none but to create: its owners, the set of everybody and one other.
+/// Sources of rights on a class for people: owners, the set of everybody and another set. Agents get only the right to create.
 pub struct ModelClass {
-    /// The class that the field `next` points at.
+    /// The class of the relation `next`.
     pub next: Option<i64>,
     pub owners: BTreeSet<i64>,
     pub everyone: i64,
@@ -112,7 +112,7 @@ pub struct ModelRecord {
     pub title: String,
     pub amount: i64,
     pub next: Option<i64>,
-    /// Set and principal (a group is negative), with the id of the assignment.
+    /// The id of each assignment, by its set and its principal. A group is negative.
     pub assigned: BTreeMap<(i64, i64), i64>,
 }
 
@@ -121,7 +121,7 @@ pub struct ModelTask {
     pub is_open: bool,
 }
 
-/// What was done, as the rules know it.
+/// The state after all steps, as the rules define it.
 #[derive(Default)]
 pub struct RightsModel {
     pub people: Vec<ModelPerson>,
@@ -134,7 +134,7 @@ pub struct RightsModel {
 }
 
 impl RightsModel {
-    /// What a connector may do with a record for a person.
+    /// The actions of a connector on a record for a person.
     pub fn record_actions(&self, connector: i64, person: i64, record: &ModelRecord) -> ActionNames {
         if !self.connectors[&connector].classes.contains(&record.class) {
             return ActionNames::new();
@@ -158,19 +158,19 @@ impl RightsModel {
         of_class.map(|(id, _)| *id).filter(|id| self.may_view(connector, person, *id)).collect()
     }
 
-    /// What a connector may do with a task for a person: that of its record.
+    /// The actions of a connector on a task for a person: those on its record.
     pub fn task_actions(&self, connector: i64, person: i64, task: i64) -> ActionNames {
         let record = self.tasks.get(&task).and_then(|task| self.records.get(&task.record?));
         record.map(|record| self.record_actions(connector, person, record)).unwrap_or_default()
     }
 
-    /// Whether a person may create records of a class, which is what counts for his agents, too.
+    /// Returns whether a person may create records of a class. The same applies to their agents.
     pub fn may_create(&self, person: &ModelPerson, class: i64) -> bool {
-        let (user, of) = (person.api.id, &self.classes[&class]);
+        let (user, model) = (person.api.id, &self.classes[&class]);
         person.account_type == "super_admin"
-            || of.owners.contains(&user)
-            || of.may_everyone_create
-            || (of.set_gives_create && of.users_of_set.contains(&user))
+            || model.owners.contains(&user)
+            || model.may_everyone_create
+            || (model.set_gives_create && model.users_of_set.contains(&user))
     }
 
     pub fn has_children(&self, record: i64) -> bool {

@@ -1,4 +1,4 @@
-//! The steps of the walk over rights of agents: what administrators give and take, and the people meanwhile.
+//! The steps of the walk over rights of agents: changes by administrators, and by people in between.
 
 use crate::TestServer;
 use crate::dance::agent;
@@ -15,11 +15,11 @@ use testkit::{ApiClient, FakeHistory, HistoryServer};
 
 pub struct RightsWalk {
     pub server: TestServer,
-    /// Where the server delivers its history.
+    /// The receiver of the server's history.
     _history: HistoryServer,
     pub admin: ApiClient,
     pub model: RightsModel,
-    /// The records whose histories have told these events.
+    /// The records by the ids of their events in histories.
     pub events: Mutex<BTreeMap<String, i64>>,
     pub random: SeededRandom,
 }
@@ -37,7 +37,7 @@ fn class_sets_of(class: i64) -> String {
 }
 
 impl RightsWalk {
-    /// Three classes, of which the first points at the second and that at the third; two connectors; people and groups.
+    /// Three classes, each with a relation to the next one, and two connectors, people and groups.
     pub async fn start(seed: u64) -> RightsWalk {
         let history = HistoryServer::start().await;
         let service = FakeHistory::service_at(history.address.port());
@@ -159,7 +159,7 @@ impl RightsWalk {
         let records = self.records();
         (!records.is_empty()).then(|| self.random.choose(&records))
     }
-    /// A record that a field `next` of this class can hold.
+    /// A record that a field `next` of this class accepts.
     pub fn a_next(&mut self, class: i64) -> Option<i64> {
         let next = self.model.classes[&class].next?;
         let records: Vec<i64> =
@@ -175,7 +175,7 @@ impl RightsWalk {
         with_needed(actions)
     }
 
-    /// Changes something.
+    /// Executes a random step.
     pub async fn step(&mut self) {
         match self.random.number_below(18) {
             0 => {
@@ -260,9 +260,9 @@ impl RightsWalk {
         let Some(id) = self.a_record() else { return };
         let first = self.model.records[&id].assigned.iter().next().map(|(key, id)| (*key, *id));
         let Some((key, assignment)) = first else { return };
-        let (below, sent) = if key.1 < 0 { ("user-groups/", -key.1) } else { ("", assignment) };
+        let (below, principal_id) = if key.1 < 0 { ("user-groups/", -key.1) } else { ("", assignment) };
         let path = format!("/api/object-records/{id}/permission-sets/{}/assignees/{below}", key.0);
-        self.admin.delete_all(&path, json!([sent])).await.expect_empty();
+        self.admin.delete_all(&path, json!([principal_id])).await.expect_empty();
         self.model.records.get_mut(&id).unwrap().assigned.remove(&key);
     }
 
@@ -277,7 +277,7 @@ impl RightsWalk {
         }
     }
 
-    /// Changes what a set gives, to people and, where it shrinks, to connectors.
+    /// Changes the rights of a set for people and, if it shrinks, for connectors.
     async fn change_set(&mut self) {
         let (id, actions) = (self.a_set(), self.random_actions());
         let set = self.model.sets.get_mut(&id).unwrap();
@@ -292,23 +292,23 @@ impl RightsWalk {
         self.grant_to_connector(set, connector).await;
     }
 
-    /// Gives a connector some of what a set gives; refused where it is not associated with the class.
+    /// Gives a connector some rights of a set. This is refused if the connector is not associated with the class.
     async fn grant_to_connector(&mut self, set: i64, connector: i64) {
         let random = self.random_actions();
-        let of = self.model.sets.get_mut(&set).unwrap();
-        let given = with_needed(random.intersection(&of.actions).cloned().collect());
+        let model = self.model.sets.get_mut(&set).unwrap();
+        let given = with_needed(random.intersection(&model.actions).cloned().collect());
         let body = json!({"mcp_permissions": [{"connector": connector, "permissions": body_of(&given)}]});
-        let reply = self.admin.patch(&format!("{}{set}/", record_sets_of(of.class)), body).await;
-        if self.model.connectors[&connector].classes.contains(&of.class) {
+        let reply = self.admin.patch(&format!("{}{set}/", record_sets_of(model.class)), body).await;
+        if self.model.connectors[&connector].classes.contains(&model.class) {
             reply.ok();
-            of.of_connectors.insert(connector, given);
+            model.of_connectors.insert(connector, given);
         } else {
             let wrong = format!("Invalid pk {connector} - object does not exist.");
             reply.refuses(json!({"mcp_permissions": [wrong]}));
         }
     }
 
-    /// A set goes, and another one comes.
+    /// Replaces a set by a new one.
     async fn replace_set(&mut self) {
         let id = self.a_set();
         let set = self.model.sets.remove(&id).unwrap();
@@ -319,16 +319,16 @@ impl RightsWalk {
         self.add_set(set.class).await;
     }
 
-    /// Associates a connector with some classes, through both fields of its integration.
+    /// Associates a connector with some classes, by both fields of its integration.
     async fn associate(&mut self, connector: i64) {
         let all = self.classes();
         let classes: BTreeSet<i64> = self.random.sample_two_thirds(&all).into_iter().collect();
         let single = classes.iter().next().filter(|_| self.random.one_of(2));
-        let of = &mut self.model.connectors.get_mut(&connector).unwrap();
+        let model = &mut self.model.connectors.get_mut(&connector).unwrap();
         let body = json!({"object_class": single, "object_classes": classes});
-        self.admin.patch(&format!("{INTEGRATIONS}{}/", of.agent.integration), body).await.ok();
-        of.classes = classes;
-        for set in self.model.sets.values_mut().filter(|set| !of.classes.contains(&set.class)) {
+        self.admin.patch(&format!("{INTEGRATIONS}{}/", model.agent.integration), body).await.ok();
+        model.classes = classes;
+        for set in self.model.sets.values_mut().filter(|set| !model.classes.contains(&set.class)) {
             set.of_connectors.remove(&connector);
         }
     }
@@ -336,10 +336,10 @@ impl RightsWalk {
     /// Disables or enables a connector or its integration.
     async fn switch(&mut self) {
         let (id, is_integration) = (self.a_connector(), self.random.one_of(2));
-        let of = self.model.connectors.get_mut(&id).unwrap();
+        let model = self.model.connectors.get_mut(&id).unwrap();
         let (path, flag) = match is_integration {
-            true => (format!("{INTEGRATIONS}{}/", of.agent.integration), &mut of.is_integration_enabled),
-            false => (format!("{CONNECTORS}{id}/"), &mut of.is_enabled),
+            true => (format!("{INTEGRATIONS}{}/", model.agent.integration), &mut model.is_integration_enabled),
+            false => (format!("{CONNECTORS}{id}/"), &mut model.is_enabled),
         };
         *flag = !*flag;
         self.admin.patch(&path, json!({"is_enabled": *flag})).await.ok();
@@ -369,7 +369,7 @@ impl RightsWalk {
         self.model.members.insert(group, BTreeSet::new());
     }
 
-    /// Owners and sets of a class, which give people everything and their agents nothing but to create.
+    /// Changes owners and sets of a class, which give people all rights and their agents only the right to create.
     async fn change_class(&mut self) {
         let (id, user) = (self.a_class(), self.random_person());
         let class = self.model.classes.get_mut(&id).unwrap();
@@ -410,7 +410,7 @@ impl RightsWalk {
         }
     }
 
-    /// A task of a record, or of none, which is assigned to somebody.
+    /// Creates an assigned task, with or without a record.
     async fn add_task(&mut self) {
         let record = if self.random.one_of(5) { None } else { self.a_record() };
         let body = json!({"task_template": 1, "object_record": record, "assignees": [self.random_person()]});

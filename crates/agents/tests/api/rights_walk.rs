@@ -1,6 +1,6 @@
-//! A walk over random sets, assignments, groups, associations and connectors, beside a plain model of the rules
-//! (`docs/reference/mcp-server.md`): what an agent sees and may do by each tool is exactly what the record sets assigned to its person
-//! give to its connector. `CHANCERY_TEST_ROUNDS` makes it longer; `CHANCERY_TEST_SEED` repeats one.
+//! A walk over random sets, assignments, groups, associations and connectors, compared with a plain model of the rules
+//! (`docs/reference/mcp-server.md`). For each tool, an agent has exactly the rights that the record sets of its person give to its
+//! connector. `CHANCERY_TEST_ROUNDS` makes the walk longer. `CHANCERY_TEST_SEED` repeats one.
 
 use crate::TestServer;
 use crate::dance::{GrantTokens, TestAgent};
@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use testkit::{Reply, eventually, rounds, without_its_id};
 
-/// The id of what there is not.
+/// The id of a missing object.
 const UNKNOWN: i64 = 999_999;
-/// How many steps a walk has.
+/// The number of steps of a walk.
 const STEPS: usize = 48;
 
 fn forbidden() -> Value {
@@ -28,7 +28,13 @@ fn unknown_record_text(id: i64) -> String {
     format!("Invalid pk {id} - object does not exist.")
 }
 
-/// An agent that looks at everything for a person.
+/// The arguments of a search, with the ids of the expected records.
+struct SearchCase {
+    arguments: Value,
+    expected: Vec<i64>,
+}
+
+/// An agent that compares all of its answers for a person.
 struct AgentReader<'w> {
     server: &'w TestServer,
     model: &'w RightsModel,
@@ -37,7 +43,7 @@ struct AgentReader<'w> {
     agent: TestAgent,
     tokens: GrantTokens,
     who: String,
-    /// The records whose histories have told these events.
+    /// The records by the ids of their events in histories.
     events: &'w Mutex<BTreeMap<String, i64>>,
 }
 
@@ -62,7 +68,7 @@ impl AgentReader<'_> {
         reply
     }
 
-    /// The structured result of a tool, with whether it is an error.
+    /// The structured result of a tool, and whether it is an error.
     async fn call(&self, tool: &str, arguments: Value) -> (bool, Value) {
         let result = self.reply(tool, &arguments).await.json["result"].take();
         (result["isError"] == true, result["structuredContent"].clone())
@@ -75,12 +81,12 @@ impl AgentReader<'_> {
     }
 
     async fn expect_refusal(&self, tool: &str, arguments: Value, body: &Value) {
-        let told = self.call(tool, arguments.clone()).await;
-        assert_eq!(told, (true, body.clone()), "{} {tool} {arguments}", self.who);
+        let answer = self.call(tool, arguments.clone()).await;
+        assert_eq!(answer, (true, body.clone()), "{} {tool} {arguments}", self.who);
     }
 
-    /// Calls a tool for what the agent may not see, and for what there is not: the answers are the same, but for the id that was
-    /// sent, and are refusals with this body.
+    /// Calls a tool for a hidden object and for a missing one. Both answers are refusals with this body and differ only in the sent
+    /// id.
     async fn expect_hidden(
         &self,
         tool: &str,
@@ -112,9 +118,9 @@ impl AgentReader<'_> {
                     self.expect_hidden(tool, |class| json!({"object_class": class}), *class, |_| not_found()).await;
                 }
                 for filters in [json!({"title": "t1"}), json!({"next.title": "t1"}), json!({"nothing": 1})] {
-                    let of =
+                    let arguments_for =
                         |class| json!({"object_class": class, "filters": filters, "search": "t1", "ordering": "title"});
-                    self.expect_hidden("search_records", of, *class, |_| not_found()).await;
+                    self.expect_hidden("search_records", arguments_for, *class, |_| not_found()).await;
                 }
             }
         }
@@ -125,8 +131,8 @@ impl AgentReader<'_> {
         let listed = self.run("list_object_classes", json!({"limit": 100})).await;
         let of_class = |id: &i64| {
             let n = self.admin_name(*id);
-            let seen = self.model.visible_records(self.connector, self.user(), *id).len();
-            json!({"id": id, "alias": format!("class_{n}"), "name": format!("Class {n}"), "description": "", "num_of_records": seen})
+            let visible = self.model.visible_records(self.connector, self.user(), *id).len();
+            json!({"id": id, "alias": format!("class_{n}"), "name": format!("Class {n}"), "description": "", "num_of_records": visible})
         };
         let classes: Vec<Value> = self.model.connectors[&self.connector].classes.iter().map(of_class).collect();
         let count = classes.len();
@@ -134,7 +140,7 @@ impl AgentReader<'_> {
         assert_eq!(listed, expected, "{}", self.who);
     }
 
-    /// The number in the name of a class: the last one was made first.
+    /// The number in the name of a class: its position in the reverse order of creation.
     fn admin_name(&self, class: i64) -> usize {
         self.model.classes.keys().rev().position(|id| *id == class).unwrap()
     }
@@ -151,17 +157,17 @@ impl AgentReader<'_> {
             let (text, name) = (described.to_string(), self.admin_name(next));
             assert!(!text.contains(&format!("class_{name}")), "{} {text}", self.who);
         }
-        let seen = self.model.visible_records(self.connector, self.user(), class);
-        let found = self.run("search_records", json!({"object_class": class, "limit": 100})).await;
-        let results = found["results"].as_array().unwrap();
+        let visible = self.model.visible_records(self.connector, self.user(), class);
+        let page = self.run("search_records", json!({"object_class": class, "limit": 100})).await;
+        let results = page["results"].as_array().unwrap();
         let ids: Vec<i64> = results.iter().filter_map(|item| item["id"].as_i64()).collect();
-        assert_eq!(ids, seen, "{} class {class}", self.who);
+        assert_eq!(ids, visible, "{} class {class}", self.who);
         for item in results {
             self.expect_shown(item);
         }
     }
 
-    /// Whether a record is shown as it is, but for the label of a related one that is hidden.
+    /// Compares a shown record with the model. The label of a hidden related record is null.
     fn expect_shown(&self, item: &Value) {
         let record = &self.model.records[&item["id"].as_i64().unwrap()];
         let mut fields = json!({"title": record.title, "amount": record.amount});
@@ -177,99 +183,120 @@ impl AgentReader<'_> {
         assert_eq!(item["_meta"]["labels"]["fields"]["next"], label, "{} {item}", self.who);
     }
 
-    /// Filters, words and orders, also those that look into related records.
+    /// Compares filters, words and orders, also those over related records.
     async fn compare_filters(&self, class: i64) {
-        let seen = self.model.visible_records(self.connector, self.user(), class);
-        let of = |id: &i64| &self.model.records[id];
-        // The related record, as far as it is seen.
-        let next = |id: &i64| of(id).next.filter(|next| self.may_view(*next)).map(|next| &self.model.records[&next]);
-        let all: Vec<i64> = self.model.records.keys().copied().collect();
-        let related: BTreeSet<i64> = self.model.records.values().filter_map(|record| record.next).collect();
-        let owner = self.user();
-        let matching = |is: &dyn Fn(&i64) -> bool| -> Vec<i64> { seen.iter().copied().filter(is).collect() };
-        let mut cases: Vec<(Value, Vec<i64>)> = vec![
-            (json!({"filters": {"title": "t1"}}), matching(&|id| of(id).title == "t1")),
-            (json!({"filters": {"amount__gte": 10}}), matching(&|id| of(id).amount >= 10)),
-            (json!({"filters": {"id__in": all}}), seen.clone()),
-            (json!({"filters": {"id": all[all.len() / 2]}}), matching(&|id| *id == all[all.len() / 2])),
-            (json!({"filters": {"owner": owner}}), matching(&|id| of(id).owner == Some(owner))),
-            (json!({"search": "t2"}), matching(&|id| of(id).title == "t2")),
-            (
-                json!({"search": "t2", "filters": {"amount__lt": 10}}),
-                matching(&|id| of(id).title == "t2" && of(id).amount < 10),
-            ),
-        ];
+        let visible = self.model.visible_records(self.connector, self.user(), class);
+        let mut cases = self.filter_cases(&visible);
         if self.model.classes[&class].next.is_some() {
-            cases.extend([
-                (json!({"filters": {"next__isnull": false}}), matching(&|id| of(id).next.is_some())),
-                (json!({"filters": {"next__in": related}}), matching(&|id| of(id).next.is_some())),
-                (
-                    json!({"filters": {"next.title": "t3"}}),
-                    matching(&|id| next(id).is_some_and(|next| next.title == "t3")),
-                ),
-                (json!({"filters": {"next.title__isnull": true}}), matching(&|id| next(id).is_none())),
-                (json!({"filters": {"next.title__isnull": false}}), matching(&|id| next(id).is_some())),
-                (
-                    json!({"filters": {"next.amount__gte": 5}}),
-                    matching(&|id| next(id).is_some_and(|next| next.amount >= 5)),
-                ),
-                (json!({"filters": {"next.id__in": related}}), matching(&|id| next(id).is_some())),
-            ]);
-            for id in related.iter().take(2) {
-                cases.push((json!({"filters": {"next": id}}), matching(&|own| of(own).next == Some(*id))));
-            }
+            cases.extend(self.relation_cases(&visible));
         }
-        for (mut arguments, expected) in cases {
+        for SearchCase { mut arguments, expected } in cases {
             arguments["object_class"] = json!(class);
             arguments["limit"] = json!(100);
             arguments["fields"] = json!(["amount"]);
-            let found = self.run("search_records", arguments.clone()).await;
+            let page = self.run("search_records", arguments.clone()).await;
             let ids: Vec<i64> =
-                found["results"].as_array().unwrap().iter().filter_map(|item| item["id"].as_i64()).collect();
+                page["results"].as_array().unwrap().iter().filter_map(|item| item["id"].as_i64()).collect();
             assert_eq!(ids, expected, "{} {arguments}", self.who);
-            let counts = (&found["total_count"], &found["filtered_count"]);
-            assert_eq!(counts, (&json!(seen.len()), &json!(expected.len())), "{} {arguments}", self.who);
+            let counts = (&page["total_count"], &page["filtered_count"]);
+            assert_eq!(counts, (&json!(visible.len()), &json!(expected.len())), "{} {arguments}", self.who);
         }
+        self.expect_hidden_fields(class).await;
+        self.compare_order(class, visible).await;
+    }
+
+    /// Searches by the fields of a class.
+    fn filter_cases(&self, visible: &[i64]) -> Vec<SearchCase> {
+        let record = |id: &i64| &self.model.records[id];
+        let all: Vec<i64> = self.model.records.keys().copied().collect();
+        let (middle, owner) = (all[all.len() / 2], self.user());
+        let case = |arguments: Value, is_expected: &dyn Fn(&i64) -> bool| SearchCase {
+            arguments,
+            expected: visible.iter().copied().filter(is_expected).collect(),
+        };
+        vec![
+            case(json!({"filters": {"title": "t1"}}), &|id| record(id).title == "t1"),
+            case(json!({"filters": {"amount__gte": 10}}), &|id| record(id).amount >= 10),
+            case(json!({"filters": {"id__in": all}}), &|_| true),
+            case(json!({"filters": {"id": middle}}), &|id| *id == middle),
+            case(json!({"filters": {"owner": owner}}), &|id| record(id).owner == Some(owner)),
+            case(json!({"search": "t2"}), &|id| record(id).title == "t2"),
+            case(json!({"search": "t2", "filters": {"amount__lt": 10}}), &|id| {
+                record(id).title == "t2" && record(id).amount < 10
+            }),
+        ]
+    }
+
+    /// Searches by the relation of a class, and by the fields of related records.
+    fn relation_cases(&self, visible: &[i64]) -> Vec<SearchCase> {
+        let record = |id: &i64| &self.model.records[id];
+        // The related record, if the agent may view it.
+        let next = |id: &i64| record(id).next.filter(|next| self.may_view(*next)).map(|next| record(&next));
+        let related: BTreeSet<i64> = self.model.records.values().filter_map(|record| record.next).collect();
+        let case = |arguments: Value, is_expected: &dyn Fn(&i64) -> bool| SearchCase {
+            arguments,
+            expected: visible.iter().copied().filter(is_expected).collect(),
+        };
+        let mut cases = vec![
+            case(json!({"filters": {"next__isnull": false}}), &|id| record(id).next.is_some()),
+            case(json!({"filters": {"next__in": related}}), &|id| record(id).next.is_some()),
+            case(json!({"filters": {"next.title": "t3"}}), &|id| next(id).is_some_and(|next| next.title == "t3")),
+            case(json!({"filters": {"next.title__isnull": true}}), &|id| next(id).is_none()),
+            case(json!({"filters": {"next.title__isnull": false}}), &|id| next(id).is_some()),
+            case(json!({"filters": {"next.amount__gte": 5}}), &|id| next(id).is_some_and(|next| next.amount >= 5)),
+            case(json!({"filters": {"next.id__in": related}}), &|id| next(id).is_some()),
+        ];
+        for id in related.iter().take(2) {
+            cases.push(case(json!({"filters": {"next": id}}), &|own| record(own).next == Some(*id)));
+        }
+        cases
+    }
+
+    /// Filters do not reveal the fields and values of a related class that the agent may not view.
+    async fn expect_hidden_fields(&self, class: i64) {
         let associated = &self.model.connectors[&self.connector].classes;
-        if self.model.classes[&class].next.is_some_and(|next| !associated.contains(&next)) {
-            // Nor do filters tell which fields a class has that the agent does not see, and what these take.
-            let mut told = BTreeSet::new();
-            for (name, value) in
-                [("next.title", "t1"), ("next.nothing", "t1"), ("next.amount", "x"), ("next.title__gte", "")]
-            {
-                let arguments = json!({"object_class": class, "filters": {name: value}});
-                told.insert(self.reply("search_records", &arguments).await.text);
-            }
-            assert_eq!(told.len(), 1, "{} class {class}: {told:?}", self.who);
+        if self.model.classes[&class].next.is_none_or(|next| associated.contains(&next)) {
+            return;
         }
-        let mut ordered = seen.clone();
-        ordered.sort_by_key(|id| (-of(id).amount, *id));
-        let (mut found, mut cursor) = (Vec::new(), Value::Null);
+        let mut texts = BTreeSet::new();
+        for (name, value) in
+            [("next.title", "t1"), ("next.nothing", "t1"), ("next.amount", "x"), ("next.title__gte", "")]
+        {
+            let arguments = json!({"object_class": class, "filters": {name: value}});
+            texts.insert(self.reply("search_records", &arguments).await.text);
+        }
+        assert_eq!(texts.len(), 1, "{} class {class}: {texts:?}", self.who);
+    }
+
+    /// Compares the pages of an ordered list.
+    async fn compare_order(&self, class: i64, mut visible: Vec<i64>) {
+        visible.sort_by_key(|id| (-self.model.records[id].amount, *id));
+        let (mut ids, mut cursor) = (Vec::new(), Value::Null);
         loop {
             let page = json!({"object_class": class, "ordering": "-amount,id", "limit": 3, "cursor": cursor});
             let page = self.run("search_records", page).await;
-            found.extend(page["results"].as_array().unwrap().iter().filter_map(|item| item["id"].as_i64()));
+            ids.extend(page["results"].as_array().unwrap().iter().filter_map(|item| item["id"].as_i64()));
             cursor = page["next_cursor"].clone();
             if cursor.is_null() {
                 break;
             }
         }
-        assert_eq!(found, ordered, "{} class {class}", self.who);
+        assert_eq!(ids, visible, "{} class {class}", self.who);
     }
 
     async fn compare_tasks(&self) {
         let sees = |id: i64| self.model.task_actions(self.connector, self.user(), id).contains("tasks.view");
-        let seen: BTreeSet<i64> = self.model.tasks.keys().copied().filter(|id| sees(*id)).collect();
+        let visible: BTreeSet<i64> = self.model.tasks.keys().copied().filter(|id| sees(*id)).collect();
         let is_of = |id: &i64, record: i64| self.model.tasks[id].record == Some(record);
         let is_open = |id: &i64| self.model.tasks[id].is_open;
         let mut cases = vec![
-            (json!({}), seen.clone()),
-            (json!({"status": "open"}), seen.iter().copied().filter(is_open).collect()),
+            (json!({}), visible.clone()),
+            (json!({"status": "open"}), visible.iter().copied().filter(is_open).collect()),
         ];
         for record in self.model.records.keys().take(5) {
             cases.push((
                 json!({"object_record": record}),
-                seen.iter().copied().filter(|id| is_of(id, *record)).collect(),
+                visible.iter().copied().filter(|id| is_of(id, *record)).collect(),
             ));
         }
         for (filters, expected) in cases {
@@ -278,9 +305,9 @@ impl AgentReader<'_> {
                 listed["results"].as_array().unwrap().iter().filter_map(|item| item["id"].as_i64()).collect();
             assert_eq!(ids, expected, "{} {filters}", self.who);
             let counts = (&listed["total_count"], &listed["filtered_count"]);
-            assert_eq!(counts, (&json!(seen.len()), &json!(expected.len())), "{} {filters}", self.who);
+            assert_eq!(counts, (&json!(visible.len()), &json!(expected.len())), "{} {filters}", self.who);
         }
-        for id in self.model.tasks.keys().filter(|id| !seen.contains(id)).take(3) {
+        for id in self.model.tasks.keys().filter(|id| !visible.contains(id)).take(3) {
             for (tool, more) in [
                 ("get_task", json!({})),
                 ("update_task", json!({"name": "Mine"})),
@@ -288,46 +315,46 @@ impl AgentReader<'_> {
                 ("complete_task", json!({"response": {}})),
                 ("delete_task", json!({})),
             ] {
-                let of = |id| {
+                let arguments_for = |id| {
                     let mut arguments = more.clone();
                     arguments["task"] = json!(id);
                     arguments
                 };
-                self.expect_hidden(tool, of, *id, |_| not_found()).await;
+                self.expect_hidden(tool, arguments_for, *id, |_| not_found()).await;
             }
         }
     }
 
-    /// A history tells once that its record was made, as soon as it has arrived, and that of no other record.
+    /// A history contains the creation of its record once, as soon as the event has arrived, and of no other record.
     async fn expect_history(&self, id: i64) {
         let body = json!({"object_record": id, "filters": {"event_type": "record_created"}});
-        let told = eventually(async || {
-            let (is_error, told) = self.call("get_record_history", body.clone()).await;
-            if !is_error && told["filtered_count"] == 1 { Ok(told) } else { Err(told) }
+        let history = eventually(async || {
+            let (is_error, history) = self.call("get_record_history", body.clone()).await;
+            if !is_error && history["filtered_count"] == 1 { Ok(history) } else { Err(history) }
         })
         .await;
-        let event = told["results"][0]["event_id"].as_str().unwrap().to_owned();
-        assert_eq!(*self.events.lock().unwrap().entry(event).or_insert(id), id, "{} {told}", self.who);
+        let event = history["results"][0]["event_id"].as_str().unwrap().to_owned();
+        assert_eq!(*self.events.lock().unwrap().entry(event).or_insert(id), id, "{} {history}", self.who);
     }
 
-    /// Everything that changes nothing, or the same to the same, about one record.
+    /// Compares all tools for one record that change nothing, or that change only values to themselves.
     async fn compare_record(&self, id: i64) {
-        let held = self.expected_actions(id);
-        let may = |action: &str| held.contains(action);
+        let actions = self.expected_actions(id);
+        let may = |action: &str| actions.contains(action);
         if !may("object_records.view") {
-            let of = |id| json!({"object_record": id});
+            let arguments_for = |id| json!({"object_record": id});
             let title = |id| json!({"object_record": id, "fields": {"title": "Mine"}});
             let task = |id| json!({"object_record": id, "task_template": 1, "assignees": [self.user()]});
             for tool in ["get_record", "delete_record", "get_record_history"] {
-                self.expect_hidden(tool, of, id, |_| not_found()).await;
+                self.expect_hidden(tool, arguments_for, id, |_| not_found()).await;
             }
             self.expect_hidden("update_record", title, id, |_| not_found()).await;
             self.expect_hidden("create_task", task, id, |id| json!({"object_record": [unknown_record_text(id)]})).await;
             return;
         }
-        let who = format!("{} record {id} {held:?}", self.who);
+        let who = format!("{} record {id} {actions:?}", self.who);
         let record = self.run("get_record", json!({"object_record": id})).await;
-        assert_eq!(record["_meta"]["permissions"], permissions_json(&held), "{who}");
+        assert_eq!(record["_meta"]["permissions"], permissions_json(&actions), "{who}");
         self.expect_shown(&record);
         self.expect_history(id).await;
         let same = json!({"object_record": id, "fields": {"title": self.model.records[&id].title}});
@@ -351,20 +378,20 @@ impl AgentReader<'_> {
 }
 
 impl RightsWalk {
-    /// A connector and a person, with an agent that looks; after a look at one that is disabled, `None`.
+    /// A connector and a person, with an agent that compares. Expects 401 from a disabled connector, and then returns `None`.
     async fn agent_of(&mut self, connector: i64, at: usize) -> Option<(TestAgent, GrantTokens)> {
         let (user, username) = (self.model.people[at].api.id, self.model.people[at].api.username.clone());
-        let of = self.model.connectors.get_mut(&connector).unwrap();
-        if !of.is_enabled || !of.is_integration_enabled {
-            if let Some(tokens) = of.tokens.get(&user) {
-                assert_eq!(of.agent.send_request(&self.server, tokens, "tools/list", json!({})).await.status, 401);
+        let model = self.model.connectors.get_mut(&connector).unwrap();
+        if !model.is_enabled || !model.is_integration_enabled {
+            if let Some(tokens) = model.tokens.get(&user) {
+                assert_eq!(model.agent.send_request(&self.server, tokens, "tools/list", json!({})).await.status, 401);
             }
             return None;
         }
-        if !of.tokens.contains_key(&user) {
-            of.tokens.insert(user, of.agent.grant(&self.server, &username).await);
+        if !model.tokens.contains_key(&user) {
+            model.tokens.insert(user, model.agent.grant(&self.server, &username).await);
         }
-        Some((of.agent.clone(), of.tokens[&user].clone()))
+        Some((model.agent.clone(), model.tokens[&user].clone()))
     }
 
     async fn compare_reads(&mut self, seed: u64) {
@@ -383,23 +410,23 @@ impl RightsWalk {
             who,
             events: &self.events,
         };
-        // What the person sees by rights of his own stands in the same caches.
+        // The answers to the person with their own rights are in the same caches.
         for class in look.model.classes.keys() {
             look.person.api.get(&records_of(*class)).await;
         }
         look.person.api.get("/api/tasks/").await.ok();
         look.compare_everything().await;
         let records = self.model.records.keys().copied();
-        let (seen, hidden): (Vec<i64>, Vec<i64>) = records.partition(|id| look.may_view(*id));
-        for of in [seen, hidden] {
-            if !of.is_empty() {
-                look.compare_record(self.random.choose(&of)).await;
+        let (visible, hidden): (Vec<i64>, Vec<i64>) = records.partition(|id| look.may_view(*id));
+        for ids in [visible, hidden] {
+            if !ids.is_empty() {
+                look.compare_record(self.random.choose(&ids)).await;
             }
         }
         self.run_random_action(connector, at, seed).await;
     }
 
-    /// Has an agent change something, if it may; the model follows.
+    /// Lets an agent change an object, if it may, and changes the model accordingly.
     async fn run_random_action(&mut self, connector: i64, at: usize, seed: u64) {
         let Some((agent, tokens)) = self.agent_of(connector, at).await else { return };
         let Some(record) = self.a_record() else { return };
@@ -441,7 +468,7 @@ impl RightsWalk {
     }
 }
 
-/// What an agent did.
+/// The change of an agent.
 enum AgentAction {
     Nothing,
     Next,
@@ -453,22 +480,22 @@ enum AgentAction {
 }
 
 impl AgentReader<'_> {
-    /// Lets a record point at another one, which must be one that the agent may view, or the one at which it points already.
+    /// Relates a record to another one. The agent must be allowed to view it, or it must be the related record already.
     async fn sets_next(&self, id: i64, next: Option<i64>) -> AgentAction {
-        let (record, held) = (&self.model.records[&id], self.expected_actions(id));
+        let (record, actions) = (&self.model.records[&id], self.expected_actions(id));
         if self.model.classes[&record.class].next.is_none() {
             return AgentAction::Nothing;
         }
         let body = json!({"object_record": id, "fields": {"next": next}});
-        if !held.contains("object_records.edit") {
+        if !actions.contains("object_records.edit") {
             let refusal = if self.may_view(id) { forbidden() } else { not_found() };
             self.expect_refusal("update_record", body, &refusal).await;
             return AgentAction::Nothing;
         }
         if let Some(hidden) = next.filter(|next| !self.may_view(*next) && record.next != Some(*next)) {
-            let of = |next| json!({"object_record": id, "fields": {"next": next}});
+            let arguments_for = |next| json!({"object_record": id, "fields": {"next": next}});
             let refusal = |next| json!({"fields": {"next": [unknown_record_text(next)]}});
-            self.expect_hidden("update_record", of, hidden, refusal).await;
+            self.expect_hidden("update_record", arguments_for, hidden, refusal).await;
             return AgentAction::Nothing;
         }
         assert_eq!(self.run("update_record", body).await["fields"]["next"], json!(next), "{}", self.who);
@@ -491,7 +518,7 @@ impl AgentReader<'_> {
         AgentAction::Deleted
     }
 
-    /// Creates a record of the same class as another one, whose owner is the person, and which may be assigned to him.
+    /// Creates a record of the class of another one. Its owner is the person, who may also be assigned.
     async fn creates(
         &self,
         like: i64,
@@ -517,13 +544,13 @@ impl AgentReader<'_> {
             return AgentAction::Nothing;
         }
         if let Some(hidden) = next.filter(|next| !self.may_view(*next)) {
-            let of = |next| {
+            let arguments_for = |next| {
                 let mut body = body.clone();
                 body["fields"]["next"] = json!(next);
                 body
             };
             let refusal = |next| json!({"fields": {"next": [unknown_record_text(next)]}});
-            self.expect_hidden("create_record", of, hidden, refusal).await;
+            self.expect_hidden("create_record", arguments_for, hidden, refusal).await;
             return AgentAction::Nothing;
         }
         let id = self.run("create_record", body).await["id"].as_i64().unwrap();
@@ -543,7 +570,7 @@ impl AgentReader<'_> {
     }
 
     async fn makes_task(&self, record: i64, is_assigned: bool) -> AgentAction {
-        let held = self.expected_actions(record);
+        let actions = self.expected_actions(record);
         let mut body = json!({"object_record": record, "task_template": 1, "name": "Look"});
         if is_assigned {
             body["assignees"] = json!([self.user()]);
@@ -552,17 +579,17 @@ impl AgentReader<'_> {
             self.expect_refusal("create_task", body, &json!({"object_record": [unknown_record_text(record)]})).await;
             return AgentAction::Nothing;
         }
-        if !held.contains("tasks.create") || (is_assigned && !held.contains("tasks.assign")) {
+        if !actions.contains("tasks.create") || (is_assigned && !actions.contains("tasks.assign")) {
             self.expect_refusal("create_task", body, &forbidden()).await;
             return AgentAction::Nothing;
         }
         AgentAction::Task(self.run("create_task", body).await["id"].as_i64().unwrap())
     }
 
-    /// The refusal of an action on a task that the agent may not take.
+    /// The refusal of an action on a task without the right.
     fn refusal_of(&self, task: i64, action: &str) -> Option<Value> {
-        let held = self.model.task_actions(self.connector, self.user(), task);
-        match (held.contains("tasks.view"), held.contains(action)) {
+        let actions = self.model.task_actions(self.connector, self.user(), task);
+        match (actions.contains("tasks.view"), actions.contains(action)) {
             (false, _) => Some(not_found()),
             (true, false) => Some(forbidden()),
             (true, true) => None,
@@ -583,7 +610,7 @@ impl AgentReader<'_> {
         AgentAction::Completed
     }
 
-    /// Changes a task, its assignees, and deletes it at last.
+    /// Changes a task and its assignees, and deletes it.
     async fn changes_task(&self, task: i64, is_deleted: bool) -> AgentAction {
         let is_open = self.model.tasks.get(&task).is_some_and(|task| task.is_open);
         for (tool, action, more) in [

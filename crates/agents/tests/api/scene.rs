@@ -10,8 +10,8 @@ use testkit::ApiClient;
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 pub const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 
-/// A server with class 1, `Order`, an agent of a person with all tools, and set 1, which gives everything to those who are
-/// assigned by it. The agent may do the same, but not delete unless its person is the super admin.
+/// A server with class 1, `Order`, an agent of a person with all tools, and set 1, which gives its assignees all rights. The agent
+/// has the same rights, but may delete only if its person is the super admin.
 pub struct Scene {
     pub server: TestServer,
     /// The first super admin.
@@ -30,16 +30,16 @@ impl Scene {
     /// As [`Scene::new`], on a given server.
     pub async fn on(server: TestServer) -> Scene {
         let person = server.as_type("internal").await;
-        Scene::of(server, person, &["view", "edit"]).await
+        Scene::start(server, person, &["view", "edit"]).await
     }
 
     /// The agent of the first super admin, on a given server.
     pub async fn of_super_admin(server: TestServer) -> Scene {
         let person = server.admin().await;
-        Scene::of(server, person, &["view", "edit", "delete"]).await
+        Scene::start(server, person, &["view", "edit", "delete"]).await
     }
 
-    async fn of(server: TestServer, person: ApiClient, agent_may: &[&str]) -> Scene {
+    async fn start(server: TestServer, person: ApiClient, agent_may: &[&str]) -> Scene {
         let (server, api, agent) = with_agent_on(server).await;
         with_all_tools(&api, &agent).await;
         class(&api, "Order").await;
@@ -53,8 +53,8 @@ impl Scene {
         ] {
             api.post("/api/object-classes/1/fields/", field).await.expect_created();
         }
-        let of = format!("{INTEGRATIONS}{}/", agent.integration);
-        api.patch(&of, json!({"object_classes": [1]})).await.ok();
+        let integration_path = format!("{INTEGRATIONS}{}/", agent.integration);
+        api.patch(&integration_path, json!({"object_classes": [1]})).await.ok();
         let rights = |records: &[&str]| json!({"object_records": records, "tasks": ["create", "edit", "view", "delete", "complete", "assign"]});
         let set = json!({"name": "Everything", "permissions": rights(&["view", "edit", "delete"])});
         api.post(SETS, set).await.expect_created();
@@ -64,7 +64,7 @@ impl Scene {
         Scene { server, api, person, agent, tokens }
     }
 
-    /// Makes a record, which is assigned to the person by set 1 where it `is_seen`.
+    /// Creates a record. If it `is_seen`, set 1 assigns the person to it.
     pub async fn record(&self, fields: Value, is_seen: bool) -> i64 {
         let mut body = json!({"fields": fields});
         if is_seen {

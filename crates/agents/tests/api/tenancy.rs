@@ -1,4 +1,4 @@
-//! Builds beside each other: connectors, and what their agents did, are those of one build.
+//! Several builds: connectors and the activity of their agents belong to one build.
 
 use crate::TestServer;
 use crate::dance::{GrantTokens, TestAgent, agent, with_agent};
@@ -16,7 +16,7 @@ async fn associate(api: &ApiClient, agent: &TestAgent) {
     api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), classes).await.ok();
 }
 
-/// An agent of an internal user, which has asked for so many records that there are not: each is a line.
+/// An agent of an internal user, which has requested this number of missing records. Each request is a line.
 async fn create_reading_agent(tenant: &TestBuild, agent: &TestAgent, times: usize) -> GrantTokens {
     let tokens = agent.grant(tenant, &tenant.account("internal").await).await;
     for record in 1..=times {
@@ -25,22 +25,22 @@ async fn create_reading_agent(tenant: &TestBuild, agent: &TestAgent, times: usiz
     tokens
 }
 
-/// The activity of a connector, when this many calls are listed.
-async fn activity(server: &TestServer, api: &ApiClient, connector: i64, wanted: usize) -> Value {
+/// The activity of a connector, once it lists this number of calls.
+async fn activity(server: &TestServer, api: &ApiClient, connector: i64, expected: usize) -> Value {
     let path = format!("{CONNECTORS}{connector}/activity/");
     eventually(async || {
         let listed = api.get(&path).await.ok();
-        if listed["total_count"] == wanted {
+        if listed["total_count"] == expected {
             return Ok(listed);
         }
-        // Lines of reads wait for others by the clock.
+        // Waiting lines of reads are written by the clock.
         server.advance(SECOND / 10);
         Err(listed)
     })
     .await
 }
 
-/// How many calls are stored of all builds.
+/// The number of stored calls of all builds.
 async fn count_stored_calls(server: &TestServer) -> i64 {
     let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM agent_activity"), |row| row.int(0));
     server.app.store.control().read::<_, StoreError>(count).await.unwrap()
@@ -51,7 +51,7 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
     let (server, api, first) = with_agent().await;
     let other = server.build("b.example").await;
     let there = other.admin().await;
-    // There are three connectors there, and one here, which is not associated.
+    // The other build has three connectors, and this one has a connector without classes.
     for name in ["One", "Two", "Three"] {
         let agent = agent(&there, name).await;
         class(&there, name).await;
@@ -63,13 +63,13 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
     let given = |connector: i64| json!({"mcp_permissions": [{"connector": connector, "permissions": {"object_records": ["view"]}}]});
     let unknown =
         |connector: i64| json!({"mcp_permissions": [format!("Invalid pk {connector} - object does not exist.")]});
-    let one = format!("{SETS}1/");
+    let set_path = format!("{SETS}1/");
     for connector in [1, 2, 3, 4] {
-        api.patch(&one, given(connector)).await.refuses(unknown(connector));
+        api.patch(&set_path, given(connector)).await.refuses(unknown(connector));
     }
     associate(&api, &first).await;
-    api.patch(&one, given(1)).await.ok();
-    api.patch(&one, given(2)).await.refuses(unknown(2));
+    api.patch(&set_path, given(1)).await.ok();
+    api.patch(&set_path, given(2)).await.refuses(unknown(2));
     let access = |connector: i64| format!("/api/object-records/{record}/access/?connector={connector}");
     api.get(&access(1)).await.ok();
     for connector in [2, 3] {
@@ -77,9 +77,9 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
         api.get(&access(connector)).await.refuses(wrong);
     }
 
-    // What a deleted connector had goes, and no later one inherits it.
+    // The data of a deleted connector is deleted, and no later connector gets it.
     api.delete(&format!("{CONNECTORS}1/")).await.expect_empty();
-    api.patch(&one, given(1)).await.refuses(unknown(1));
+    api.patch(&set_path, given(1)).await.refuses(unknown(1));
     api.get(&access(1)).await.refuses(json!({"connector": ["Invalid pk 1 - object does not exist."]}));
     let second = agent(&api, "Second").await;
     associate(&api, &second).await;
@@ -97,7 +97,7 @@ async fn what_agents_of_other_builds_did_is_listed_there_alone() {
     let there = agent(&admin_there, "Other").await;
     assert_eq!((here.id, there.id), (1, 1));
     create_reading_agent(&server, &here, 2).await;
-    // One more account there, so that the person has an id that nobody has here.
+    // The other build has one more account, so that the person's id does not exist in this build.
     other.account("internal").await;
     let tokens = create_reading_agent(&other, &there, 3).await;
     let (of_here, of_there) = (activity(&server, &api, 1, 2).await, activity(&server, &admin_there, 1, 3).await);
@@ -106,7 +106,7 @@ async fn what_agents_of_other_builds_did_is_listed_there_alone() {
         let filtered = api.get(&format!("{CONNECTORS}1/activity/?{filter}")).await.ok();
         assert_eq!(filtered["filtered_count"], count, "{filter}");
     }
-    // Nor does a token of there count here, though the connectors have the same id.
+    // A token of the other build is refused, though the connectors have the same id.
     let moved = TestAgent { uuid: here.uuid.clone(), ..there.clone() };
     assert_eq!(moved.send_request(&server, &tokens, "ping", json!({})).await.status, 401);
     assert_eq!(there.send_request(&server, &tokens, "ping", json!({})).await.status, 401);
@@ -124,7 +124,7 @@ async fn what_agents_did_goes_with_their_build() {
     activity(&server, &api, 1, 2).await;
     activity(&server, &admin_there, 1, 3).await;
     assert_eq!(count_stored_calls(&server).await, 5);
-    // What is still to be noted when the build goes is not noted any more.
+    // Waiting lines of a build that is deleted are not written.
     there.run(&other, &tokens, "list_object_classes", json!({})).await;
     let deleting =
         |conn: &mut Conn| conn.exec(&Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = 'b.example'"));

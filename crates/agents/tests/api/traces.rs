@@ -1,4 +1,4 @@
-//! What calls of agents leave behind, and for how long (`docs/reference/mcp-server.md`).
+//! The activity of agents and its retention (`docs/reference/mcp-server.md`).
 
 use crate::TestServer;
 use crate::dance::agent;
@@ -25,7 +25,7 @@ async fn the_log_of_a_task_tells_what_an_agent_did() {
     run("complete_task", json!({"task": task, "response": {}})).await;
     scene.api.post(&format!("/api/tasks/{task}/reopen/"), json!({})).await.ok();
     let log = scene.api.get(&format!("/api/tasks/{task}/log/")).await.ok();
-    let told: Vec<Value> = log["results"]
+    let entries: Vec<Value> = log["results"]
         .as_array()
         .unwrap()
         .iter()
@@ -35,16 +35,16 @@ async fn the_log_of_a_task_tells_what_an_agent_did() {
     let by_agent = |action: &str| json!([action, "mcp", person]);
     let expected =
         [json!(["reopen", "user", 1]), by_agent("complete"), by_agent("assign"), by_agent("edit"), by_agent("create")];
-    assert_eq!(told, expected);
+    assert_eq!(entries, expected);
 }
 
-/// How many lines are stored.
+/// The number of stored lines.
 async fn count_stored_lines(server: &TestServer) -> i64 {
     let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM agent_activity"), |row| row.int(0));
     server.app.store.control().read::<i64, StoreError>(count).await.unwrap()
 }
 
-/// How many calls the stored lines stand for.
+/// The number of calls of the stored lines.
 async fn count_calls(server: &TestServer) -> i64 {
     let sum = "SELECT CAST(COALESCE(sum(calls), 0) AS BIGINT) FROM agent_activity";
     let sum = move |conn: &mut Conn| conn.query_one(&Sql::new(sum), |row| row.int(0));
@@ -59,10 +59,10 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
     assert_eq!((count().await, count_stored_lines(&scene.server).await), (json!(1), 1));
     scene.server.advance(90 * DAY + 1);
     let api = scene.server.admin().await;
-    // It is listed no more at once, and gone soon after.
+    // Lists omit the line at once, and it is deleted soon after.
     assert_eq!(api.get(ACTIVITY).await.ok()["total_count"], 0);
     eventually(async || {
-        // Builds take turns within an hour.
+        // The sweeps of builds are spread over an hour.
         scene.server.advance(HOUR);
         kit::jobs::wake(&scene.server.app, &scene.server.build);
         count_stored_lines(&scene.server).await == 0
@@ -90,7 +90,7 @@ async fn of_too_many_lines_each_connector_keeps_its_own_newest() {
         let left = listed(1, "").await;
         assert_eq!((&left["results"], &left["total_count"]), (&newest, &json!(3)));
     }
-    // The oldest line of all is that of the other connector.
+    // The oldest line belongs to the other connector.
     assert_eq!(listed(2, "").await["total_count"], 1);
 }
 
@@ -104,14 +104,14 @@ async fn equal_reads_of_a_minute_are_one_line() {
         get(first).await;
     }
     get(second).await;
-    // Lines that are written already are added to.
+    // Calls are added to lines that are already stored.
     assert_eq!(scene.api.get(ACTIVITY).await.ok()["total_count"], 2);
     scene.server.advance(SECOND);
     get(first).await;
     scene.refused("get_record", json!({"object_record": 999})).await;
     scene.refused("get_record", json!({"object_record": 999})).await;
     scene.agent.expect_refusal(&scene.server, &of_other, "get_record", json!({"object_record": 999})).await;
-    // Writes are lines of their own, refused ones too.
+    // Each write has its own line, also a refused one.
     let change = json!({"object_record": first, "fields": {"title": "A"}});
     scene.run("update_record", change.clone()).await;
     scene.run("update_record", change).await;
@@ -161,8 +161,8 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
     scene.agent.run(&scene.server, &of_admin, "list_object_classes", json!({})).await;
     let clients = async |api: &ApiClient| {
         let lines = api.get(ACTIVITY).await.ok();
-        let of = |line: &Value| json!([line["user"]["id"], line["client"]]);
-        let mut all: Vec<Value> = lines["results"].as_array().unwrap().iter().map(of).collect();
+        let person_and_client = |line: &Value| json!([line["user"]["id"], line["client"]]);
+        let mut all: Vec<Value> = lines["results"].as_array().unwrap().iter().map(person_and_client).collect();
         all.sort_by_key(Value::to_string);
         json!(all)
     };
@@ -170,7 +170,7 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
     assert_eq!(clients(&scene.api).await, json!([[1, name], [person, name], [person, name]]));
     scene.api.post(&format!("/api/users/{person}/deactivate/"), json!({})).await.ok();
     scene.api.post(&format!("/api/users/{person}/anonymize/"), json!({})).await.ok();
-    // They are listed no more at once, and erased soon after.
+    // Lists omit the names at once, and they are erased soon after.
     assert_eq!(clients(&scene.api).await, json!([[1, name], [person, ""], [person, ""]]));
     let named = async || {
         let sql = "SELECT count(*) FROM agent_activity WHERE client <> ''";
@@ -184,7 +184,7 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
     };
     assert_eq!(named().await.unwrap(), 3);
     eventually(async || {
-        // Builds take turns within an hour.
+        // The sweeps of builds are spread over an hour.
         scene.server.advance(HOUR);
         kit::jobs::wake(&scene.server.app, &scene.server.build);
         named().await == Ok(1)
@@ -217,7 +217,7 @@ async fn the_name_that_an_agent_tells_makes_no_other_caller_be_read_again() {
 
 #[tokio::test]
 async fn what_agents_read_takes_no_answer_from_what_is_kept() {
-    // A server of its own, since every write on a server changes the state of all its builds.
+    // The test has its own server, since every write on a server changes the state of all its builds.
     let postgresql = PostgreSql::start();
     let url = postgresql.as_ref().map(PostgreSql::url);
     let server = TestServer::start_with(|config| {
@@ -230,23 +230,23 @@ async fn what_agents_read_takes_no_answer_from_what_is_kept() {
     let record = scene.record(json!({"title": "A"}), true).await;
     let (path, arguments) = (format!("/api/object-records/{record}/"), json!({"object_record": record}));
     let hits = || scene.server.app.slot::<AnswerCache>().hits();
-    let (mut kept, mut lost) = (0, 0);
-    while kept + lost < 20 {
+    let (mut reused, mut lost) = (0, 0);
+    while reused + lost < 20 {
         let before = hits();
         scene.api.get(&path).await.ok();
         if hits() == before {
-            // It was not kept yet.
+            // The first answer was not cached yet.
             continue;
         }
         let calls = count_calls(&scene.server).await;
         scene.run("get_record", arguments.clone()).await;
-        // This has the lines written that wait.
+        // The list writes the waiting lines.
         scene.api.get(ACTIVITY).await.ok();
         assert_eq!(count_calls(&scene.server).await, calls + 1);
         let before = hits();
         scene.api.get(&path).await.ok();
-        if hits() > before { kept += 1 } else { lost += 1 }
+        if hits() > before { reused += 1 } else { lost += 1 }
     }
-    // The database may do something by itself.
-    assert!(kept >= 18, "{lost} of 20 were lost");
+    // The database may run statements of its own.
+    assert!(reused >= 18, "{lost} of 20 were lost");
 }

@@ -1,6 +1,5 @@
-// An agent on the official TypeScript SDK, of its first or second line. It takes its settings as an argument and commands as lines
-// of JSON, and answers each with a line. When somebody has to sign in, it says `{"open": address}`, and is told where the browser
-// was sent afterwards.
+// An agent on the official TypeScript SDK, in its first or second major version. Its argument is the settings. Commands are lines of
+// JSON, and the answer to each is a line. For a sign-in it prints `{"open": address}`, and reads the address of the redirect.
 
 import { createInterface } from 'node:readline'
 
@@ -20,7 +19,7 @@ const hear = async () => {
   return done ? null : JSON.parse(value)
 }
 
-/** What the SDK asks of a program that has an id and a secret. It keeps what it is given. */
+/** The provider of the SDK for a program with an id and a secret. It stores the values of the SDK. */
 class Provider {
   redirectUrl = settings.redirectUri
   clientMetadata = { client_name: 'Scribe', redirect_uris: [settings.redirectUri] }
@@ -36,7 +35,7 @@ class Provider {
   saveCodeVerifier = (verifier) => void (this.kept.verifier = verifier)
   discoveryState = () => this.kept.discovery
   saveDiscoveryState = (discovery) => void (this.kept.discovery = discovery)
-  // What the server has refused.
+  // Deletes the tokens that the server has refused.
   invalidateCredentials = (what) => void (what === 'tokens' && delete this.kept.tokens)
 
   async redirectToAuthorization(address) {
@@ -47,9 +46,9 @@ class Provider {
 
 const provider = new Provider()
 
-/** A connected client. It is signed in first if it has to be. */
+/** Connects a client, and signs in first if the server requires it. */
 async function connected() {
-  // The second line begins as its default says, or looks first whether the server speaks the protocol without `initialize`.
+  // The second version begins with its default, or tests first if the server supports the protocol without `initialize`.
   const options = settings.line === 1 ? {} : { versionNegotiation: { mode: settings.mode } }
   for (let attempt = 0; ; attempt++) {
     const client = new Client({ name: 'Scribe', version: '1.2' }, options)
@@ -77,7 +76,7 @@ const commands = {
   },
   list: async () => (await client.listTools()).tools,
   call: async ({ tool, arguments: args }) => client.callTool({ name: tool, arguments: args }),
-  // The SDK learns from the server that its token has expired.
+  // The SDK detects the expiry of its token by the answer of the server.
   later: async () => null,
 }
 

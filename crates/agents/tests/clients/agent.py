@@ -1,4 +1,4 @@
-"""An agent on the official Python SDK, which does what agent.mjs does."""
+"""An agent on the official Python SDK, with the commands of agent.mjs."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ async def hear():
 
 
 class Storage:
-    """What the SDK keeps for a program that has an id and a secret."""
+    """The storage of the SDK for a program with an id and a secret."""
 
     tokens = None
     client = OAuthClientInformationFull(
@@ -66,7 +66,7 @@ async def callback():
 
 
 class Clock:
-    """The clock of the agent's computer, by which this SDK knows that its token has expired."""
+    """The clock of the agent's computer. This SDK computes the expiry of its token with it."""
 
     later = 0
     time = time.time

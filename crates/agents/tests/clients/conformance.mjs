@@ -1,5 +1,5 @@
-// Runs the public conformance suite against a connector, through a proxy that adds the access token, which the suite cannot get by
-// itself. Writes what each check of each scenario found, as JSON: `{run: {scenario: [{name, status, message}]}}`.
+// Runs the public conformance suite against a connector. A proxy adds the access token, since the suite does not sign in.
+// Writes the result of each check of each scenario as JSON: `{run: {scenario: [{name, status, message}]}}`.
 
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -32,7 +32,7 @@ const run = ([suite, ...options]) => new Promise((resolve) => {
   const output = mkdtempSync(join(tmpdir(), 'conformance-'))
   const program = join(import.meta.dirname, '../node_modules', suite, 'dist/index.js')
   const hook = join(import.meta.dirname, 'fs_with_glob.mjs')
-  // It fails where a scenario fails that this server cannot have.
+  // The suite fails if a scenario fails that does not apply to this server.
   execFile('node', ['--import', hook, program, 'server', '--url', url, ...options, '-o', output], () => {
     const found = readdirSync(output).map((directory) => {
       const checks = JSON.parse(readFileSync(join(output, directory, 'checks.json'), 'utf8'))

@@ -1,4 +1,4 @@
-// The conformance suite imports `globSync`, which Node.js has from version 22 on, for a command that is not used here.
+// The conformance suite imports `globSync`, which Node.js has from version 22 on, for a command that this test does not use.
 
 import { register } from 'node:module'
 

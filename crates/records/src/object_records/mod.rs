@@ -29,7 +29,7 @@ use crate::classes::Class;
 use crate::rights::{DELETE, EDIT};
 use held::RecordAccess;
 use http::{Method, StatusCode};
-use kit::answer::{Answer, Outcome, etag};
+use kit::answer::{Answer, AnswerSubject, Outcome, etag};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -133,7 +133,8 @@ fn written_answer(request: &Request, conn: &mut Conn, status: StatusCode, class:
 fn hidden_record_answer(status: StatusCode, id: i64, class: i64) -> Answer {
     let body = json!({"id": id, "object_class": class}).to_string();
     let tag = Some(etag(body.as_bytes()));
-    Answer { tag, ..Answer::json(status, body) }
+    let subject = Some(AnswerSubject::Record { id, class: Some(class) });
+    Answer { tag, subject, ..Answer::json(status, body) }
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {

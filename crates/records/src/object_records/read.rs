@@ -8,7 +8,7 @@ use crate::rights::{ClassRights, TASK_ACTIONS};
 use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible};
 use files::held::{StoredFile, load_by_ids};
 use http::StatusCode;
-use kit::answer::{Answer, EntityTag, Outcome, etag};
+use kit::answer::{Answer, AnswerSubject, EntityTag, Outcome, etag};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, push_joins, value};
@@ -318,6 +318,8 @@ impl RecordPage {
         let tag = self.write_one(0, beside, &mut out, true);
         let mut answer = Answer::json(status, out.into_bytes());
         (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
+        let class = Some(self.view.class.id);
+        answer.subject = self.items.first().map(|record| AnswerSubject::Record { id: record.id, class });
         answer
     }
 

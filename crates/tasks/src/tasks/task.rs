@@ -6,7 +6,7 @@ use crate::task_templates::PERMISSIONS;
 use crate::task_templates::form::TemplateForm;
 use crate::task_templates::plugin_config::{INSTRUCTIONS_OF_FORM, MAX_INSTRUCTIONS};
 use http::StatusCode;
-use kit::answer::{Answer, Instance, Outcome, etag};
+use kit::answer::{Answer, AnswerSubject, Instance, Outcome, etag};
 use kit::caller::Caller;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
@@ -350,6 +350,7 @@ pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, shown: Sho
     body.push(b',');
     body.extend_from_slice(&labels(request, conn, &shown)?);
     body.extend_from_slice(b"},\"form\":");
+    let subject = AnswerSubject::Task { id: shown.id, record: shown.record.as_ref().map(|record| record.id) };
     let form = form::read(request, conn, shown.form, shown.record)?;
     let mut answer = if form.is_long() {
         let pieces = std::iter::once(body).chain(form.pieces()).chain([b"}".to_vec()]);
@@ -366,6 +367,7 @@ pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, shown: Sho
         Answer::json(status, body)
     };
     (answer.status, answer.tag) = (status, Some(tag));
+    answer.subject = Some(subject);
     Ok(answer)
 }
 
