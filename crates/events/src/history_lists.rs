@@ -11,7 +11,6 @@ use resource::select::bound_filters;
 use resource::{
     CheckedFilter, CheckedValue, Errors, FieldKind, MAX_FILTERS, Predicate, Query, Resource, SelectError, select, time,
 };
-use serde_json::Value as Json;
 use std::time::Duration;
 use url::form_urlencoded;
 
@@ -93,15 +92,11 @@ impl Parameters<'_> {
             };
             match select(self.resource, &query_of(name, value)) {
                 Ok(select) => filters.extend(select.filters.iter().map(|filter| self.parameter_of(filter, exclude))),
-                Err(wrong) => {
-                    let messages = wrong.to_json()[name].take();
-                    messages
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .filter_map(Json::as_str)
-                        .for_each(|message| errors.add(parameter, message));
+                Err(SelectError::Wrong(wrong)) => {
+                    let messages = wrong.iter().filter(|(field, _)| *field == name).flat_map(|(_, of)| of.messages());
+                    messages.for_each(|message| errors.add(parameter, message));
                 }
+                Err(error) => return Err(error),
             }
         }
         let page = ["limit", "offset"].map(|name| query.last_value(name).map(|value| (name, value)));

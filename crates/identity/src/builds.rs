@@ -20,7 +20,7 @@ use kit::refusal::{Refusal, RefusalReason};
 use kit::rights;
 use kit::rows;
 use resource::{FieldErrors, JsonBody};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;

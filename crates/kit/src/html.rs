@@ -6,7 +6,6 @@ use crate::cookies;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use http::{HeaderMap, StatusCode, header};
-use serde_json::Value as Json;
 
 /// How a page marks what it tells of a failure.
 const ALERT: &str = " role=\"alert\"";

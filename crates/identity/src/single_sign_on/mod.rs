@@ -45,7 +45,6 @@ use kit::route::Route;
 use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
 use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{Changes, Errors, FieldKey, RowAfterWrite, SentObject, message};
-use serde_json::json;
 use store::{Conn, Sql, StoreError};
 
 /// The unique index that allows one add-in per client and tenant.

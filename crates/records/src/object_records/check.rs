@@ -146,7 +146,7 @@ fn read_before(
     let ids: Vec<i64> = sent.iter().filter_map(|one| one.id).collect();
     let is_any = may_be_too_large(class);
     let aliases = all.iter().flat_map(|one| one.changes.iter().map(|(alias, _)| alias));
-    let is_sent = depended_on(class, aliases);
+    let is_sent = depended_on(class, aliases.collect());
     StoredBefore::read(conn, class, ids, |field| is_any || is_sent(field))
 }
 

@@ -17,7 +17,7 @@ use kit::rows::sql::{OWN, push_joins, to_argument, value};
 use kit::rows::stored_value;
 use resource::{Changes, CheckedValue, Field, FieldKind, fold};
 use serde_json::{Map, Value as Json, json};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use store::{Argument, Conn, Sql, Words};
 
 /// A record that is to be made.
@@ -359,11 +359,7 @@ pub struct RecordChange {
 
 /// Selects the fields on whose values a change of the fields with these aliases depends: these fields, and all texts if one of
 /// them is a text, since the words of a record are those of all its texts.
-pub fn depended_on<'a>(
-    class: &Class,
-    aliases: impl Iterator<Item = &'a str>,
-) -> impl Fn(&ClassField) -> bool + use<'a> {
-    let mut aliases: Vec<&str> = aliases.collect();
+pub fn depended_on<'a>(class: &Class, mut aliases: Vec<&'a str>) -> impl Fn(&ClassField) -> bool + use<'a> {
     aliases.sort_unstable();
     aliases.dedup();
     let is_changed = move |field: &ClassField| aliases.binary_search(&field.alias.as_str()).is_ok();
@@ -389,7 +385,7 @@ pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordCh
     let (mut changed, mut events) = (VersionChanges::default(), Events::for_request(request, conn, owners)?);
     free_unique_values(conn, class, all)?;
     let sent = all.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias));
-    let is_read = depended_on(class, sent);
+    let is_read = depended_on(class, sent.collect());
     for some in all.chunks(records_per_read(class, &is_read)) {
         let unread = some.iter().filter(|change| change.before.is_none() && !change.values.is_empty());
         let mut before = StoredBefore::read(conn, class, unread.map(|change| change.id).collect(), &is_read)?;
