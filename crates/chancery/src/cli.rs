@@ -198,6 +198,7 @@ fn account_type() -> impl TypedValueParser<Value = AccountType> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{SETTINGS, Setting};
     use clap::CommandFactory;
 
     fn parse(line: &str) -> Cli {
@@ -231,9 +232,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_a_flag_in_kebab_case() {
-        let names = serde_json::to_value(Flags::default()).unwrap();
-        for name in names.as_object().unwrap().keys() {
-            let flag = format!("--{}", name.replace('_', "-"));
+        for flag in SETTINGS.iter().map(Setting::flag) {
             assert!(!is_refused(&format!("chancery serve {flag} x")), "{flag}");
         }
     }

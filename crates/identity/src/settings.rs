@@ -1,7 +1,7 @@
 use crate::hasher::HashCost;
 
 /// What an operator sets, named as in `docs/operations.md`.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentitySettings {
     pub lock_attempts: i64,
     pub lock_seconds: i64,
