@@ -15,10 +15,10 @@ use crate::settings::Flags;
 #[derive(Parser)]
 #[command(name = "chancery", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
-    /// File with settings [default: chancery.toml, if there is one]
+    /// File with settings [default: chancery.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Settings given as flags.
@@ -26,7 +26,7 @@ pub struct Cli {
     pub flags: Flags,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Subcommand)]
 pub enum Command {
     /// Serve the main API and the history service, or one of them
@@ -37,24 +37,24 @@ pub enum Command {
     /// Create, list and delete builds (tenants)
     #[command(subcommand)]
     Build(BuildCommand),
-    /// Create a build with people, classes, records and tasks to look around in
+    /// Create a build with example people, classes, records and tasks
     Demo {
-        /// Its domain
+        /// Domain of the build
         #[arg(default_value = "demo.localhost")]
         domain: String,
-        /// Print what was made as a JSON object
+        /// Print the created objects as a JSON object
         #[arg(long)]
         json: bool,
     },
     /// Create users and set passwords
     #[command(subcommand)]
     User(UserCommand),
-    /// Change which history service is the database's own
+    /// Change the history service of the database
     #[command(subcommand)]
     History(HistoryCommand),
     /// Print the two API keys, or change the secret key
     Keys {
-        /// What to do with the keys [default: print the API keys]
+        /// Change of the keys [default: print the API keys]
         #[command(subcommand)]
         command: Option<KeysCommand>,
     },
@@ -72,9 +72,9 @@ pub enum Command {
 /// Commands on the history service.
 #[derive(Subcommand)]
 pub enum HistoryCommand {
-    /// Use the history service that the settings name from now on, whichever was the database's own before
+    /// Use the history service of the settings from now on, in place of the former one
     Adopt {
-        /// Give each build a new tenant there, since those that it has are lost with the service before
+        /// Create a new tenant there for each build, since the tenants of the former service are lost
         #[arg(long)]
         new_tenants: bool,
     },
@@ -83,7 +83,7 @@ pub enum HistoryCommand {
 /// Commands on keys.
 #[derive(Subcommand)]
 pub enum KeysCommand {
-    /// Put CHANCERY_NEW_SECRET_KEY in the place of the secret key, while no server runs
+    /// Replace the secret key by CHANCERY_NEW_SECRET_KEY, while no server runs
     Rotate,
 }
 
@@ -101,9 +101,9 @@ pub enum ServicePart {
 pub enum BuildCommand {
     /// Create a build with a super admin (--admin-username, --admin-password)
     Create {
-        /// Its domain
+        /// Domain of the build
         domain: String,
-        /// Where the super admin's password is
+        /// The password of the super admin.
         #[command(flatten)]
         password: PasswordSource,
     },
@@ -113,29 +113,29 @@ pub enum BuildCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Delete a build with everything in it
+    /// Delete a build and all its data
     Delete {
-        /// Its domain
+        /// Domain of the build
         domain: String,
-        /// Confirm that everything in it is lost
+        /// Confirm that all data of the build is lost
         #[arg(long)]
         yes: bool,
-        /// Delete its history tenant too
+        /// Also delete its history tenant
         #[arg(long)]
         with_history: bool,
     },
     /// Show the limits of a build, or set one
     Limits {
-        /// Its domain
+        /// Domain of the build
         domain: String,
-        /// The limit, as the build limits of the API call it [default: show all]
+        /// Name of the limit, as in the API [default: show all]
         key: Option<String>,
         /// Its new value, or `default`; file extensions are separated by commas [default: show it]
         value: Option<String>,
     },
-    /// Let a build's super admins sign in with passwords again, when their identity provider is gone
+    /// Permit passwords again for a build's super admins, if their identity provider is unavailable
     AllowPasswords {
-        /// Its domain
+        /// Domain of the build
         domain: String,
     },
 }
@@ -145,7 +145,7 @@ pub enum BuildCommand {
 pub enum UserCommand {
     /// Create an active user with a password
     Create {
-        /// Whose password it is
+        /// The user and the password.
         #[command(flatten)]
         user: UserPassword,
         /// Type of the account
@@ -154,7 +154,7 @@ pub enum UserCommand {
     },
     /// Set a user's password, unlock the account and end its sessions
     SetPassword {
-        /// Whose password it is
+        /// The user and the password.
         #[command(flatten)]
         user: UserPassword,
     },
@@ -169,15 +169,15 @@ pub struct UserPassword {
     /// The user's e-mail address
     #[arg(long)]
     pub username: String,
-    /// The password; asked for on the terminal when it is not given
+    /// The password [default: the terminal asks for it]
     #[arg(long, conflicts_with_all = ["password_stdin", "password_file"])]
     pub password: Option<String>,
-    /// Where else the password is
+    /// Other sources of the password.
     #[command(flatten)]
     pub source: PasswordSource,
 }
 
-/// Where a command reads a password, so that it stands neither on the command line nor in the environment.
+/// Sources of a password that do not show it on the command line or in the environment.
 #[derive(Args)]
 pub struct PasswordSource {
     /// Read the password from standard input; a newline at its end is dropped
@@ -188,16 +188,17 @@ pub struct PasswordSource {
     pub password_file: Option<PathBuf>,
 }
 
-/// Parses the account types that an operator may assign. Only the server creates `one_time_completion` accounts.
+/// Parses the account types that an operator may choose. Only the server creates `one_time_completion` accounts.
 fn account_type() -> impl TypedValueParser<Value = AccountType> {
-    let given = AccountType::all().filter(|account_type| *account_type != AccountType::OneTimeCompletion);
-    PossibleValuesParser::new(given.map(AccountType::name))
-        .map(|name| AccountType::parse(&name).expect("the parser knows these names alone"))
+    let permitted = AccountType::all().filter(|account_type| *account_type != AccountType::OneTimeCompletion);
+    PossibleValuesParser::new(permitted.map(AccountType::name))
+        .map(|name| AccountType::parse(&name).expect("the parser accepts only these names"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{SETTINGS, Setting};
     use clap::CommandFactory;
 
     fn parse(line: &str) -> Cli {
@@ -231,9 +232,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_a_flag_in_kebab_case() {
-        let names = serde_json::to_value(Flags::default()).unwrap();
-        for name in names.as_object().unwrap().keys() {
-            let flag = format!("--{}", name.replace('_', "-"));
+        for flag in SETTINGS.iter().map(Setting::flag) {
             assert!(!is_refused(&format!("chancery serve {flag} x")), "{flag}");
         }
     }

@@ -6,7 +6,7 @@ use crate::output::print_line;
 use crate::secrets_file::{
     self, API_KEY, API_KEY_TOO_SHORT, HISTORY_API_KEY, SECRET_KEY, is_short_api_key, read_or_create,
 };
-use crate::settings::{ProgramSettings, address_of};
+use crate::settings::{FIRST_BUILD, ProgramSettings, address_of};
 use history::clickhouse::ClickHouseEngine;
 use history::engine::HistoryEngine;
 use history::files::Files;
@@ -16,16 +16,13 @@ use platform::builds::{self, BuildRow};
 use platform::events::history_client::{HistoryAddress, HistoryClient};
 use platform::kit::app::{App, OpenError};
 use platform::kit::secret_key::{self, KeyError};
-use platform::{events, files, kit};
+use platform::{events, kit};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use web::clock::{Clock, random_token};
 
-/// The build of the first start.
-const FIRST_BUILD: &str = "localhost";
-
-/// The reason for which a command failed, in one line.
+/// Why a command failed, in one line.
 pub type CommandFailure = String;
 
 /// Opens the application without a history service. `bound` is the listener of the main API. Creates an embedded database if none
@@ -82,8 +79,6 @@ pub fn history_at(settings: &ProgramSettings, url: &str) -> Result<HistoryAddres
 
 fn config(settings: &ProgramSettings, bound: SocketAddr) -> Result<platform::ApiSettings, CommandFailure> {
     let secret_key = secret_key(settings)?;
-    // Only the embedded store has a build `localhost` from the start.
-    let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
     Ok(platform::ApiSettings {
         kit: kit::settings::KitSettings {
             engine: engine(settings),
@@ -93,7 +88,7 @@ fn config(settings: &ProgramSettings, bound: SocketAddr) -> Result<platform::Api
             api_key: api_key(settings)?,
             base_url: settings.base_url(bound),
             sign_in_url: settings.sign_in_url.clone(),
-            fallback_build: settings.fallback_build.clone().or(fallback),
+            fallback_build: settings.fallback_build.clone(),
             outbound_allow: settings.outbound_allow.clone(),
             trusted_proxies: settings.trusted_proxies.clone(),
             cors_origins: settings.cors_origins.clone(),
@@ -101,17 +96,10 @@ fn config(settings: &ProgramSettings, bound: SocketAddr) -> Result<platform::Api
             clock: Clock::system(),
             domains: Default::default(),
         },
-        events: events::EventSettings { history: None, outbox_bytes: settings.outbox_bytes },
-        files: files::FileSettings {
-            files_url: settings.files_url.clone(),
-            upload_seconds: settings.upload_seconds,
-            environment: None,
-        },
-        identity: settings.identity.clone(),
-        extensions: platform::extensions::ExtensionSettings {
-            document_store_url: settings.document_store_url.clone(),
-            ..Default::default()
-        },
+        events: settings.events(),
+        files: settings.files(),
+        identity: settings.identity(),
+        extensions: settings.extensions(),
     })
 }
 

@@ -1,7 +1,7 @@
 use crate::hasher::HashCost;
 
-/// The settings of the operator, named as in `docs/operations.md`.
-#[derive(Clone)]
+/// What an operator sets, named as in `docs/operations.md`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentitySettings {
     pub lock_attempts: i64,
     pub lock_seconds: i64,

@@ -3,6 +3,16 @@
 use super::*;
 use serde_json::json;
 
+impl SelectError {
+    /// The body of the answer with status 400.
+    fn to_json(&self) -> serde_json::Value {
+        match self {
+            SelectError::TooManyFilters(most) => json!({"detail": message::too_many_filters(*most)}),
+            SelectError::Wrong(errors) => errors.to_json(),
+        }
+    }
+}
+
 fn books() -> Resource {
     Resource::new(
         "books",
