@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use web::clock::{Clock, random_token};
 
-/// Why a command failed, in one line.
+/// The reason for which a command failed, in one line.
 pub type CommandFailure = String;
 
 /// Opens the application without a history service. `bound` is the listener of the main API. Creates an embedded database if none

@@ -1,6 +1,6 @@
 use crate::hasher::HashCost;
 
-/// What an operator sets, named as in `docs/operations.md`.
+/// The settings of the operator, named as in `docs/operations.md`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentitySettings {
     pub lock_attempts: i64,

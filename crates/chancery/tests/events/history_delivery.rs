@@ -466,7 +466,7 @@ async fn events_of_a_batch_wait_together_or_not_at_all() {
     commit_events(&request, 1..=100).await.unwrap();
     // A part of the events would fit.
     let refusal = commit_events(&request, 101..=300).await.unwrap_err();
-    assert_eq!((refusal.status.as_u16(), refusal.body), (503, message::detail("History is unavailable.")));
+    assert_eq!((refusal.status.as_u16(), refusal.body()), (503, message::detail("History is unavailable.")));
     assert_eq!(count_waiting(&server).await, 100);
     history.set_behaviour(Behaviour::Serves);
     eventually(async || count_waiting(&server).await == 0).await;

@@ -210,7 +210,7 @@ async fn wrong_parameters_are_told_as_in_every_list() {
     let server = TestServer::start_with(|config| config.events.history = history_service.service()).await;
     let refused = async |query: &str| {
         let refusal = history(&server, 12, query).await.err().unwrap();
-        (refusal.status.as_u16(), refusal.body)
+        (refusal.status.as_u16(), refusal.body())
     };
     let query = "limit=0&offset=x&event_type=gone&event_type__exclude=1&source_id__gt=1&source_id=x&source_type__in=user,me\
                  &event_datetime=today&event_datetime__range__exclude=2026-01-31T09:30:00Z";
@@ -234,7 +234,7 @@ async fn wrong_parameters_are_told_as_in_every_list() {
 async fn a_service_that_is_away_or_slow_is_told_in_time() {
     let unavailable = |outcome: Result<RecordHistory, Refusal>| {
         let refusal = outcome.err().unwrap();
-        assert_eq!((refusal.status.as_u16(), refusal.body), (503, message::detail("History is unavailable.")));
+        assert_eq!((refusal.status.as_u16(), refusal.body()), (503, message::detail("History is unavailable.")));
     };
     let nowhere = TestServer::start_with(|config| config.events.history = None).await;
     unavailable(history(&nowhere, 12, "").await);
@@ -270,6 +270,6 @@ async fn a_page_that_is_too_large_is_refused_and_a_smaller_one_shown() {
     delivered(&server).await;
     let refusal = history(&server, 12, "").await.err().unwrap();
     let expected = json!({"limit": ["Ensure that the page has at most 32 MiB."]});
-    assert_eq!((refusal.status.as_u16(), refusal.body), (400, expected));
+    assert_eq!((refusal.status.as_u16(), refusal.body()), (400, expected));
     assert_eq!(answer(&server, 12, "limit=10").await["results"].as_array().unwrap().len(), 10);
 }
