@@ -11,9 +11,9 @@ const DIST = join(ROOT, '../dist')
 
 // What the first lists load, and the home page.
 const MAIN =
-  /src\/(main|api\/(json|query|refusal|request|written)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|not-understood|pages-bar|relative|resource|right|save|search-box|shape|ui-)|kit|screens\/(frame|menu|not-found|recent-records|settings)|resources\/[a-z-]+\.ts|texts)|texts\/.*\?first|@internationalized\/string\//
-const RECORDS = /src\/screens\/records\/(records|class|shape|export|save|related-columns)\./
-const HOME = /src\/screens\/(home\.|guide)/
+  /src\/(main|api\/(json|query|refusal|request|written)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|not-understood|pages-bar|relative|resource|right|save|search-box|settings|shape|ui-)|kit|shared\/(menu|not-found|recent-records)|screens\/frame\/frame|resources\/[a-z-]+\.ts|texts)|texts\/.*\?first|@internationalized\/string\//
+const RECORDS = /src\/(screens\/records\/(records|export|related-columns)|shared\/records\/(class|shape))\./
+const HOME = /src\/screens\/home\//
 
 /** Whether a text is one of a first list: by its name in the sources of these, or one that the API gives to many things. */
 function saidFirst(): (key: string) => boolean {

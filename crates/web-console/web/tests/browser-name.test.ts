@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { agentName, browserName } from '../src/screens/browser-name.ts'
+import { agentName, browserName } from '../src/screens/me/browser-name.ts'
 
 test('browsers are called as people call them', () => {
   const of = (rest: string) => browserName(`Mozilla/5.0 ${rest}`)

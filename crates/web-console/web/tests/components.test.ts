@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { Flood, said } from '../src/generic/component-messages.ts'
 import { valuesOf } from '../src/generic/component-record.ts'
-import { interfaceWith, known } from '../src/screens/components/log.ts'
-import { given, parameterFields, unfit } from '../src/screens/components/parameters.ts'
-import { fieldsIn, sectionsOf } from '../src/screens/forms/configuration.ts'
-import { fieldOf, questionsOf } from '../src/screens/forms/questions.ts'
+import { interfaceWith, known } from '../src/shared/components/log.ts'
+import { given, parameterFields, unfit } from '../src/shared/components/parameters.ts'
+import { fieldsIn, sectionsOf } from '../src/shared/forms/configuration.ts'
+import { fieldOf, questionsOf } from '../src/shared/forms/questions.ts'
 
 const MIB = 2 ** 20
 

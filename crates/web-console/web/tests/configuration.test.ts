@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import type { Field } from '../src/api/shapes.ts'
-import { configurationOf, fieldsIn, flaws, sectionsOf, shown } from '../src/screens/forms/configuration.ts'
+import { configurationOf, fieldsIn, flaws, sectionsOf, shown } from '../src/shared/forms/configuration.ts'
 
 const field = (alias: string, required = false): Field => ({ alias, type: 'string', required, label: alias })
 const configuration = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import type { Instance } from '../src/api/shapes.ts'
-import { nameIn, placeOf } from '../src/screens/log-places.ts'
+import { nameIn, placeOf } from '../src/screens/log/log-places.ts'
 
 const UUID = '019c1371-2a40-7a5e-9a4b-3f0f8d2f5d11'
 const ROUTES = { users: '/admin/users', integrations: '/admin/integrations', object_classes: '/admin/classes' }

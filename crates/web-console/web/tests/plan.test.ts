@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { after, counts, planOf } from '../src/screens/tasks/plan.ts'
+import { after, counts, planOf } from '../src/screens/task-templates/plan.ts'
 
 const now = new Date('2026-01-31T09:30:00Z')
 const day = (date: Date | undefined) => date?.toISOString().slice(0, 10)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { moved, type Placed, placed } from '../src/screens/classes/positions.ts'
+import { moved, type Placed, placed } from '../src/shared/positions.ts'
 
 /** What the API shows after the changes. */
 function after(items: Placed[], changes: Placed[]): number[] {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { answerOf, fieldOf, missing, questionsOf, shownOf } from '../src/screens/forms/questions.ts'
+import { answerOf, fieldOf, missing, questionsOf, shownOf } from '../src/shared/forms/questions.ts'
 
 const questions =
   questionsOf({

@@ -122,8 +122,6 @@ export interface Resource {
   /** Fields that are part of no form. */
   hidden?: string[]
   actions?: Action[]
-  /** What is made by hand, fetched when the first page of one is opened. */
-  parts?: () => Promise<{ parts: Parts }>
   /** What goes along when one is deleted. */
   deletes?: Key | ((instance: Instance) => string)
   /** Whether one that is deleted can be restored for some days: `deletes` says so then. */

@@ -31,6 +31,5 @@ export const connectors: Resource = {
       done: 'connectors.reset.done',
     },
   ],
-  parts: () => import('./connectors.parts.tsx'),
   deletes: 'connectors.deletes',
 }

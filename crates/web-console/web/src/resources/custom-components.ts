@@ -39,7 +39,6 @@ export const customComponents: Resource = {
     { title: 'section.origin', fields: ['repository', 'version', 'publisher', 'publisher_url', 'parameters'] },
   ],
   hidden: ['index_url', 'repository_url'],
-  parts: () => import('./custom-components.parts.tsx'),
   beside: { to: '/admin/components/repositories', text: 'custom-components.repositories' },
   nothing: 'custom-components.nothing',
   deletes: 'custom-components.deletes',

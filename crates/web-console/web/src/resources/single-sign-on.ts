@@ -33,6 +33,5 @@ export const singleSignOn: Resource = {
   ],
   // While it is made, what stands there says that the addresses are not known yet.
   onlyOnCreate: ['redirect_uri'],
-  parts: () => import('./single-sign-on.parts.tsx'),
   deletes: 'single-sign-on.deletes',
 }

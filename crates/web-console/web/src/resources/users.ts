@@ -78,7 +78,6 @@ export const users: Resource = {
     },
   ],
   hidden: ['next_actions'],
-  parts: () => import('./users.parts.tsx'),
   actions: [action('send_activation_link'), activationLink, ...NAMES.slice(1).map(action)],
   canDelete: false,
 }

@@ -15,10 +15,11 @@ import css from '../../kit/controls.module.css'
 import { TextField } from '../../kit/fields.tsx'
 import { useShortcuts } from '../../kit/keys.ts'
 import { Tag } from '../../kit/values.tsx'
+import designer from '../../shared/designer.module.css'
+import { moved, type Placed, placed } from '../../shared/positions.ts'
 import { type Key, t } from '../../texts.ts'
 import look from './classes.module.css'
 import { DeleteField, FieldDialog, wroteFields } from './field-dialog.tsx'
-import { moved, type Placed, placed } from './positions.ts'
 import { rulesOf } from './types.ts'
 
 const SIZE = 50
@@ -120,10 +121,10 @@ export function ClassFields({ instance, path }: PanelProps) {
         onMove={move}
       >
         {(field) => (
-          <div className={look.field}>
-            <div className={look.what}>
+          <div className={designer.field}>
+            <div className={designer.what}>
               <strong>{`${field.label}`}</strong> <code>{`${field.alias}`}</code>
-              <div className={look.rules}>
+              <div className={designer.rules}>
                 <Tag>{t(`field-type.${field.type}.name` as Key)}</Tag>
                 {rulesOf(field).map(({ rule, values }) => (
                   <span key={rule}>{t(`rule.${rule}`, values as { [name: string]: string | number })}</span>
@@ -133,7 +134,7 @@ export function ClassFields({ instance, path }: PanelProps) {
               </div>
             </div>
             {canEdit && (
-              <span className={look.buttons}>
+              <span className={designer.buttons}>
                 <Button
                   look="quiet"
                   icon="pencil"

@@ -14,9 +14,9 @@ import css from '../../kit/controls.module.css'
 import { Chooser } from '../../kit/fields.tsx'
 import { part } from '../../kit/part.tsx'
 import { Tag } from '../../kit/values.tsx'
+import designer from '../../shared/designer.module.css'
+import { PermissionSets } from '../../shared/permission-sets.tsx'
 import { labelOf, t } from '../../texts.ts'
-import { PermissionSets } from '../permission-sets.tsx'
-import look from './classes.module.css'
 
 const Preview = part(() => import('./preview.tsx').then((found) => found.Preview))
 
@@ -27,7 +27,7 @@ export function ClassLinks({ instance, path }: PanelProps) {
   const [isOpen, setIsOpen] = useState(false)
   const route = `/admin/classes/${instance.id}`
   return (
-    <div className={look.links}>
+    <div className={designer.links}>
       <Button onPress={() => setIsOpen(true)}>{t('preview')}</Button>
       <Link className={css.button} to={`/records/${instance.alias}`}>
         {t('class.records')}

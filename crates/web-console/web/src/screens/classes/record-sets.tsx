@@ -20,8 +20,8 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Icon } from '../../kit/icons.tsx'
 import { say } from '../../kit/toasts.tsx'
+import { EditOrDelete } from '../../shared/permission-sets.tsx'
 import { named, t } from '../../texts.ts'
-import { EditOrDelete } from '../permission-sets.tsx'
 import look from './classes.module.css'
 
 /** The column of the people is that of no connector. */

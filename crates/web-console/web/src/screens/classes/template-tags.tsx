@@ -9,8 +9,8 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Copyable } from '../../kit/copyable.tsx'
 import { TextField } from '../../kit/fields.tsx'
+import { recordFields } from '../../shared/forms/record-fields.ts'
 import { labelOf, t } from '../../texts.ts'
-import { recordFields } from './preview.tsx'
 
 const STEP = 30
 const RELATED = /^(\/api\/object-classes\/\d+\/)object-records\/autocomplete\//

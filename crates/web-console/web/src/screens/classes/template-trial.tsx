@@ -11,8 +11,8 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { Chooser } from '../../kit/fields.tsx'
+import { Outcome, runOf } from '../../shared/records/document-run.tsx'
 import { t } from '../../texts.ts'
-import { Outcome, runOf } from '../records/documents.tsx'
 import look from './classes.module.css'
 
 export function Trial({

@@ -1,6 +1,7 @@
 // What a field of a class is asked for, by its type.
 
-import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import type { Field, Fields, Instance } from '../../api/shapes.ts'
+import { optionsOf } from '../../shared/option-values.ts'
 
 /** What each type adds to what all fields have. */
 const EXTRAS: { [type: string]: string[] } = {
@@ -42,17 +43,6 @@ export function inputsOf(schema: Field[], values: Fields, isNew: boolean): Field
     return field ? [{ ...field, required: isRequired === true }] : []
   })
 }
-
-export interface Option {
-  value: string
-  text: string
-}
-
-export const optionsOf = (value: Json | undefined): Option[] =>
-  (Array.isArray(value) ? value : []).map((item) => {
-    const { value: name, text } = (item ?? {}) as Fields
-    return { value: `${name ?? ''}`, text: `${text ?? ''}` }
-  })
 
 /** A field with which a default is asked for, as records would ask for the value. */
 export function defaultField(values: Fields, classPath: (id: number) => string): Field | undefined {

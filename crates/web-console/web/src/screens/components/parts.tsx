@@ -9,8 +9,8 @@ import type { InputProps, PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Chooser, Fieldset } from '../../kit/fields.tsx'
+import { USES, useRepositories } from '../../shared/components/known.ts'
 import { labelOf, named, t } from '../../texts.ts'
-import { USES, useRepositories } from './known.ts'
 import {
   ImportAgain,
   MakeRepository,

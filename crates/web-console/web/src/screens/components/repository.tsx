@@ -16,9 +16,9 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
 import { Moment, Tag } from '../../kit/values.tsx'
+import { COMPONENTS, deletedRepository, REPOSITORIES, ROUTE, wroteRepository } from '../../shared/components/known.ts'
+import type { Known } from '../../shared/components/log.ts'
 import { t } from '../../texts.ts'
-import { COMPONENTS, deletedRepository, REPOSITORIES, ROUTE, wroteRepository } from './known.ts'
-import type { Known } from './log.ts'
 
 const PAUSE = 3000
 

@@ -10,8 +10,8 @@ import look from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import type { PanelProps } from '../../generic/resource.ts'
 import css from '../../kit/controls.module.css'
+import { interfaceWith, names } from '../../shared/components/log.ts'
 import { t } from '../../texts.ts'
-import { interfaceWith, names } from './log.ts'
 
 const FORMS = '/api/object-class-forms/'
 /** As many forms are looked at: no filter finds those of a component. */

@@ -11,8 +11,8 @@ import { may, type PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Copyable } from '../../kit/copyable.tsx'
+import { Outcome } from '../../shared/outcome.tsx'
 import { t } from '../../texts.ts'
-import { Outcome } from '../outcome.tsx'
 
 /** Deliveries that may have come since a test was sent. */
 const LATEST = 'limit=25'

@@ -8,8 +8,8 @@ import { sayError } from '../../generic/failure.tsx'
 import { Filters } from '../../generic/filters.tsx'
 import { type Selection, searchOf, selectionOf } from '../../generic/ui-contents.ts'
 import { Chooser, Fieldset, MultiChooser, Select } from '../../kit/fields.tsx'
+import { CLASSES, type OpenClass } from '../../shared/records/class.ts'
 import { labelOf, t } from '../../texts.ts'
-import { CLASSES, type OpenClass } from '../records/class.ts'
 
 const AUTOCOMPLETE = `${CLASSES}autocomplete/?text__icontains=`
 

@@ -13,9 +13,9 @@ import { Lines } from '../../generic/lines.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
+import { NotFound } from '../../shared/not-found.tsx'
+import { RECORDS, useClass } from '../../shared/records/class.ts'
 import { t } from '../../texts.ts'
-import { NotFound } from '../not-found.tsx'
-import { RECORDS, useClass } from './class.ts'
 
 export function Deleted() {
   const { alias } = useParams({ strict: false }) as { alias: string }

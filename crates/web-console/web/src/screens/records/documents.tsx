@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { anything, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
-import type { Fields, Instance, Json, Page, Run } from '../../api/shapes.ts'
+import type { Fields, Instance, Json, Page } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import { FileLine } from '../../generic/files.tsx'
 import generic from '../../generic/generic.module.css'
@@ -14,11 +14,10 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { Select } from '../../kit/fields.tsx'
-import { isReference, Moment, nameOf, Tag } from '../../kit/values.tsx'
+import { Outcome, runOf } from '../../shared/records/document-run.tsx'
 import { t } from '../../texts.ts'
 import look from './records.module.css'
 
-export const runOf = (template: Instance) => (template.generated_document ?? null) as unknown as Run | null
 const isRunning = (templates: Instance[]) => templates.some((one) => runOf(one)?.status === 'processing')
 
 export function Documents({ instance, path }: PanelProps) {
@@ -85,17 +84,6 @@ export function Documents({ instance, path }: PanelProps) {
         />
       )}
     </section>
-  )
-}
-
-export function Outcome({ run }: { run: Run }) {
-  return (
-    <>
-      <Tag value={run.status}>{t(`records.documents.${run.status}`)}</Tag>
-      {run.error_message && <span>{run.error_message}</span>}
-      {run.generated_at && <Moment value={run.generated_at} />}
-      {isReference(run.generated_by) && <span>{nameOf(run.generated_by)}</span>}
-    </>
   )
 }
 

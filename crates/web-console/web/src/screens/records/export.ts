@@ -3,7 +3,7 @@
 import { call, download, Refusal } from '../../api/request.ts'
 import type { ExportLink } from '../../api/shapes.ts'
 import { saveAs } from '../../generic/save.ts'
-import { listOf } from './class.ts'
+import { listOf } from '../../shared/records/class.ts'
 
 const PAGING = ['limit', 'offset']
 

@@ -5,9 +5,9 @@ import look from '../../generic/files.module.css'
 import { FileLine } from '../../generic/files.tsx'
 import generic from '../../generic/generic.module.css'
 import type { InputProps } from '../../generic/resource.ts'
+import { RecordInput } from '../../shared/forms/record-input.tsx'
+import { filesOf } from '../../shared/records/shape.ts'
 import { t } from '../../texts.ts'
-import { RecordInput } from '../forms/record-input.tsx'
-import { filesOf } from './shape.ts'
 
 export function Files({ value, instance }: { value: Json; instance: Instance }) {
   const known = filesOf(instance)

@@ -11,11 +11,11 @@ import { Link } from '../../generic/go.tsx'
 import type { PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Moment, Value } from '../../kit/values.tsx'
+import { listOf, useClass } from '../../shared/records/class.ts'
+import { relatedClass } from '../../shared/records/shape.ts'
 import { named, t } from '../../texts.ts'
-import { listOf, useClass } from './class.ts'
 import { type Change, changesOf } from './event-changes.ts'
 import { type Names, namesIn } from './known-names.ts'
-import { relatedClass } from './shape.ts'
 
 const SIZE = 25
 /** As many older events are asked for the values that they tell. */

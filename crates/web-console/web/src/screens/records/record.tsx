@@ -15,13 +15,14 @@ import { NotUnderstood } from '../../generic/not-understood.tsx'
 import { type PanelProps, type Parts, pathOf, type Resource, routeOf } from '../../generic/resource.ts'
 import { instanceOf } from '../../generic/shape.ts'
 import { useConfiguration } from '../../generic/ui-config.ts'
-import { type RecordPage, readRecord } from '../../generic/ui-contents.ts'
+import { readRecord } from '../../generic/ui-contents.ts'
 import { part } from '../../kit/part.tsx'
+import { OneForm } from '../../shared/forms/one-form.tsx'
+import { NotFound } from '../../shared/not-found.tsx'
+import { useOpened } from '../../shared/recent-records.ts'
+import { mayRecords, type OpenClass, RECORDS, useClass } from '../../shared/records/class.ts'
+import { arranged } from '../../shared/records/sections.ts'
 import { t } from '../../texts.ts'
-import { OneForm } from '../forms/fill.tsx'
-import { NotFound } from '../not-found.tsx'
-import { useOpened } from '../recent-records.ts'
-import { mayRecords, type OpenClass, RECORDS, useClass } from './class.ts'
 import { Documents } from './documents.tsx'
 import { FileInput, Files } from './files.tsx'
 import { History } from './history.tsx'
@@ -39,15 +40,6 @@ function RelatedRecord({ value, instance, field }: { value: Json; instance: Inst
   const text = typeof label === 'string' ? label : `#${value}`
   return <Link to={`/records/-/${value}`}>{text}</Link>
 }
-
-/** Fields in the sections that the interface gives them. */
-export const arranged = (resource: Resource, { sections }: RecordPage): Resource =>
-  sections.length === 0
-    ? resource
-    : {
-        ...resource,
-        sections: sections.map(({ title, fields }) => ({ title: 'records.fields', heading: title, fields })),
-      }
 
 /** What a component shows of a record, where the interface names one. */
 function Summary({ instance }: PanelProps) {

@@ -10,8 +10,8 @@ import type { PanelProps } from '../../generic/resource.ts'
 import { pageOf } from '../../generic/shape.ts'
 import { Turn } from '../../generic/turn.tsx'
 import { Value } from '../../kit/values.tsx'
+import { useClass } from '../../shared/records/class.ts'
 import { labelOf, t } from '../../texts.ts'
-import { useClass } from './class.ts'
 import look from './records.module.css'
 
 const SIZE = 10

@@ -9,8 +9,8 @@ import { Link, useGo, useHere } from '../../generic/go.tsx'
 import css from '../../kit/controls.module.css'
 import { Icon } from '../../kit/icons.tsx'
 import { Tag } from '../../kit/values.tsx'
+import { foundRoute, search, useClassNames } from '../../shared/records/found.ts'
 import { t } from '../../texts.ts'
-import { foundRoute, search, useClassNames } from './found.ts'
 import look from './records.module.css'
 
 const ICONS = { object_record: 'file-text', user: 'user', user_group: 'users' } as const
