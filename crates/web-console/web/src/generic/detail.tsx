@@ -1,10 +1,10 @@
 // One instance of a resource: its facts, edited in place, what can be done with it, and who did what.
 
-import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
-import { queries } from '../api/query.ts'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
+import { type ComponentType, useState } from 'react'
+import { queries, type Read } from '../api/query.ts'
 import { call } from '../api/request.ts'
-import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
+import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Copyable } from '../kit/copyable.tsx'
@@ -30,6 +30,7 @@ import {
   logFilter,
   may,
   oneOf,
+  type PanelProps,
   type Parts,
   pathOf,
   type Resource,
@@ -44,113 +45,80 @@ const isSwitch = ({ alias, editable }: Field) => alias === 'is_enabled' && edita
 
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
 
-export function Detail({ resource, parts, id }: { resource: Resource; parts: Parts; id: string }) {
-  const path = pathOf(resource, id)
+interface DetailProps {
+  resource: Resource
+  parts: Parts
+  id: string
+}
+
+export function Detail(props: DetailProps) {
+  const { resource, id } = props
   const described = useQuery(describedBy(resource))
-  const read = useQuery(instanceOf(path, resource.shape))
-  const [asked, setAsked] = useState<Action | undefined>()
-  const [secret, setSecret] = useState<Shown | undefined>()
+  const read = useQuery(instanceOf(pathOf(resource, id), resource.shape))
   const go = useGo()
-  const found = read.data?.instance
-  const canEdit = found !== undefined && may(found, 'edit')
-  const [isEditing, setIsEditing] = useEditing(found && canEdit)
+  const instance = read.data?.instance
+  const canEdit = instance !== undefined && may(instance, 'edit')
+  const [isEditing, setIsEditing] = useEditing(instance && canEdit)
   useShortcuts([
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go(resource.route) }]),
   ])
   const reading = [read, described]
-  if (!found || !read.data || !described.data) return <Reading of={reading} title={titleOf(resource)} />
-  const schema = described.data.details
-  const actions = (resource.actions ?? []).filter((action) => action.isShown(found))
-  const remove: Action = {
-    id: 'delete',
-    text: 'delete',
-    isDangerous: true,
-    question: 'delete-text',
-    isShown: () => true,
-    run: async () => {
-      await call('DELETE', path, { ifMatch: read.data.etag })
-      queries.removeQueries({ queryKey: [path] })
-      go(resource.route)
-    },
-    done: 'deleted',
-  }
-  const isOn = found.is_enabled === true
-  const flip = (is_enabled: boolean, ifMatch: string | null) => call('PATCH', path, { body: { is_enabled }, ifMatch })
-  const toggle: Action = {
-    id: 'switch',
-    text: isOn ? 'switch-off' : 'switch-on',
-    isShown: () => true,
-    run: () => flip(!isOn, read.data.etag),
-    undo: () => flip(isOn, null),
-    done: isOn ? 'switched-off' : 'switched-on',
-  }
-  const canSwitch = canEdit && !isEditing && typeof found.is_enabled === 'boolean' && schema.schema.some(isSwitch)
-  const all = [
-    ...(canSwitch ? [toggle] : []),
-    ...actions,
-    ...(resource.canDelete !== false && may(found, 'delete') ? [remove] : []),
-  ]
-  const act = async (action: Action) => {
-    const outcome = await action.run(found)
-    setAsked(undefined)
-    const made = shownOnce(action.secret ?? resource.secret, outcome as Fields | undefined)
-    const done = typeof action.done === 'function' ? action.done(found) : action.done
-    if (made) setSecret(made)
-    else say(t(done), { undo: action.undo && (() => void undo(action)) })
-    await wroteOf(resource)
-  }
-  const refused = (error: unknown) => {
-    sayError(error)
-    void read.refetch()
-  }
-  const undo = async ({ undo }: Action) => {
-    await undo?.(found).catch(refused)
-    await wroteOf(resource)
-  }
-  const begin = (action: Action) => {
-    if (action.question) setAsked(action)
-    else act(action).catch(refused)
-  }
-  const beginBy = (id: string) => {
-    const action = all.find((one) => one.id === id)
-    if (action) begin(action)
-  }
-  const status = schema.schema.find(({ alias }) => alias === 'status')
+  if (!read.data || !described.data) return <Reading of={reading} title={titleOf(resource)} />
+  return (
+    <Loaded
+      {...props}
+      read={read.data}
+      schema={described.data.details}
+      reading={reading}
+      isEditing={isEditing}
+      onEdit={setIsEditing}
+      onRefused={() => void read.refetch()}
+    />
+  )
+}
+
+interface LoadedProps extends DetailProps {
+  read: Read
+  schema: Options['details']
+  reading: UseQueryResult[]
+  isEditing: boolean
+  onEdit: (isEditing: boolean) => void
+  onRefused: () => void
+}
+
+function Loaded({ resource, parts, id, read, schema, reading, isEditing, onEdit, onRefused }: LoadedProps) {
+  const path = pathOf(resource, id)
+  const { instance } = read
+  const { actions, begin, dialogs } = useActions(
+    resource,
+    read,
+    offered({ resource, read, schema, isEditing }),
+    onRefused,
+  )
+  const panels = (list: ComponentType<PanelProps>[] = []) =>
+    list.map((Panel) => <Panel key={Panel.name} instance={instance} path={path} begin={begin} />)
   return (
     <>
       <nav className={look.trail} aria-label={t('trail')}>
         <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
-        <h1 tabIndex={-1}>{resource.label(found)}</h1>
-        {status && found.status !== undefined && <Value type="enum" values={status.values} value={found.status} />}
+        <h1 tabIndex={-1}>{resource.label(instance)}</h1>
+        <Status schema={schema} instance={instance} />
         <div className={look.acts}>
           <Neighbours route={resource.route} id={id} />
-          {canEdit && !isEditing && (
-            <Button look="primary" icon="pencil" onPress={() => setIsEditing(true)}>
+          {may(instance, 'edit') && !isEditing && (
+            <Button look="primary" icon="pencil" onPress={() => onEdit(true)}>
               {t('edit')}
             </Button>
           )}
-          {all.length > 0 && (
-            <Menu
-              isOffered
-              label={t('actions')}
-              actions={all.map((action) => ({
-                id: action.id,
-                text: t(action.text),
-                isDangerous: action.isDangerous ?? false,
-                run: () => begin(action),
-              }))}
-            />
-          )}
+          {actions.length > 0 && <Menu isOffered label={t('actions')} actions={actions} />}
         </div>
       </header>
       <Reading of={reading} />
       <div className={look.detail}>
         <div className={look.main}>
-          {!isEditing &&
-            parts.above?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} begin={beginBy} />)}
           {isEditing ? (
             <Edit
               path={path}
@@ -160,45 +128,144 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
               inputs={parts.inputs}
               shape={resource.shape}
               counts={parts.counts}
-              read={read.data}
+              read={read}
               details={schema}
-              onDone={() => setIsEditing(false)}
+              onDone={() => onEdit(false)}
             />
           ) : (
-            <Facts
-              sections={resource.sections}
-              hidden={resource.hidden}
-              views={parts.views}
-              instance={found}
-              fields={fieldsFor(schema, found).filter(({ alias }) => parts.counts?.(alias, found) !== false)}
-            />
+            <>
+              {panels(parts.above)}
+              <Facts
+                sections={resource.sections}
+                hidden={resource.hidden}
+                views={parts.views}
+                instance={instance}
+                fields={fieldsFor(schema, instance).filter(({ alias }) => parts.counts?.(alias, instance) !== false)}
+              />
+              {panels(parts.panels)}
+            </>
           )}
-          {!isEditing &&
-            parts.panels?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} begin={beginBy} />)}
         </div>
         <aside className={look.side} aria-label={t('about')}>
-          <About instance={found} />
-          {parts.side?.map((Panel) => (
-            <Panel key={Panel.name} instance={found} path={path} />
-          ))}
+          <About instance={instance} />
+          {panels(parts.side)}
           {resource.hasLog !== false && (
-            <ObjectLog filter={logFilter(resource, found)} parts={resource.logParts?.(found)} />
+            <ObjectLog filter={logFilter(resource, instance)} parts={resource.logParts?.(instance)} />
           )}
         </aside>
       </div>
-      {secret && <ShownOnce shown={secret} onClose={() => setSecret(undefined)} />}
-      {asked && (
-        <AskFirst
-          title={`${t(asked.text)}: ${resource.label(found)}`}
-          text={asked.id === 'delete' ? deletesOf(resource, found) : t(asked.question ?? 'delete-text')}
-          action={t(asked.text)}
-          name={asked.id === 'delete' && resource.asksName ? resource.label(found) : undefined}
-          run={() => act(asked)}
-          onClose={() => setAsked(undefined)}
-        />
-      )}
+      {dialogs}
     </>
   )
+}
+
+function Status({ schema, instance }: { schema: Options['details']; instance: Instance }) {
+  const status = schema.schema.find(({ alias }) => alias === 'status')
+  if (!status || instance.status === undefined) return null
+  return <Value type="enum" values={status.values} value={instance.status} />
+}
+
+/** The actions that the page of an instance offers: the switch, those of the resource, and the deletion. */
+function offered({
+  resource,
+  read,
+  schema,
+  isEditing,
+}: Pick<LoadedProps, 'resource' | 'read' | 'schema' | 'isEditing'>) {
+  const { instance } = read
+  const canSwitch =
+    may(instance, 'edit') && !isEditing && typeof instance.is_enabled === 'boolean' && schema.schema.some(isSwitch)
+  return [
+    ...(canSwitch ? [switchOf(resource, read)] : []),
+    ...(resource.actions ?? []).filter((action) => action.isShown(instance)),
+    ...(resource.canDelete !== false && may(instance, 'delete') ? [deletionOf(resource, read)] : []),
+  ]
+}
+
+function switchOf(resource: Resource, { instance, etag }: Read): Action {
+  const isOn = instance.is_enabled === true
+  const flip = (is_enabled: boolean, ifMatch: string | null) =>
+    call('PATCH', pathOf(resource, keyOf(resource, instance)), { body: { is_enabled }, ifMatch })
+  return {
+    id: 'switch',
+    text: isOn ? 'switch-off' : 'switch-on',
+    isShown: () => true,
+    run: () => flip(!isOn, etag),
+    undo: () => flip(isOn, null),
+    done: isOn ? 'switched-off' : 'switched-on',
+  }
+}
+
+function deletionOf(resource: Resource, { instance, etag }: Read): Action {
+  const path = pathOf(resource, keyOf(resource, instance))
+  return {
+    id: 'delete',
+    text: 'delete',
+    isDangerous: true,
+    question: 'delete-text',
+    isShown: () => true,
+    run: async () => {
+      await call('DELETE', path, { ifMatch: etag })
+      queries.removeQueries({ queryKey: [path] })
+    },
+    done: 'deleted',
+  }
+}
+
+/** The actions as entries of a menu, with the dialogs that ask before an action and show its secret. */
+function useActions(resource: Resource, { instance }: Read, actions: Action[], onRefused: () => void) {
+  const go = useGo()
+  const [asked, setAsked] = useState<Action | undefined>()
+  const [secret, setSecret] = useState<Shown | undefined>()
+  const refused = (error: unknown) => {
+    sayError(error)
+    onRefused()
+  }
+  const undo = async (action: Action) => {
+    await action.undo?.(instance).catch(refused)
+    await wroteOf(resource)
+  }
+  const act = async (action: Action) => {
+    const outcome = await action.run(instance)
+    if (action.id === 'delete') go(resource.route)
+    setAsked(undefined)
+    const made = shownOnce(action.secret ?? resource.secret, outcome as Fields | undefined)
+    const done = typeof action.done === 'function' ? action.done(instance) : action.done
+    if (made) setSecret(made)
+    else say(t(done), { undo: action.undo && (() => void undo(action)) })
+    await wroteOf(resource)
+  }
+  const begin = (action: Action) => {
+    if (action.question) setAsked(action)
+    else act(action).catch(refused)
+  }
+  return {
+    actions: actions.map((action) => ({
+      id: action.id,
+      text: t(action.text),
+      isDangerous: action.isDangerous ?? false,
+      run: () => begin(action),
+    })),
+    begin: (id: string) => {
+      const action = actions.find((candidate) => candidate.id === id)
+      if (action) begin(action)
+    },
+    dialogs: (
+      <>
+        {secret && <ShownOnce shown={secret} onClose={() => setSecret(undefined)} />}
+        {asked && (
+          <AskFirst
+            title={`${t(asked.text)}: ${resource.label(instance)}`}
+            text={asked.id === 'delete' ? deletesOf(resource, instance) : t(asked.question ?? 'delete-text')}
+            action={t(asked.text)}
+            name={asked.id === 'delete' && resource.asksName ? resource.label(instance) : undefined}
+            run={() => act(asked)}
+            onClose={() => setAsked(undefined)}
+          />
+        )}
+      </>
+    ),
+  }
 }
 
 /** The fields with their values, by section; what has none says so. */

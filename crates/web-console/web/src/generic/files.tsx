@@ -101,56 +101,52 @@ const sent = new Map<string, Kept>()
 const nameIn = (item: Json): string =>
   item && typeof item === 'object' && !Array.isArray(item) ? `${item.file}` : `${item}`
 
-export function Files({
-  value,
-  most,
-  known,
-  accept,
-  wrap = (token) => token,
-  onChange,
-  ...props
-}: FieldProps & {
+interface FilesProps extends FieldProps {
   value: Json[]
   most: number
   known?: { [id: string]: Kept } | undefined
   /** Extensions, as the browser's dialog takes them. */
   accept?: string
-  /** How a token stands in the value. */
+  /** Puts a token into the form that the value has. */
   wrap?: (token: string) => Json
   onChange: (value: Json[]) => void
-}) {
+}
+
+/** Sends files, and adds their tokens to the value when they have arrived. */
+function useUploads({ value, wrap = (token) => token, onChange }: FilesProps) {
   const [sending, setSending] = useState<Sending[]>([])
-  const [isOver, setIsOver] = useState(false)
-  const input = useRef<HTMLInputElement>(null)
-  const id = useId()
   // Several may arrive while the value is still the one that was there when they began.
   const current = useRef(value)
   useEffect(() => {
     current.current = value
   }, [value])
-  const left = most - value.length - sending.filter(({ error }) => !error).length
-  const change = (one: number, change_: Partial<Sending>) =>
-    setSending((all) => all.map((item) => (item.id === one ? { ...item, ...change_ } : item)))
-  const drop = (one: number) => setSending((all) => all.filter((item) => item.id !== one))
+  const update = (id: number, change: Partial<Sending>) =>
+    setSending((all) => all.map((file) => (file.id === id ? { ...file, ...change } : file)))
+  const drop = (id: number) => setSending((all) => all.filter((file) => file.id !== id))
   const send = async (file: File) => {
     const gone = new AbortController()
-    const one = { id: next++, name: file.name, part: 0, abort: () => gone.abort() }
-    setSending((all) => [...all, one])
+    const { name, size } = file
+    const id = next++
+    setSending((all) => [...all, { id, name, part: 0, abort: () => gone.abort() }])
     try {
-      const token = await upload(file, (bytes) => change(one.id, { part: bytes / Math.max(file.size, 1) }), gone.signal)
-      sent.set(token, { name: file.name, size: `${file.size}` })
+      const token = await upload(file, (bytes) => update(id, { part: bytes / Math.max(size, 1) }), gone.signal)
+      sent.set(token, { name, size: `${size}` })
       current.current = [...current.current, wrap(token)]
       onChange(current.current)
-      drop(one.id)
+      drop(id)
     } catch (refused) {
-      if (gone.signal.aborted) return drop(one.id)
-      change(one.id, { error: told(refused) })
+      if (gone.signal.aborted) return drop(id)
+      update(id, { error: told(refused) })
     }
   }
+  return { sending, send, drop }
+}
+
+export function Files(props: FilesProps) {
+  const { value, most, known, onChange } = props
+  const { sending, send, drop } = useUploads(props)
+  const left = most - value.length - sending.filter(({ error }) => !error).length
   useHold(props.name, sending.some(({ error }) => !error) ? t('files.wait') : undefined)
-  const take = (files: FileList | null) => {
-    for (const file of [...(files ?? [])].slice(0, Math.max(left, 0))) void send(file)
-  }
   return (
     <Fieldset {...props} hint={props.hint ?? t('files.most', { count: most })}>
       {value.length + sending.length > 0 && (
@@ -162,72 +158,107 @@ export function Files({
             return (
               <li key={key}>
                 <FileLine file={{ ...file, name }} />
-                <button
-                  type="button"
-                  className={css.remove}
-                  aria-label={t('remove-one', { name })}
-                  disabled={props.isDisabled}
-                  onClick={() => onChange(value.filter((one) => one !== item))}
-                >
-                  {'×'}
-                </button>
+                <Remove
+                  label={t('remove-one', { name })}
+                  isDisabled={props.isDisabled}
+                  onRemove={() => onChange(value.filter((other) => other !== item))}
+                />
               </li>
             )
           })}
           {sending.map((file) => (
-            <li key={file.id}>
-              <span>{file.name}</span>
-              {file.error ? (
-                <span className={css.error} role="alert">
-                  {file.error}
-                </span>
-              ) : (
-                <progress max={1} value={file.part} aria-label={t('files.sending', { name: file.name })} />
-              )}
-              <button
-                type="button"
-                className={css.remove}
-                aria-label={t(file.error ? 'remove-one' : 'files.cancel', { name: file.name })}
-                onClick={() => (file.error ? drop(file.id) : file.abort())}
-              >
-                {'×'}
-              </button>
-            </li>
+            <SendingLine key={file.id} file={file} onDrop={() => drop(file.id)} />
           ))}
         </ul>
       )}
       {left > 0 && !props.isDisabled && (
-        <label
-          className={look.drop}
-          htmlFor={id}
-          data-over={isOver || undefined}
-          onDragOver={(event) => {
-            event.preventDefault()
-            setIsOver(true)
+        <DropZone
+          name={props.name}
+          label={props.label}
+          accept={props.accept}
+          most={left}
+          onFiles={(files) => {
+            for (const file of files) void send(file)
           }}
-          onDragLeave={() => setIsOver(false)}
-          onDrop={(event) => {
-            event.preventDefault()
-            setIsOver(false)
-            take(event.dataTransfer.files)
-          }}
-        >
-          <input
-            ref={input}
-            id={id}
-            type="file"
-            name={props.name}
-            multiple={left > 1}
-            accept={accept}
-            aria-label={t('files.choose-for', { name: props.label })}
-            onChange={(event) => {
-              take(event.target.files)
-              event.target.value = ''
-            }}
-          />
-          <span aria-hidden="true">{t('files.drop')}</span>
-        </label>
+        />
       )}
     </Fieldset>
+  )
+}
+
+interface RemoveProps {
+  label: string
+  isDisabled?: boolean | undefined
+  onRemove: () => void
+}
+
+const Remove = ({ label, isDisabled, onRemove }: RemoveProps) => (
+  <button type="button" className={css.remove} aria-label={label} disabled={isDisabled} onClick={onRemove}>
+    {'×'}
+  </button>
+)
+
+/** A file that is being sent, or that could not be sent. */
+const SendingLine = ({ file, onDrop }: { file: Sending; onDrop: () => void }) => (
+  <li>
+    <span>{file.name}</span>
+    {file.error ? (
+      <span className={css.error} role="alert">
+        {file.error}
+      </span>
+    ) : (
+      <progress max={1} value={file.part} aria-label={t('files.sending', { name: file.name })} />
+    )}
+    <Remove
+      label={t(file.error ? 'remove-one' : 'files.cancel', { name: file.name })}
+      onRemove={() => (file.error ? onDrop() : file.abort())}
+    />
+  </li>
+)
+
+interface DropZoneProps {
+  name: string
+  label: string
+  accept: string | undefined
+  most: number
+  /** Called with at most `most` files. */
+  onFiles: (files: File[]) => void
+}
+
+/** The place where files are dropped or chosen. */
+function DropZone({ name, label, accept, most, onFiles }: DropZoneProps) {
+  const [isOver, setIsOver] = useState(false)
+  const id = useId()
+  const take = (files: FileList | null) => onFiles([...(files ?? [])].slice(0, most))
+  return (
+    <label
+      className={look.drop}
+      htmlFor={id}
+      data-over={isOver || undefined}
+      onDragOver={(event) => {
+        event.preventDefault()
+        setIsOver(true)
+      }}
+      onDragLeave={() => setIsOver(false)}
+      onDrop={(event) => {
+        event.preventDefault()
+        setIsOver(false)
+        take(event.dataTransfer.files)
+      }}
+    >
+      <input
+        id={id}
+        type="file"
+        name={name}
+        multiple={most > 1}
+        accept={accept}
+        aria-label={t('files.choose-for', { name: label })}
+        onChange={(event) => {
+          take(event.target.files)
+          event.target.value = ''
+        }}
+      />
+      <span aria-hidden="true">{t('files.drop')}</span>
+    </label>
   )
 }

@@ -90,6 +90,52 @@ const Unknown = ({ text, remove, onRemove }: { text: string; remove: string; onR
   </span>
 )
 
+interface FilterChipProps {
+  filter: Filter
+  lines: Instance[]
+  onChange: (filter: Filter) => void
+  onRemove: () => void
+}
+
+/** A filter in words, with its editor and a button that removes it. */
+const FilterChip = ({ filter, lines, onChange, onRemove }: FilterChipProps) => (
+  <span className={look.chip}>
+    <Popup label={t('filter-by', { name: labelOf(filter.column) })} text={filterText(filter, lines)}>
+      {(close) => (
+        <Editor
+          filter={filter}
+          onDone={(changed) => {
+            close()
+            onChange(changed)
+          }}
+        />
+      )}
+    </Popup>
+    <button
+      type="button"
+      className={css.remove}
+      aria-label={t('remove-filter', { name: labelOf(filter.column) })}
+      onClick={onRemove}
+    >
+      {'×'}
+    </button>
+  </span>
+)
+
+/** A filter that is not in the address yet. `onDone` gets undefined if its editor is closed. */
+const AddedChip = ({ filter, onDone }: { filter: Filter; onDone: (filter: Filter | undefined) => void }) => (
+  <span className={look.chip}>
+    <Popup
+      label={t('filter-by', { name: labelOf(filter.column) })}
+      text={labelOf(filter.column)}
+      isOpen
+      onOpenChange={(isOpen) => isOpen || onDone(undefined)}
+    >
+      {() => <Editor filter={filter} onDone={onDone} />}
+    </Popup>
+  </span>
+)
+
 export interface MoreColumns {
   id: string
   text: string
@@ -121,28 +167,14 @@ export function Filters({
   return (
     <div className={look.filters} role="group" aria-label={t('filters')}>
       {state.filters.map((filter, n) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the same filter may stand there twice
-        <span key={n} className={look.chip}>
-          <Popup label={t('filter-by', { name: labelOf(filter.column) })} text={filterText(filter, lines)}>
-            {(close) => (
-              <Editor
-                filter={filter}
-                onDone={(changed) => {
-                  close()
-                  set(state.filters.with(n, changed))
-                }}
-              />
-            )}
-          </Popup>
-          <button
-            type="button"
-            className={css.remove}
-            aria-label={t('remove-filter', { name: labelOf(filter.column) })}
-            onClick={() => set(state.filters.toSpliced(n, 1))}
-          >
-            {'×'}
-          </button>
-        </span>
+        <FilterChip
+          // biome-ignore lint/suspicious/noArrayIndexKey: the same filter may stand there twice
+          key={n}
+          filter={filter}
+          lines={lines}
+          onChange={(changed) => set(state.filters.with(n, changed))}
+          onRemove={() => set(state.filters.toSpliced(n, 1))}
+        />
       ))}
       {state.unknown.map(([name, value]) => (
         <Unknown
@@ -160,24 +192,13 @@ export function Filters({
         />
       )}
       {added && (
-        <span className={look.chip}>
-          <Popup
-            label={t('filter-by', { name: labelOf(added.column) })}
-            text={labelOf(added.column)}
-            isOpen
-            onOpenChange={(isOpen) => isOpen || setAdded(undefined)}
-          >
-            {() => (
-              <Editor
-                filter={added}
-                onDone={(filter) => {
-                  setAdded(undefined)
-                  set([...state.filters, filter])
-                }}
-              />
-            )}
-          </Popup>
-        </span>
+        <AddedChip
+          filter={added}
+          onDone={(filter) => {
+            setAdded(undefined)
+            if (filter) set([...state.filters, filter])
+          }}
+        />
       )}
       <Menu
         label={t('add-filter')}

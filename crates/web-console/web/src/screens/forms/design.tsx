@@ -1,7 +1,7 @@
 // The page on which a form is designed: its sections, how it will look, and its JSON.
 
 import { useQuery } from '@tanstack/react-query'
-import { memo, useCallback, useDeferredValue, useEffect, useMemo, useState } from 'react'
+import { memo, type ReactNode, useCallback, useDeferredValue, useEffect, useMemo, useState } from 'react'
 import { anything, instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, FormConfiguration, Instance, Json, Options } from '../../api/shapes.ts'
@@ -71,16 +71,8 @@ const componentsIn = (sections: Section[]): number[] => [
   ),
 ]
 
-function Design({
-  path,
-  classId,
-  className,
-  details,
-  fields,
-  form,
-  etag,
-  configuration,
-}: {
+interface DesignProps {
+  /** The path of the form; undefined for a new one. */
   path: string | undefined
   classId: number
   className: string
@@ -89,7 +81,10 @@ function Design({
   form: Instance | undefined
   etag: string | null
   configuration: Json
-}) {
+}
+
+/** The form as it is edited: its values, and how they are saved and deleted. */
+function useDesign({ path, classId, form, etag, configuration }: DesignProps) {
   const go = useGo()
   const [before, setBefore] = useState<Fields>(() => ({
     name: form?.name ?? '',
@@ -100,42 +95,33 @@ function Design({
   const [values, setValues] = useState(before)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const [isDeleting, setIsDeleting] = useState(false)
-  /** The state that somebody else saved meanwhile, by its tag. */
+  /** The entity tag of the state that another user saved meanwhile. */
   const [theirs, setTheirs] = useState<string | undefined>()
-  /** Counts what the designer does, so that the JSON beside it is written anew. */
-  const [round, setRound] = useState(0)
-  const [view, setView] = useState<'preview' | 'json'>('preview')
   const sections = useMemo(() => sectionsOf(values.configuration), [values.configuration])
-  // A form of 500 fields is drawn anew after the designer, not before the next key.
-  const drawn = useDeferredValue(sections)
   const isChanged = !same(before, values)
   // Where to go from here, once nothing is left that would be lost.
   const [next, setNext] = useState<string | undefined>()
   useEffect(() => {
     if (next && !isChanged && !isBusy) go(next, true)
   }, [next, isChanged, isBusy, go])
-  const holds = useHolds()
-  const { gone, missing } = flaws(sections ?? [], fields)
   const back = `/admin/classes/${classId}`
-  const design = useCallback((now: Section[]) => {
-    setRound((count) => count + 1)
-    setValues((all) => ({ ...all, configuration: configurationOf(now) }))
-  }, [])
+  const change = useCallback((alias: string, value: Json) => setValues((now) => ({ ...now, [alias]: value })), [])
+  const send = async (ifMatch: string | null) => {
+    const body = { ...values, custom_components: componentsIn(sections ?? []) }
+    if (path) {
+      const { etag: now } = await call('PATCH', path, { body, ifMatch })
+      setTag(now)
+      queries.removeQueries({ queryKey: [path] })
+    } else {
+      const created = { ...body, object_class: classId, type: 'create' }
+      const { data } = await call<Instance>('POST', FORMS, { body: created })
+      setNext(`${back}/forms/${data.uuid}`)
+    }
+  }
   const save = async (over?: string | null) => {
     setIsBusy(true)
-    const body = { ...values, custom_components: componentsIn(sections ?? []) }
     try {
-      if (path) {
-        const { etag: now } = await call('PATCH', path, { body, ifMatch: over ?? tag })
-        setTag(now)
-        queries.removeQueries({ queryKey: [path] })
-      } else {
-        const { data } = await call<Instance>('POST', FORMS, {
-          body: { ...body, object_class: classId, type: 'create' },
-        })
-        setNext(`${back}/forms/${data.uuid}`)
-      }
+      await send(over ?? tag)
       setBefore(values)
       setError(undefined)
       say(t('saved'))
@@ -155,42 +141,42 @@ function Design({
     say(t('deleted'))
     setNext(back)
   }
+  return { values, change, sections, isChanged, isBusy, error, theirs, setTheirs, save, remove, back }
+}
+
+function Design(props: DesignProps) {
+  const { className, details, fields, form } = props
+  const go = useGo()
+  const design = useDesign(props)
+  const { values, change, sections, theirs, setTheirs, save, back } = design
+  const [isDeleting, setIsDeleting] = useState(false)
+  /** Counts the changes by the designer: each draws the JSON beside it again. */
+  const [round, setRound] = useState(0)
+  const holds = useHolds()
+  const { gone, missing } = flaws(sections ?? [], fields)
+  const redesign = useCallback(
+    (now: Section[]) => {
+      setRound((count) => count + 1)
+      change('configuration', configurationOf(now))
+    },
+    [change],
+  )
   const asked = details.schema.filter(({ alias }) => alias === 'name' || alias === 'is_enabled')
   return (
     <>
-      <nav className={generic.trail} aria-label={t('trail')}>
-        <Link to="/admin/classes">{t('object-classes')}</Link>
-        {' / '}
-        <Link to={back}>{className}</Link>
-      </nav>
-      <header className={generic.head}>
-        <h1 tabIndex={-1}>{form ? `${form.name}` : t('create-one', { one: t('forms.one') })}</h1>
-        <div className={generic.spacer} />
-        {path && (
-          <>
-            <Link className={css.button} to={`/forms/${form?.uuid}`}>
-              {t('forms.fill-in')}
-            </Link>
-            <Menu
-              isOffered
-              label={t('actions')}
-              actions={[{ id: 'delete', text: t('delete'), isDangerous: true, run: () => setIsDeleting(true) }]}
-            />
-          </>
-        )}
-      </header>
+      <DesignHead back={back} className={className} form={form} onDelete={() => setIsDeleting(true)} />
       <div className={look.designer}>
         <Form
           fields={asked.map((field) => (field.alias === 'is_enabled' ? { ...field, label: t('forms.on') } : field))}
           sections={[]}
           values={values}
           instance={form}
-          error={error}
-          isBusy={isBusy}
-          isChanged={isChanged}
+          error={design.error}
+          isBusy={design.isBusy}
+          isChanged={design.isChanged}
           holds={holds}
           submit={t('save')}
-          onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+          onChange={change}
           onSubmit={() => void save()}
           onCancel={() => go(back)}
         >
@@ -207,36 +193,18 @@ function Design({
                 {t('forms.gone', { names: gone.join(', ') })}
               </p>
             )}
-            <Designer sections={sections ?? NONE} fields={fields} onChange={design} />
+            <Designer sections={sections ?? NONE} fields={fields} onChange={redesign} />
           </section>
         </Form>
-        <aside className={look.side} aria-label={t(view === 'preview' ? 'preview' : 'forms.json')}>
-          <div className={css.actions}>
-            <Button
-              aria-pressed={view === 'preview'}
-              isDisabled={Object.keys(holds.held).length > 0}
-              onPress={() => setView('preview')}
-            >
-              {t('preview')}
-            </Button>
-            <Button aria-pressed={view === 'json'} onPress={() => setView('json')}>
-              {t('forms.json')}
-            </Button>
-          </div>
-          {view === 'preview' ? (
-            <Look sections={drawn ?? NONE} fields={fields} />
-          ) : (
-            <HoldContext value={holds.hold}>
-              <FieldInput
-                key={round}
-                field={{ alias: 'configuration', type: 'json', required: true, label: t('forms.json') }}
-                name="configuration"
-                value={values.configuration}
-                onChange={(changed) => setValues((now) => ({ ...now, configuration: changed ?? {} }))}
-              />
-            </HoldContext>
-          )}
-        </aside>
+        <Beside sections={sections} fields={fields} holds={holds}>
+          <FieldInput
+            key={round}
+            field={{ alias: 'configuration', type: 'json', required: true, label: t('forms.json') }}
+            name="configuration"
+            value={values.configuration}
+            onChange={(changed) => change('configuration', changed ?? {})}
+          />
+        </Beside>
       </div>
       {theirs !== undefined && (
         <Confirmation
@@ -256,11 +224,80 @@ function Design({
           title={`${t('delete')}: ${form?.name}`}
           text={t('forms.deletes')}
           action={t('delete')}
-          run={remove}
+          run={design.remove}
           onClose={() => setIsDeleting(false)}
         />
       )}
     </>
+  )
+}
+
+interface DesignHeadProps {
+  back: string
+  className: string
+  form: Instance | undefined
+  onDelete: () => void
+}
+
+const DesignHead = ({ back, className, form, onDelete }: DesignHeadProps) => (
+  <>
+    <nav className={generic.trail} aria-label={t('trail')}>
+      <Link to="/admin/classes">{t('object-classes')}</Link>
+      {' / '}
+      <Link to={back}>{className}</Link>
+    </nav>
+    <header className={generic.head}>
+      <h1 tabIndex={-1}>{form ? `${form.name}` : t('create-one', { one: t('forms.one') })}</h1>
+      <div className={generic.spacer} />
+      {form && (
+        <>
+          <Link className={css.button} to={`/forms/${form.uuid}`}>
+            {t('forms.fill-in')}
+          </Link>
+          <Menu
+            isOffered
+            label={t('actions')}
+            actions={[{ id: 'delete', text: t('delete'), isDangerous: true, run: onDelete }]}
+          />
+        </>
+      )}
+    </header>
+  </>
+)
+
+interface BesideProps {
+  sections: Section[] | undefined
+  fields: Field[]
+  holds: ReturnType<typeof useHolds>
+  /** The input for the JSON. */
+  children: ReactNode
+}
+
+/** The preview of the form, or its JSON. */
+function Beside({ sections, fields, holds, children }: BesideProps) {
+  const [view, setView] = useState<'preview' | 'json'>('preview')
+  // A form of 500 fields is drawn anew after the designer, not before the next key.
+  const drawn = useDeferredValue(sections)
+  return (
+    <aside className={look.side} aria-label={t(view === 'preview' ? 'preview' : 'forms.json')}>
+      <div className={css.actions}>
+        <Button
+          aria-pressed={view === 'preview'}
+          isDisabled={Object.keys(holds.held).length > 0}
+          onPress={() => setView('preview')}
+        >
+          {t('preview')}
+        </Button>
+        <Button aria-pressed={view === 'json'} onPress={() => setView('json')}>
+          {t('forms.json')}
+        </Button>
+      </div>
+      {view === 'preview' ? (
+        <Look sections={drawn ?? NONE} fields={fields} />
+      ) : (
+        <HoldContext value={holds.hold}>{children}</HoldContext>
+      )}
+    </aside>
   )
 }
 
