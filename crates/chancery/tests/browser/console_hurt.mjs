@@ -190,7 +190,7 @@ async function update(page) {
 await journey('an update of the server under a form', async (page, tab) => {
   await typed(page, 6, 'Typed before')
   await update(page)
-  await page.getByRole('button', { name: /^Go to or do/ }).click()
+  await page.getByRole('button', { name: /^Pages and actions/ }).click()
   await page.getByText('Chancery was updated meanwhile.').first().waitFor()
   await tab.isAccessible('updated')
   await isThere(page, 'Typed before')

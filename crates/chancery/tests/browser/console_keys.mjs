@@ -67,12 +67,12 @@ async function save(page) {
 
 await journey('the first steps', async (page, tab) => {
   await open(page)
-  await step(page, 'Tell people whom to ask', 'Company')
+  await step(page, 'Enter a contact for questions', 'Company')
   await edit(page)
   await type(page, { admin_email_address: 'ask@example.com' })
   await save(page)
 
-  await step(page, 'Set up mail, and send a test', 'Mail')
+  await step(page, 'Set up mail and send a test', 'Mail')
   await edit(page)
   await type(page, {
     host: '127.0.0.1', username: 'sender', password: 'secret of the mail server', from_email: 'a@example.com',
@@ -95,7 +95,7 @@ await journey('the first steps', async (page, tab) => {
   await press(page, 'Control+s')
   await heading(page, 'Second Admin')
 
-  await step(page, 'Make a first record', 'All classes')
+  await step(page, 'Create a first record', 'All classes')
   await use(page, 'New class')
   await heading(page, 'New class')
   await settled(page)
@@ -112,7 +112,7 @@ await journey('the first steps', async (page, tab) => {
     await page.locator('main code', { hasText: label.toLowerCase() }).waitFor()
   }
 
-  await step(page, 'Make a first record')
+  await step(page, 'Create a first record')
   await goBy(page, 'Go to Order', 'Order')
   await press(page, 'c')
   await page.waitForSelector('main [name=title]')
@@ -133,11 +133,11 @@ await journey('the first steps', async (page, tab) => {
   await settled(page)
   await press(page, 'ArrowDown', 'Enter', 'Control+s')
   await page.waitForSelector('[role=alertdialog]')
-  await use(page, 'I have kept it')
+  await use(page, 'I have stored it')
   await heading(page, 'Assistant')
 
   await home(page)
-  for (const done of ['Tell people whom to ask', 'Add a second super admin', 'Declare a kind of record', 'Make a first record', 'Connect an AI agent'])
+  for (const done of ['Enter a contact for questions', 'Add a second super admin', 'Create a class of records', 'Create a first record', 'Connect an AI agent'])
     await page.locator('main li', { hasText: done }).getByText('done').waitFor({ state: 'attached' })
 })
 
@@ -302,10 +302,10 @@ await journey('a date and a moment, typed and chosen', async (page, tab) => {
   await page.waitForSelector('main [name=at]')
   await said(page, 'Time in Europe/Zurich')
   await tabTo(page, 'main [name=day]')
-  // There is no such day: nothing is sent, and what was typed stays.
+  // This day does not exist: nothing is sent, and what was typed stays.
   await page.keyboard.type('31022026')
   await press(page, 'Control+s')
-  await use(page, 'Day: There is no such day.')
+  await use(page, 'Day: This day does not exist.')
   await page.waitForSelector('main [name=day]:focus')
   await press(page, 'Control+a')
   await page.keyboard.type('28022026')
@@ -373,7 +373,7 @@ await journey('an import', async (page) => {
   await use(page, 'Check all rows')
   await said(page, 'One row would be refused.')
   await use(page, 'Import one row')
-  await said(page, 'One record was made')
+  await said(page, 'One record was created')
 })
 
 await end()

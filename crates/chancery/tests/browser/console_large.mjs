@@ -51,7 +51,7 @@ await journey('a large build', async (page, tab) => {
   for (const path of screens) {
     answers = []
     await go(page, path)
-    assert.notEqual(await page.locator('main h1').textContent(), 'There is nothing here', path)
+    assert.notEqual(await page.locator('main h1').textContent(), 'Page not found', path)
     await isSmall(path)
     const edit = page.locator('main').getByRole('button', { name: 'Edit', exact: true }).first()
     if (!(await edit.isVisible())) continue

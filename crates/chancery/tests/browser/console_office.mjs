@@ -114,7 +114,7 @@ await journey('a section that is added to the menu is named at once', async (pag
 
 await journey('a record that somebody may not see is called the same everywhere', async (page, tab) => {
   await open(page, '/records/invoice', { username: fia, password: settings.password })
-  const hidden = 'Record 1, which you may not see'
+  const hidden = 'Record 1 (not visible to you)'
   await page.getByRole('row', { name: /I-2/ }).getByText(hidden).waitFor()
   await page.getByRole('link', { name: 'I-2', exact: true }).click()
   await heading(page, 'I-2')
@@ -128,15 +128,15 @@ await journey('a record that somebody may not see is called the same everywhere'
 await journey('an order and a filter of fields that are gone', async (page) => {
   await open(page, '/records/invoice?ordering=nosuch')
   await rows(page).first().waitFor()
-  await page.getByText('nosuch (no such order)').waitFor()
+  await page.getByText('nosuch (unknown order)').waitFor()
   await press(page, 'Remove the order by nosuch')
   await page.waitForURL((url) => !url.search.includes('ordering'))
 
   await go(page, '/records/invoice?gone=1')
-  await page.getByText('gone=1 (no such filter)').waitFor()
+  await page.getByText('gone=1 (unknown filter)').waitFor()
   await rows(page).first().getByRole('checkbox').check()
-  await page.getByText('To act on all that match, remove the filters first').waitFor()
-  assert.equal(await page.getByRole('checkbox', { name: /All .* that match/ }).count(), 0)
+  await page.getByText('To act on all matching records, remove the unknown filters first').waitFor()
+  assert.equal(await page.getByRole('checkbox', { name: /All .*matching records/ }).count(), 0)
   let isExported = false
   page.on('request', (request) => {
     isExported ||= request.url().includes('/export/')
@@ -146,17 +146,17 @@ await journey('an order and a filter of fields that are gone', async (page) => {
   assert.equal(isExported, false)
   await press(page, 'Remove the filter of gone')
   await rows(page).first().getByRole('checkbox').check()
-  await page.getByRole('checkbox', { name: /All .* that match/ }).waitFor()
+  await page.getByRole('checkbox', { name: /All .*matching records/ }).waitFor()
 })
 
 await journey('what the home page and the board leave out is named', async (page, tab) => {
   await open(page)
-  await main(page).getByText('Not applied, since the class no longer has it: gone.').waitFor()
-  await main(page).getByText('Not applied, since the class no longer has it: -nosuch.').waitFor()
+  await main(page).getByText('Not applied, because the class does not have it any more: gone.').waitFor()
+  await main(page).getByText('Not applied, because the class does not have it any more: -nosuch.').waitFor()
   await main(page).getByRole('link', { name: 'I-2', exact: true }).waitFor()
   await tab.isAccessible('home')
   await go(page, '/tasks/board?gone=1')
-  await main(page).getByText('gone=1 (no such filter)').waitFor()
+  await main(page).getByText('gone=1 (unknown filter)').waitFor()
   tab.isSilent()
 })
 
@@ -227,8 +227,8 @@ await journey('a class is deleted by its name alone', async (page, tab) => {
   await go(page, '/admin/classes/2')
   await choose(page, 'Actions', 'Delete')
   const dialog = page.locator(DIALOG)
-  await dialog.getByText('Its 30 records go along.').waitFor()
-  await dialog.getByText('This is for good and cannot be undone.').waitFor()
+  await dialog.getByText('Its 30 records are deleted, too.').waitFor()
+  await dialog.getByText('You cannot undo this.').waitFor()
   const remove = dialog.getByRole('button', { name: 'Delete', exact: true })
   assert.equal(await remove.isDisabled(), true)
   await tab.isAccessible('deleting a class')
@@ -237,8 +237,8 @@ await journey('a class is deleted by its name alone', async (page, tab) => {
   await page.keyboard.press('Escape')
   await go(page, '/records/invoice/2')
   await choose(page, 'Actions', 'Delete')
-  await dialog.getByText('It can be restored for 30 days.').waitFor()
-  assert.equal(await dialog.getByText('for good').count(), 0)
+  await dialog.getByText('The record can be restored for 30 days.').waitFor()
+  assert.equal(await dialog.getByText('You cannot undo this.').count(), 0)
 })
 
 await journey('a click with Shift selects all rows in between', async (page) => {
@@ -308,7 +308,7 @@ await journey('an agent is connected without an integration, and a webhook is de
   await page.getByRole('radio', { name: 'Webhook' }).check()
   assert.equal(await page.locator('[name=url]').evaluate((one) => one.tagName), 'INPUT')
   await page.getByRole('combobox', { name: /Authentication object/ }).waitFor()
-  await page.getByText('It is never shown again.', { exact: true }).waitFor()
+  await page.getByText('The value is not shown again after you save it.', { exact: true }).waitFor()
   await page.getByText('An https address.').waitFor()
   await tab.isAccessible('a new webhook')
 })

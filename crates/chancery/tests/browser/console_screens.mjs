@@ -80,7 +80,7 @@ await journey('every screen', async (page, tab) => {
   for (const path of addresses) {
     await go(page, path)
     assert.equal(await page.locator('main h1').count(), 1, path)
-    const isMissing = (await page.locator('main h1').textContent()) === 'There is nothing here'
+    const isMissing = (await page.locator('main h1').textContent()) === 'Page not found'
     assert.equal(isMissing, path === '/nowhere', path)
     // What can be folded is looked at unfolded.
     await page.evaluate(() => document.querySelectorAll('main details:not([open]) > summary').forEach((one) => one.click()))
@@ -140,11 +140,11 @@ const OPENED = {
   'an owner of records': ['/records/order', tick(ROW), press('Change owner')],
   'a task for records': ['/records/order', tick(ROW), press('Start a task')],
   'deleting records': ['/records/order', tick(ROW), press('Delete')],
-  'an owner': ['/records/order/2', press('Change owner'), 'text=Left empty, nobody owns it.'],
+  'an owner': ['/records/order/2', press('Change owner'), 'text=Without a choice, the record has no owner.'],
   'a task for a record': ['/records/order/2', press('Start a task')],
-  'a document': ['/records/order/2', press('Make')],
+  'a document': ['/records/order/2', press('Generate')],
   'rows that are read': ['/records/order/import', rows, 'text=2 rows with 3 columns.'],
-  'rows that are checked': ['/records/order/import', rows, press('Check all rows'), 'text=/would be (made|refused)/'],
+  'rows that are checked': ['/records/order/import', rows, press('Check all rows'), 'text=/would be (created|refused)/'],
   'a new field': ['/admin/classes/2', press('New field')],
   'a field': ['/admin/classes/2', press('Edit Kind')],
   'deleting a field': ['/admin/classes/2', press('Delete Kind')],

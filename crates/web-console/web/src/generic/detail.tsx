@@ -255,7 +255,7 @@ function useActions(resource: Resource, { instance }: Read, actions: Action[], o
         {secret && <ShownOnce shown={secret} onClose={() => setSecret(undefined)} />}
         {asked && (
           <AskFirst
-            title={`${t(asked.text)}: ${resource.label(instance)}`}
+            title={t(asked.title ?? 'ask', { action: t(asked.text), name: resource.label(instance) })}
             text={asked.id === 'delete' ? deletesOf(resource, instance) : t(asked.question ?? 'delete-text')}
             action={t(asked.text)}
             name={asked.id === 'delete' && resource.asksName ? resource.label(instance) : undefined}

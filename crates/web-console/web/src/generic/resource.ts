@@ -11,6 +11,8 @@ export interface Action {
   id: string
   text: Key
   isDangerous?: boolean
+  /** The title of the question, with the name of the instance. It contains the verb of `text`. */
+  title?: Key
   /** Asked before it is done. */
   question?: Key
   isShown: (instance: Instance) => boolean

@@ -44,7 +44,7 @@ export function Identities({ path }: { path: string }) {
       <Turn page={data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {asked && (
         <AskFirst
-          title={`${t('remove')}: ${nameOf(asked)}`}
+          title={t('ask', { action: t('remove'), name: nameOf(asked) })}
           text={t('identities.question')}
           action={t('remove')}
           run={() => remove(asked)}

@@ -94,7 +94,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
       {edited && <Edit path={path} set={edited === 'new' ? undefined : edited} onDone={() => setEdited(undefined)} />}
       {deleted && (
         <AskFirst
-          title={`${t('delete')}: ${deleted.name}`}
+          title={t('ask', { action: t('delete'), name: `${deleted.name}` })}
           text={t('permission-sets.deletes')}
           action={t('delete')}
           run={() => remove(deleted)}

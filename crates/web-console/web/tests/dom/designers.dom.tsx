@@ -64,7 +64,7 @@ test('a text is added, and an empty one is not', async () => {
   await openDesigner()
   await press('Add a text')
   await type('text', 'Thank you')
-  await press('Take over')
+  await press('Apply')
   assert.deepEqual(items(0)?.at(-1), { text: 'Thank you' })
 })
 
@@ -72,7 +72,7 @@ test('an item is edited in its dialog', async () => {
   await openDesigner()
   await press('Edit Title')
   await type('label', 'Name of the case')
-  await press('Take over')
+  await press('Apply')
   assert.deepEqual(items(0)?.[0], { field: 'title', label: 'Name of the case' })
 })
 
@@ -80,7 +80,7 @@ test('a section is edited in its dialog', async () => {
   await openDesigner()
   await press('Edit Second')
   await type('title', 'Last')
-  await press('Take over')
+  await press('Apply')
   assert.deepEqual(sections[1], { ...SECTIONS[1], title: 'Last' })
 })
 
@@ -112,7 +112,7 @@ test('a class shows its fields with their types and rules', async () => {
   await openClass()
   const rules = all('ol > li').map((line) => line.textContent ?? '')
   assert.match(rules[0] ?? '', /Required/i)
-  assert.match(rules[0] ?? '', /names a record/)
+  assert.match(rules[0] ?? '', /label of the record/)
   assert.doesNotMatch(rules[1] ?? '', /Required/i)
 })
 

@@ -180,7 +180,7 @@ export function DeleteField({
   }
   return (
     <AskFirst
-      title={`${t('delete')}: ${field.label}`}
+      title={t('ask', { action: t('delete'), name: `${field.label}` })}
       text={t('class-field.deletes', { count: touched?.filled ?? 0 })}
       action={t('delete')}
       run={remove}

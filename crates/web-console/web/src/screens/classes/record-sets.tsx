@@ -201,7 +201,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
       )}
       {deleted && (
         <AskFirst
-          title={`${t('delete')}: ${deleted.name}`}
+          title={t('ask', { action: t('delete'), name: `${deleted.name}` })}
           text={t('record-sets.deletes')}
           action={t('delete')}
           run={() => remove(deleted)}

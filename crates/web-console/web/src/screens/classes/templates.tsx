@@ -103,7 +103,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
       {tried && <Trial classPath={classPath} template={tried} onClose={() => setTried(undefined)} />}
       {deleted && (
         <AskFirst
-          title={`${t('delete')}: ${deleted.name}`}
+          title={t('ask', { action: t('delete'), name: `${deleted.name}` })}
           text={t('templates.deletes')}
           action={t('delete')}
           run={() => remove(deleted)}

@@ -110,7 +110,7 @@ export function Repository({ id, address, component }: Known) {
       )}
       {asked === 'delete' && (
         <AskFirst
-          title={`${t('delete')}: ${address}`}
+          title={t('ask', { action: t('delete'), name: address })}
           text={t('repositories.deletes')}
           action={t('delete')}
           run={async () => {

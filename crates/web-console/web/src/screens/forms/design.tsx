@@ -208,7 +208,7 @@ function Design(props: DesignProps) {
       </div>
       {theirs !== undefined && (
         <Confirmation
-          title={t('conflict.title')}
+          title={t('conflict.replace')}
           text={t('forms.conflict')}
           action={t('forms.conflict.over')}
           isOpen
@@ -221,7 +221,7 @@ function Design(props: DesignProps) {
       )}
       {isDeleting && (
         <AskFirst
-          title={`${t('delete')}: ${form?.name}`}
+          title={t('ask', { action: t('delete'), name: `${form?.name}` })}
           text={t('forms.deletes')}
           action={t('delete')}
           run={design.remove}

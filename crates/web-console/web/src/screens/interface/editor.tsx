@@ -150,7 +150,7 @@ function Opened<T extends object>(props: OpenedProps<T>) {
       <Leaving isChanged={() => edited.isChanged && !isBusy} />
       {theirs !== undefined && (
         <Confirmation
-          title={t('conflict.title')}
+          title={t('conflict.replace')}
           text={t('interface.conflict')}
           action={t('forms.conflict.over')}
           isOpen

@@ -63,7 +63,7 @@ export function Sessions() {
       <Turn page={data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {asked && (
         <AskFirst
-          title={t('sessions.end-one', { name: nameOf(asked) })}
+          title={t('sessions.end-question', { name: nameOf(asked) })}
           text={t('sessions.ends')}
           action={t('sessions.end')}
           run={() => end(asked)}

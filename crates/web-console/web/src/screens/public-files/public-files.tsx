@@ -75,7 +75,7 @@ export function PublicFiles() {
       </Lines>
       {asked && (
         <AskFirst
-          title={`${t('delete')}: ${asked.filename}${asked.extension}`}
+          title={t('ask', { action: t('delete'), name: `${asked.filename}${asked.extension}` })}
           text={t('public-files.deletes')}
           action={t('delete')}
           run={() => remove(asked)}

@@ -307,7 +307,7 @@ function OwnMany(props: DoingProps) {
     <Run
       {...props}
       title={many('records.bulk.owner-title', count)}
-      action={t('save')}
+      action={t('records.bulk.owner')}
       send={send}
       isReady={owner !== null}
     >
@@ -426,7 +426,7 @@ function DeleteMany(props: DoingProps) {
       isReady
       isDangerous
     >
-      <p>{t('records.deletes')}</p>
+      <p>{t('records.bulk.deletes')}</p>
     </Run>
   )
 }

@@ -69,7 +69,7 @@ export function Deleted() {
       </Lines>
       {asked && (
         <AskFirst
-          title={t('records.remove-one', { name: nameOf(asked) })}
+          title={t('records.remove-question', { name: nameOf(asked) })}
           text={t('delete-text')}
           action={t('records.remove')}
           run={() => remove(asked)}

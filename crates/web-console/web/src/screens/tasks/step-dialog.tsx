@@ -52,7 +52,7 @@ function Question(props: StepProps) {
   const { error, isBusy, run } = useTaking(props)
   return (
     <Confirmation
-      title={`${t(`task.${step}`)}: ${task.name}`}
+      title={t('ask', { action: t(`task.${step}`), name: `${task.name}` })}
       text={t(step === 'cancel' ? 'task.cancel.question' : 'task.reopen.question')}
       action={t(`task.${step}`)}
       isOpen
@@ -85,7 +85,7 @@ function Decision(props: StepProps) {
   const fields = [...(conditions.length > 0 ? [condition] : []), ...(form.allow_comment === true ? [comment] : [])]
   return (
     <FormDialog
-      title={`${t(`task.${step}`)}: ${task.name}`}
+      title={t('ask', { action: t(`task.${step}`), name: `${task.name}` })}
       isWide={false}
       fields={fields}
       sections={[]}

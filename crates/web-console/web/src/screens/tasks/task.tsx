@@ -161,7 +161,7 @@ function Task({ id }: { id: string }) {
       {step && <StepDialog task={task} step={step} onDone={() => setStep(undefined)} />}
       {isDeleting && (
         <AskFirst
-          title={`${t('delete')}: ${task.name}`}
+          title={t('ask', { action: t('delete'), name: `${task.name}` })}
           text={t('task.deletes')}
           action={t('delete')}
           run={remove}
