@@ -1,4 +1,4 @@
-// The page on which a person lets an agent work for him.
+// The page on which a person grants an agent access.
 
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
@@ -61,7 +61,10 @@ await journey('the pages of an agent', async (page, tab) => {
   tab.isSilent('400')
 }, everyWidth)
 
-/** Signs in and consents by the keyboard alone; `tabs` lead to the button. What the agent is told. */
+/**
+ * Signs in and consents by keyboard alone. `tabs`: presses of Tab that lead to the button. Returns the parameters that the
+ * agent receives.
+ */
 async function decides(page, tabs) {
   await page.goto(address())
   await page.waitForSelector('[name=username]:focus')
@@ -110,7 +113,7 @@ await journey('a form of another page does not consent', async (page, tab) => {
   await signIn(page, password)
   const hidden = async (name) => page.locator(`[name=${name}]`).first().inputValue()
   const [request, token] = [await hidden('request'), await hidden('token')]
-  // It even knows the token.
+  // The form also contains the token.
   trap = `<form method="post" action="${api}/oauth/authorize/consent/">
     <input name="request" value="${request.replaceAll('&', '&amp;')}"><input name="token" value="${token}">
     <input name="decision" value="allow"><button>Win a prize</button></form>`

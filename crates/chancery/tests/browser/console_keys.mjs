@@ -10,13 +10,13 @@ const press = async (page, ...keys) => {
   for (const key of keys) await page.keyboard.press(key)
 }
 
-/** Goes to something by Tab, and presses it. */
+/** Moves to an element by Tab, and presses it. */
 async function use(page, name) {
   await tabToName(page, name)
   await press(page, 'Enter')
 }
 
-/** Goes to fields by Tab, and types: in a list of choices that chooses the one that begins so. */
+/** Moves to fields by Tab, and types. In a list of choices this selects the choice with this beginning. */
 async function type(page, values, within = 'main') {
   for (const [name, text] of Object.entries(values)) {
     await tabTo(page, `${within} [name="${name}"]`)
@@ -27,7 +27,7 @@ async function type(page, values, within = 'main') {
 const DIALOG = '[role=dialog]'
 const said = (page, text) => page.getByText(text).first().waitFor()
 
-/** Goes somewhere by the palette. */
+/** Opens a page by the palette. */
 async function goBy(page, text, title) {
   await press(page, 'Control+k')
   await page.waitForSelector('[role=dialog] input:focus')
@@ -51,13 +51,13 @@ async function step(page, name, title) {
   await settled(page)
 }
 
-/** Begins to edit what is shown. */
+/** Begins to edit the object of the page. */
 async function edit(page) {
   await press(page, 'e')
   await page.waitForSelector('main form [name]')
 }
 
-/** Saves what is edited, which then is shown. */
+/** Saves the changes, and waits for the object. */
 async function save(page) {
   await press(page, 'Control+s')
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
@@ -268,14 +268,14 @@ await journey('the designer of a form', async (page) => {
   assert.ok(items.indexOf('Sum') < items.indexOf('Title'), items)
 })
 
-/** Begins to edit a record, and opens the calendar of a field. */
+/** Edits a record, and opens the calendar of a field. */
 async function calendar(page, field) {
   await tabTo(page, `main [name=${field}]`)
   await press(page, 'Alt+ArrowDown')
   await page.waitForSelector(`${DIALOG} [role=gridcell] :focus`)
 }
 
-// The language is that of the console and the zone that of the account, whatever the browser has.
+// The language is the console's and the zone is the account's, not the browser's.
 await journey('a date and a moment, typed and chosen', async (page, tab) => {
   const call = async (method, path, body, token) => {
     const headers = { 'Content-Type': 'application/json', ...(token && { Authorization: `Bearer ${token}` }) }
@@ -302,7 +302,7 @@ await journey('a date and a moment, typed and chosen', async (page, tab) => {
   await page.waitForSelector('main [name=at]')
   await said(page, 'Time in Europe/Zurich')
   await tabTo(page, 'main [name=day]')
-  // This day does not exist: nothing is sent, and what was typed stays.
+  // This day does not exist. The form is not sent, and the text remains.
   await page.keyboard.type('31022026')
   await press(page, 'Control+s')
   await use(page, 'Day: This day does not exist.')

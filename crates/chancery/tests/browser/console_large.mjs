@@ -7,7 +7,7 @@ import { go, open, settled } from './console_steps.mjs'
 
 const { api, alias, record, wide, wideRecord, person } = settings
 
-/** A screen asks for few answers, and each of them is a page. */
+/** A screen sends few requests, and each answer is a page. */
 const MOST_REQUESTS = 20
 const MOST_ROWS = 100
 const MOST_BYTES = 1_500_000

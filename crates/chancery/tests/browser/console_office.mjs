@@ -1,4 +1,4 @@
-// What administrators and clerks do all day: nothing that the console shows is wrong, and nothing leads nowhere.
+// The daily work of administrators and clerks: each shown fact is correct, and each link leads to a page.
 
 import assert from 'node:assert/strict'
 import { end, journey, settings } from './browser.mjs'
@@ -24,7 +24,7 @@ await journey('a permission set of a class gives every right, and is edited agai
   const boxes = dialog.getByRole('checkbox')
   await boxes.first().waitFor()
   for (let n = 0; n < (await boxes.count()); n++) await boxes.nth(n).check()
-  // What requires each other goes together, too.
+  // Actions that require each other are also selected together.
   await dialog.getByRole('checkbox', { name: /^Records: List/ }).uncheck()
   assert.equal(await dialog.getByRole('checkbox', { name: /^Records: Edit( \(|$)/ }).isChecked(), false)
   await dialog.getByRole('checkbox', { name: /^Records: Edit( \(|$)/ }).check()
@@ -212,7 +212,7 @@ await journey('a field of many records is emptied only by those who say so', asy
   assert.equal(await save.count(), 0)
   await tab.isAccessible('emptying a field')
   await dialog.getByRole('button', { name: 'Empty the field of 2 records' }).waitFor()
-  // Yes and no are chosen; a box that nobody touched is no answer.
+  // Yes and no are chosen. An untouched box is not an answer.
   await dialog.locator('[name=field]').selectOption('paid')
   assert.equal(await save.isDisabled(), true)
   await dialog.locator('[name=value]').selectOption('true')
@@ -319,7 +319,7 @@ await journey('choices close when one is taken', async (page) => {
   await input.click()
   await page.getByRole('option', { name: 'Anna Berg' }).click()
   await page.waitForSelector('[role=listbox]', { state: 'detached' })
-  // One click is enough for what comes next.
+  // One click is enough for the next control.
   await page.getByRole('button', { name: 'Add one' }).click({ timeout: 5000 })
   await page.getByText('Saved.').waitFor()
   await input.focus()

@@ -1,5 +1,5 @@
-// Every screen of the console, and what opens on them, in every look: axe-core finds nothing, the browser says nothing, and what
-// people wrote is text. Which screens there are, the console's own router tells.
+// Every screen of the console with its dialogs and menus, in every look: axe-core finds nothing, the browser's console is
+// silent, and texts of users remain texts. The console's router lists the screens.
 
 import assert from 'node:assert/strict'
 import { end, everyWidth, journey, settings } from './browser.mjs'
@@ -48,7 +48,7 @@ function addressesOf(route) {
 
 const noted = new Set()
 
-/** What people wrote is text: none of it is an element. All texts of the page are noted. */
+/** Texts of users never become elements. All texts of the page are recorded. */
 async function isText(page, what) {
   const { ran, elements, shown } = await page.evaluate(() => ({
     ran: globalThis.ran,
@@ -82,7 +82,7 @@ await journey('every screen', async (page, tab) => {
     assert.equal(await page.locator('main h1').count(), 1, path)
     const isMissing = (await page.locator('main h1').textContent()) === 'Page not found'
     assert.equal(isMissing, path === '/nowhere', path)
-    // What can be folded is looked at unfolded.
+    // Folded parts are checked unfolded.
     await page.evaluate(() => document.querySelectorAll('main details:not([open]) > summary').forEach((one) => one.click()))
     await settled(page)
     await look(page, tab, path)
@@ -117,7 +117,9 @@ const rows = (page) => page.setInputFiles('input[type=file]', {
   buffer: Buffer.from(`Title;Total;${quoted}\n${quoted};1;x\nTwo;x;y\n`),
 })
 
-/** What opens on screens: where, what is done there, and what is there then, unless it is a dialog or a menu. */
+/**
+ * Dialogs and menus of the screens: the address, the steps, and the selector of the result if it is neither dialog nor menu.
+ */
 const OPENED = {
   'the palette': ['/', key('Control+k'), '[role=menuitem]'],
   'what the palette finds': ['/', key('Control+k'), type('img'), '[role=menuitem]'],

@@ -1,11 +1,11 @@
-// What the journeys over the console share: signing in, going to a screen, pressing Tab.
+// Steps that the journeys of the console share: signing in, going to a screen, pressing Tab.
 
 import assert from 'node:assert/strict'
 import { settings } from './browser.mjs'
 
 const { api } = settings
 
-/** Opens a screen as somebody who has just signed in: the administrator of the settings, unless another is named. */
+/** Opens a screen after a sign-in, as the administrator of the settings unless another user is given. */
 export async function open(page, path = '/', who = settings) {
   count(page)
   await page.goto(`${api}/sign-in/?return_to=${encodeURIComponent(`/console${path}`)}`)
@@ -16,7 +16,7 @@ export async function open(page, path = '/', who = settings) {
 
 export const heading = (page, text) => page.waitForFunction((wanted) => document.querySelector('main h1')?.textContent === wanted, text)
 
-/** Waits until nothing is asked for, and the page has stood still for a moment. */
+/** Waits until all requests are answered and the page has not changed for a moment. */
 export async function settled(page) {
   const end = Date.now() + 20_000
   do {
@@ -33,7 +33,7 @@ export async function settled(page) {
   } while (page.waiting.size > 0)
 }
 
-/** Counts what a page asks for; what another page asked for that was here before is of no interest. */
+/** Counts the open requests of a page. Requests of a former page do not count. */
 export function count(page) {
   page.waiting = new Set()
   page.on('request', (request) => {
@@ -41,11 +41,11 @@ export function count(page) {
     page.waiting.add(request)
   })
   for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => page.waiting.delete(request))
-  // Of an answer that nobody reads to its end, nothing else is told.
+  // An answer that is not read to its end has no other event.
   page.on('response', (response) => response.ok() || page.waiting.delete(response.request()))
 }
 
-/** Goes to another screen as a link does, without loading the console anew. */
+/** Goes to another screen like a link, without a reload of the console. */
 export async function go(page, path) {
   await page.evaluate((to) => {
     history.pushState({}, '', `/console${to}`)
@@ -65,7 +65,7 @@ export async function tabTo(page, selector, most = 150) {
   assert.fail(`${selector} is not reached by Tab`)
 }
 
-/** Presses Tab until what has the focus is called so, or begins with it. */
+/** Presses Tab until the name of the focused element begins with `name`. */
 export async function tabToName(page, name, most = 250) {
   const seen = []
   for (let n = 0; n < most; n++) {

@@ -1,5 +1,5 @@
-// What is typed, imported and exported is what is stored: dates as people write them, whole numbers beyond 2^53, files of many kinds,
-// and the console's own exports, which change nothing when they are imported.
+// The console stores typed, imported and exported values exactly: dates in many notations, whole numbers beyond 2^53, files
+// of many kinds, and its own exports, whose import changes nothing.
 
 import assert from 'node:assert/strict'
 import { end, journey, settings } from './browser.mjs'
@@ -57,7 +57,7 @@ await journey('dates as people type them', async (page, tab) => {
     await go(page, '/records/typed/new')
   }
 
-  // What is pasted is taken as a whole.
+  // A pasted text is taken as a whole.
   await day.click()
   await page.evaluate(() => document.execCommand('insertText', false, '2026-05-06'))
   await page.locator('main [name=at]').click()
@@ -68,7 +68,7 @@ await journey('dates as people type them', async (page, tab) => {
   assert.equal(timezone, 'UTC')
   assert.deepEqual(await last(), { day: '2026-05-06', at: '2026-06-28T14:30:00.000000Z' })
 
-  // The calendar of an empty moment gives a midnight, to which a time is typed.
+  // The calendar of an empty date and time sets midnight, which the user then changes.
   await go(page, '/records/typed/new')
   await press(page, 'Calendar At')
   await page.waitForSelector('[role=dialog] [role=gridcell] :focus')
@@ -82,7 +82,7 @@ await journey('dates as people type them', async (page, tab) => {
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
   assert.deepEqual(await last(), { day: null, at: `${today}T09:05:00.000000Z` })
 
-  // A day that does not exist is an error at the field, and what was typed stays.
+  // A day that does not exist is an error at the field, and the typed text remains.
   await go(page, '/records/typed/new')
   await day.click()
   await page.keyboard.type('31/02/2026')
@@ -198,7 +198,7 @@ await journey('files of many kinds', async (page, tab) => {
   assert.deepEqual(await values('day'), [['2026-01-02'], ['2026-12-31']])
   await empty()
 
-  // Rows without an ID may be told by a field: what several records have is refused.
+  // Rows without an ID may be matched by a field. A value of several records is refused.
   for (const zip of ['1', '2', '2']) await call('POST', listOf(id), { fields: { name: 'Old', zip } })
   await choose(page, 'files', 'a.csv', 'Name,Zip\nNew,1\nNew,2\nNew,3\n')
   await page.locator('main [name=match]').selectOption('zip')
@@ -216,7 +216,7 @@ await journey('files of many kinds', async (page, tab) => {
   const all = (await json('GET', `${listOf(id)}?limit=100`)).results.map((record) => record.id)
   await call('DELETE', `${listOf(id)}batch/`, { ids: all })
 
-  // JSON as a list, with a number beyond 2^53; what is wrong is told once, with all its lines.
+  // JSON as a list, with a number beyond 2^53. Each error appears once, with all its lines.
   await choose(page, 'files', 'a.json', `[\n  {"name": "A", "num": ${BIG}},\n  {"name": "B", "num": "x"},\n  {"name": "C", "num": "y"}\n]`)
   await importAll(page, '2 rows would be refused.', 'Import one row', 'One record was created')
   await said(page, 'Items 2, 3: Num: “x” is not a whole number.')
@@ -281,7 +281,7 @@ await journey('an export that comes back', async (page, tab) => {
     await tab.isAccessible(`an export as ${format} that comes back`)
     assert.equal(await call('GET', listOf(id)), before)
 
-    // Of what differs, that alone is sent.
+    // Only the differences are sent.
     await choose(page, 'roundtrip', `roundtrip.${format}`, content.replace('0123', '0124'))
     await press(page, 'Check all rows')
     await said(page, 'No record would be created, one changed. Nothing is wrong. 2 rows change nothing.')

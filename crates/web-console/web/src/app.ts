@@ -1,4 +1,4 @@
-// Where the browser begins: the session is asked for before anything else is fetched.
+// The entry point. It asks for the session before it fetches anything else.
 
 import { begin, mayBeConfigured, onSession, session } from './api/session.ts'
 import { askTheme, beginTheme, wear } from './api/theme.ts'
@@ -11,7 +11,7 @@ const stop = onSession(() => {
 })
 const start = begin((refusal, pause) => void main.then(({ tellOfStart }) => tellOfStart(refusal, pause)))
 beginTheme()
-// A page that the browser kept whole for going back shows what was there before somebody signed out.
+// A page that the browser stored for going back shows contents from before a sign-out.
 addEventListener('pageshow', ({ persisted }) => {
   if (persisted) location.reload()
 })

@@ -1,4 +1,4 @@
-// The frame of every screen: menu, bar, palette, and what happens to a session.
+// The routes of the console, and its start.
 
 import { QueryClientProvider } from '@tanstack/react-query'
 import {
@@ -31,7 +31,7 @@ import { Frame } from './screens/frame/frame.tsx'
 import { NotFound } from './shared/not-found.tsx'
 import { t } from './texts.ts'
 
-/** In place of a page: the frame around it stays. */
+/** The failure that replaces a page within the frame. */
 function Broken({ error, reset }: { error: unknown; reset: () => void }) {
   const router = useRouter()
   return (
@@ -65,7 +65,7 @@ const mayCreate = ({ permission, name, canCreate }: Resource) =>
 const pages = () => import('./generic/pages.tsx')
 const OnePage = screen(pages, 'OnePage')
 
-/** What screens add to the pages of one instance, by the name of the resource. */
+/** The parts that screens add to the pages of one instance, by the name of the resource. */
 const PARTS: { [resource: string]: LoadParts } = {
   users: () => import('./screens/users/users.parts.tsx'),
   roles: () => import('./screens/roles/roles.parts.tsx'),
@@ -214,7 +214,7 @@ const formPages = [
   }),
 ]
 
-/** Says why it is not known yet who is there, and that it is asked again. */
+/** Says why the sign-in is not known yet, and when the console tries again. */
 export function tellOfStart(refusal: Refusal, pause: number) {
   const lines = [
     told(refusal),
@@ -235,13 +235,13 @@ export function tellOfStart(refusal: Refusal, pause: number) {
   document.getElementById('root')?.replaceChildren(notice)
 }
 
-/** What is opened from the first list is fetched before it is wanted, once the first list had its time. */
+/** Parts that a user opens from the first list are fetched in advance, some seconds after the first list. */
 function prefetch() {
   for (const load of [pages, record, () => import('./kit/popovers.tsx'), () => import('./kit/fields.tsx')])
     void fetched<unknown>(load)().catch(() => {})
 }
 
-/** Draws the console, once it is known who is there. */
+/** Draws the console when the session is known. */
 export function show() {
   const readByWhoIsThere = () => {
     const user = session()?.user

@@ -90,7 +90,7 @@ test('more than 300 messages in a second, or half a second of work, are too many
   now = 1000
   assert.equal(handled(300, 0), 300)
   now = 2000
-  // A slider that says its value, its errors and its height sixty times in a second.
+  // A slider that sends its value, its errors and its height sixty times per second.
   assert.equal(handled(180, 1), 180)
   now = 4000
   assert.equal(handled(300, 20), 26)

@@ -135,7 +135,7 @@ test('a summary is told of fields that its item names, each once', () => {
   const { content, flaws } = summary({ fields: ['net', 'net', 'not an alias', 5] })
   assert.deepEqual(content.summary, { component: 3, fields: ['net'] })
   assert.deepEqual(flaws, ['summary.fields.1', 'summary.fields.2', 'summary.fields.3'])
-  // A block of the home page stands beside no record.
+  // A block of the home page has no record.
   const block = { kind: 'component', component: 3, fields: ['net'] }
   assert.deepEqual(readHome({ version: 1, blocks: [block] }).flaws, ['blocks.0.fields'])
 })

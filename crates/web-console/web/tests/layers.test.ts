@@ -38,7 +38,7 @@ function importsOf(from: string, source: string): Import[] {
   }))
 }
 
-/** Returns what is wrong with an import; undefined if it keeps the layers. */
+/** Returns the error of an import; undefined if it respects the layers. */
 function violationOf({ from, to }: Import): string | undefined {
   if (WITHOUT_LAYER.includes(to)) return undefined
   const own = LAYERS.indexOf(layerOf(from))

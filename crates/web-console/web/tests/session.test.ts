@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-/** What the other tabs say, and what they are told. */
+/** The messages of the other tabs, and those to them. */
 const told: unknown[] = []
 let channel: { onmessage?: (event: { data: unknown }) => void } = {}
 let reloads = 0
 let answers: { [path: string]: () => Response } = {}
 const asked: string[] = []
-/** Where the tab was led, and what it kept. */
+/** The addresses to which the tab was led, and its storage. */
 const led: string[] = []
 const kept = new Map<string, string>()
 let runsTimers = false

@@ -5,7 +5,7 @@ import { shownDate, typedDate } from '../src/kit/typed-date.ts'
 const DAY = { hasTime: false, zone: 'UTC' }
 const MOMENT = { hasTime: true, zone: 'Europe/Berlin' }
 
-// What people type, and the day that is saved.
+// Typed texts, and the stored days.
 const days: [string, string | null][] = [
   ['1/1/2026', '2026-01-01'],
   ['1.1.2026', '2026-01-01'],

@@ -1,4 +1,4 @@
-// What a form sends, and what is done when somebody else changed the same object.
+// The body that a form sends, and the merge of changes after another user changed the same object.
 
 import type { Field, Fields, Json } from '../api/shapes.ts'
 
@@ -35,12 +35,12 @@ export interface Clash {
 }
 
 export interface Merge {
-  /** Ours where only we changed a field, theirs where only they did; theirs for the time being where both did. */
+  /** Ours if only we changed a field, theirs if only they did. If both did, theirs until the user chooses. */
   merged: Fields
   clashes: Clash[]
 }
 
-/** `fields` tell which values are groups: other objects are one value. */
+/** `fields` say which values are groups. Other objects are one value. */
 export function merge(base: Fields, theirs: Fields, ours: Fields, fields: Field[] = []): Merge {
   const merged: Fields = { ...ours }
   const clashes: Clash[] = []
@@ -69,7 +69,7 @@ export function put(values: Fields, name: string, value: Json | undefined): Fiel
   return value === undefined ? others : { ...values, [alias]: value }
 }
 
-/** The API's messages by the dotted name of their field; what is of no field stands under an empty name. */
+/** The API's messages by the dotted name of their field. A message without a field has an empty name. */
 export function messages(body: { [field: string]: Json }, prefix = ''): { [name: string]: string } {
   const found: { [name: string]: string } = {}
   const add = (name: string, text: string) => {

@@ -22,20 +22,22 @@ export interface ComponentFrameProps {
   component: number
   use: Use
   parameters?: Record<string, unknown>
-  /** The value with which it begins; what it is later is the component's to say. */
+  /** The first value. The component sends later ones. */
   value?: unknown
-  /** The id of the record beside which it stands, and the values of the fields that its item names. */
+  /** The id of the record beside the component, and the values of the fields that its item names. */
   record?: number | undefined
   fields?: Fields | undefined
   onValue?: (value: unknown) => void
   onErrors?: (errors: string[]) => void
-  /** Where somebody else tells them already. */
+  /** Set if another part of the page shows the errors. */
   hidesErrors?: boolean
-  /** What does its work where it cannot be shown, or does not answer. */
+  /** The control that replaces a component that cannot be shown or does not answer. */
   fallback?: ReactNode
 }
 
-/** Its files stand below its own number; anything else is no address of it. The build's name may be another than ours. */
+/**
+ * Its files are below its own number; anything else is not an address of it. The build may have another name than ours.
+ */
 function addressOf({ id, index_url: url }: Instance): string | undefined {
   if (typeof url !== 'string' || !URL.canParse(url)) return undefined
   const { pathname } = new URL(url)
@@ -73,7 +75,7 @@ const inFrame = (component: number) => {
 }
 
 export function ComponentFrame({ component, fallback, ...props }: ComponentFrameProps) {
-  // Asked once, so that nothing that is typed into it goes.
+  // Read once, so that typed values are not lost.
   const found = useQuery({
     ...(maySeeComponents() ? inList(component) : inFrame(component)),
     refetchOnWindowFocus: false,
@@ -83,7 +85,7 @@ export function ComponentFrame({ component, fallback, ...props }: ComponentFrame
   const one = found.data ?? undefined
   const address = one?.is_enabled === true ? addressOf(one) : undefined
   if (!address) return <Instead text={whyNot(one)}>{fallback}</Instead>
-  // Told once, it is not told again: with other parameters or values it begins anew.
+  // A component gets its input once. Other parameters or values start it again.
   const { use, parameters = {}, record = null, fields = {} } = props
   const key = writeJson([address, use, parameters, record, fields])
   return <Frame key={key} address={address} name={`${one?.name}`} fallback={fallback} {...props} />
@@ -100,7 +102,7 @@ function Instead({ text, children }: { text: Key; children: ReactNode }) {
   )
 }
 
-/** Why a frame was closed, and what is said of it. */
+/** The reason for closing a frame, and its text. */
 const CLOSED = { left: 'component-frame.left', flooded: 'component-frame.flooded' } as const
 
 const theme = () =>
@@ -137,14 +139,14 @@ function Frame({
       told.current.onErrors?.([])
     }
   }, [])
-  /** It is told nothing and heard no more. */
+  /** It gets no further input, and its messages are ignored. */
   const close = (why: keyof typeof CLOSED) => {
     port.current?.close()
     setErrors([])
     told.current.onErrors?.([])
     setState(why)
   }
-  // What it sends beside its port is not heard, and costs the page time all the same.
+  // Messages beside its port are ignored, but cost the page time.
   useEffect(() => {
     const count = ({ source }: MessageEvent) => {
       if (source !== null && source === frame.current?.contentWindow && !flood.admits(() => {})) close('flooded')
@@ -184,7 +186,7 @@ function Frame({
       locale: LANGUAGE,
       theme: theme(),
     }
-    // A frame of no origin cannot be named: whatever is in it gets the message.
+    // A frame without an origin cannot be named, so any page in it gets the message.
     frame.current?.contentWindow?.postMessage(init, '*', [port2])
   }
   const isClosed = state in CLOSED

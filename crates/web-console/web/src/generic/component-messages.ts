@@ -1,4 +1,5 @@
-// What a custom component may say through its port. It is written by somebody else, so nothing of it is taken as it comes.
+// The messages that a custom component may send through its port. Its author is not trusted, so each message is
+// checked.
 
 import type { Fields, Json } from '../api/shapes.ts'
 
@@ -8,12 +9,12 @@ export type Said =
   | { type: 'errors'; errors: string[] }
   | { type: 'height'; height: number }
 
-/** How large a value may be, in bytes of its JSON, and how deep. */
+/** The maximum size of a value, in bytes of its JSON, and its maximum depth. */
 const MOST_BYTES = 2 ** 20
 const MOST_LEVELS = 64
 const MOST_ERRORS = 100
 const LONGEST_ERROR = 1000
-/** How high a frame may be, in pixels. */
+/** The maximum height of a frame, in pixels. */
 export const HEIGHTS = { least: 40, most: 4000 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> => {
@@ -22,7 +23,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> => {
   return prototype === null || prototype === Object.prototype
 }
 
-/** A message that a component sent; undefined where it is none, or too large. */
+/** A message of a component; undefined if it is invalid or too large. */
 export function said(data: unknown): Said | undefined {
   if (!isRecord(data)) return undefined
   switch (data.type) {
@@ -48,7 +49,10 @@ export function said(data: unknown): Said | undefined {
 
 const isError = (error: unknown) => typeof error === 'string' && error !== '' && error.length <= LONGEST_ERROR
 
-/** How many messages a component may send in a second, and how many milliseconds of that second the page spends on them. */
+/**
+ * The maximum number of messages of a component per second, and the milliseconds of that second that the page spends on
+ * them.
+ */
 const MOST_MESSAGES = 300
 const MOST_WORK = 500
 const SECOND = 1000
@@ -77,7 +81,10 @@ export class Flood {
 
 class Unfit extends Error {}
 
-/** A value as JSON has it; undefined where it is none, or too large. It is counted while it is copied, so that what is endless ends. */
+/**
+ * A value as JSON; undefined if it is invalid or too large. The size is counted during the copy, so that endless values
+ * end.
+ */
 function copied(value: unknown): Json | undefined {
   let left = MOST_BYTES
   const spend = (bytes: number) => {

@@ -1,4 +1,4 @@
-// Somebody else changed what is edited here: what both changed is asked about, both values side by side.
+// The dialog after another user changed the same fields. It shows both values of each field side by side.
 
 import { type ComponentType, useState } from 'react'
 import type { Field, Instance, Json } from '../api/shapes.ts'
@@ -27,13 +27,13 @@ export function Conflict({
 }: {
   clashes: Clash[]
   fields: Field[]
-  /** How fields are shown that no type describes. */
+  /** Views of fields that the type does not describe. */
   views?: Views | undefined
-  /** Told the value for each dotted name. */
-  /** Who changed it last, and when. */
+  /** Called with the value for each dotted name. */
+  /** The object with its last change: user and time. */
   by: Instance
   onSettled: (chosen: [string, Json | undefined][]) => void
-  /** Back to the form, as it was. */
+  /** Returns to the form. */
   onClose: () => void
 }) {
   const [ours, setOurs] = useState<string[]>([])

@@ -10,7 +10,7 @@ import { told } from './failure.tsx'
 import { deletesOf, keyOf, pathOf, type Resource } from './resource.ts'
 import { tagOf } from './seen.ts'
 
-/** Deletes one after the other, and tells of those that stay. */
+/** Deletes objects one after the other, and reports those that were refused. */
 export default function DeleteMany({
   resource,
   selected,

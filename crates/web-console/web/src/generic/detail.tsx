@@ -1,4 +1,4 @@
-// One instance of a resource: its facts, edited in place, what can be done with it, and who did what.
+// One instance of a resource: its facts, edited in place, its actions, and its log.
 
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { type ComponentType, useState } from 'react'
@@ -268,7 +268,7 @@ function useActions(resource: Resource, { instance }: Read, actions: Action[], o
   }
 }
 
-/** The fields with their values, by section; what has none says so. */
+/** The fields with their values, by section. An empty field says so. */
 export function Facts({
   sections: declared,
   hidden,
@@ -351,7 +351,7 @@ function FieldValue({ field, value, label }: { field: Field; value: Json | undef
   return <Value type={field.type} values={field.values} label={label} value={value} />
 }
 
-/** Who made it and when, and who changed it last. */
+/** The user and the time of the creation and of the last change. */
 function About({ instance }: { instance: Instance }) {
   const who = (value: Json | undefined) =>
     value && typeof value === 'object' && !Array.isArray(value)
@@ -382,11 +382,11 @@ function About({ instance }: { instance: Instance }) {
 
 interface Shown extends Secret {
   value: string
-  /** When it ends; undefined for ever. */
+  /** The end of the validity; undefined if it has none. */
   end: string | undefined
 }
 
-/** What an answer holds that is shown once. */
+/** The secret of an answer, which is shown once. */
 function shownOnce(secret: Secret | undefined, answer: Fields | undefined): Shown | undefined {
   const value = secret && answer?.[secret.field]
   const end = secret?.until && answer?.[secret.until]

@@ -1,4 +1,4 @@
-// Edits one instance in place, beside others who do the same.
+// Edits one instance in place, merging the changes of other users.
 
 import { type ReactNode, useState } from 'react'
 import { queries, type Read, wrote } from '../api/query.ts'
@@ -14,20 +14,20 @@ import { sendFields } from './shape.ts'
 
 export interface EditProps {
   path: string
-  /** Where what is shown of it stands beside the instance itself. */
+  /** The path of other data that the page shows of the instance. */
   list: string
   sections: Section[]
   hidden?: string[] | undefined
   inputs?: Inputs | undefined
   counts?: Parts['counts'] | undefined
-  /** What is said above the buttons of what would be saved. */
+  /** The content above the buttons, from the values to be saved. */
   warning?: ((before: Fields, values: Fields) => ReactNode) | undefined
   shape?: Shape | undefined
   read: Read
   details: Options['details']
-  /** Whether nothing of it was ever saved: what is required is sent along, changed or not. */
+  /** True if the instance was never saved. Required values are then sent, changed or not. */
   isUnset?: boolean | undefined
-  /** Told of what was saved. */
+  /** Called with the saved instance. */
   onSaved?: ((instance: Instance) => void) | undefined
   onDone: () => void
 }

@@ -1,5 +1,5 @@
-// Files: those that are there, fetched with the caller's token, which a link would not carry; and those of a field, sent before
-// what refers to them and taken by their tokens.
+// Files: stored ones, fetched with the caller's token, which a link would not send; and those of a field, uploaded
+// before the form that refers to their tokens.
 
 import { useEffect, useId, useRef, useState } from 'react'
 import { download, upload } from '../api/request.ts'
@@ -13,7 +13,7 @@ import { sayError, told } from './failure.tsx'
 import look from './files.module.css'
 import { saveAs, sizeOf } from './save.ts'
 
-/** A file that is there, as labels tell. */
+/** A stored file, as in the labels. */
 export interface Kept {
   name: string
   url?: string
@@ -94,7 +94,7 @@ interface Sending {
 }
 
 let next = 1
-/** What was sent in this tab, by its token: another page of it may show the same. */
+/** The files that this tab sent, by their tokens: another page of the tab may show the same file. */
 const sent = new Map<string, Kept>()
 
 /** Items are ids or tokens, or `{file: …}` around them, as answers of tasks have them. */

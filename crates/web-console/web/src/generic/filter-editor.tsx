@@ -19,7 +19,7 @@ const kindOf = (column: Column, predicate: string) => {
   return plain === LAST || isOfNull(plain) || plain === 'range' ? plain : `${isMany(column, plain)}`
 }
 
-/** The choices, with that of the filter itself, which may stand in an address alone. */
+/** The predicates to choose, with that of the filter itself, which may come from an address. */
 function choicesOf(column: Column, current: string): Choice[] {
   const offered = offeredBy(column)
   const names = offered.includes(current) || current === NOT_NULL ? offered : [...offered, current]
@@ -146,7 +146,7 @@ function Plain({ column, predicate, value, onChange }: ValueProps) {
   return <FieldInput field={fieldOf(column, type)} name="value" value={value} onChange={take} />
 }
 
-/** Whoever reads it, and others. */
+/** The filter by users: the caller and others. */
 function People(props: ValueProps) {
   const { column, predicate, value, onChange } = props
   const others = partsOf(value).filter((part) => part !== ME)
@@ -163,7 +163,7 @@ function People(props: ValueProps) {
   )
 }
 
-/** Two values of the column's type; a filter when both are there. */
+/** Two values of the column's type. The filter needs both. */
 function Between({ column, value, onChange }: Omit<ValueProps, 'predicate'>) {
   const [ends, setEnds] = useState(() => [partsOf(value)[0] ?? '', partsOf(value)[1] ?? ''])
   const type = isDay(column) || column.type === 'integer' ? column.type : 'string'

@@ -19,7 +19,7 @@ const Editor = part(() => import('./filter-editor.tsx').then((found) => found.de
 
 const OF_DAYS = ['gt', 'gte', 'lt', 'lte']
 
-/** What the API asks with `isnull=false`, as a predicate of its own. */
+/** `isnull=false` of the API as a predicate of its own. */
 export const NOT_NULL = 'notnull'
 
 const EXCLUDING: { [plain: string]: Key } = {
@@ -38,7 +38,7 @@ export function predicateText(column: Column, predicate: string): string {
   return t(predicate === 'exact' && isMany(column, predicate) ? 'predicate.exactly' : (`predicate.${predicate}` as Key))
 }
 
-/** What an id is called, by the lines that have it, or by the choice that was made. */
+/** The name of an id, from the rows that contain it or from an earlier choice. */
 function called({ alias, autocomplete }: Column, part: string, lines: Instance[]): string | undefined {
   for (const { [alias]: value, _meta } of lines) {
     if (isReference(value) && `${value.id}` === part) return nameOf(value)
@@ -71,14 +71,14 @@ function valueText({ column, predicate: whole, value }: Filter, lines: Instance[
     : parts.map(textOf).join(', ')
 }
 
-/** A moment stands in addresses in UTC, and is shown in the zone of whoever reads it. */
+/** A date and time is in UTC in an address, and in the time zone of the reader on the page. */
 function shownAs(column: Column, part: string): string | undefined {
   if (isPeople(column) && part === ME) return t('me.among')
   if (!isDay(column) || Number.isNaN(Date.parse(part))) return undefined
   return column.type === 'date' ? dayText(part.slice(0, 10)) : momentText(part)
 }
 
-/** A part of the address that this list does not have. */
+/** A part of the address that is unknown to this list. */
 const Unknown = ({ text, remove, onRemove }: { text: string; remove: string; onRemove: () => void }) => (
   <span className={look.chip}>
     <span className={css.tag} data-tone="warn">
@@ -151,14 +151,14 @@ export function Filters({
 }: {
   state: ListState
   columns: Column[]
-  /** What is shown: it tells what ids are called. */
+  /** The rows of the list. They give ids their names. */
   lines?: Instance[]
-  /** What adds columns to those that can be filtered by; the choice goes on when they are there. */
+  /** An action that adds columns to filter by. The menu opens again when they are loaded. */
   more?: MoreColumns[]
   onChange: (state: ListState) => void
 }) {
   const [isChoosing, setIsChoosing] = useState(false)
-  /** The filter that is being made: it is a chip like the others, but not in the address yet. */
+  /** The filter that the user is adding. It has a chip, but is not in the address yet. */
   const [added, setAdded] = useState<Filter | undefined>()
   useShortcuts([{ keys: 'f', text: t('add-filter'), run: () => setIsChoosing(true) }])
   const usable = columns.filter(({ predicates }) => predicates.length > 0)
@@ -168,7 +168,7 @@ export function Filters({
     <div className={look.filters} role="group" aria-label={t('filters')}>
       {state.filters.map((filter, n) => (
         <FilterChip
-          // biome-ignore lint/suspicious/noArrayIndexKey: the same filter may stand there twice
+          // biome-ignore lint/suspicious/noArrayIndexKey: the same filter may occur twice
           key={n}
           filter={filter}
           lines={lines}

@@ -1,4 +1,4 @@
-// A form of a resource: what is typed, what the API says of it, and what of it is sent.
+// A form of a resource: the typed values, their messages, and the body that is sent.
 
 import { useBlocker } from '@tanstack/react-router'
 import {
@@ -47,7 +47,7 @@ export function fieldsFor(schema: Options['details'], values: Fields): Field[] {
   return [...own.filter(({ alias }) => !variants.has(alias)), ...more]
 }
 
-/** What a form begins with: references become their ids. */
+/** The first values of a form. References become their ids. */
 export function editable(instance: Fields, fields: Field[]): Fields {
   const plain = (value: Json | undefined): Json => {
     if (isReference(value)) return (value as Fields).id ?? null
@@ -70,22 +70,22 @@ export interface FormProps {
   submit: string
   onChange: (alias: string, value: Json) => void
   onSubmit: () => void
-  /** Saves and begins another one, where that makes sense. */
+  /** Saves, and begins another instance. */
   onSubmitAndNew?: (() => void) | undefined
-  /** Closes the form; what was changed is asked about before. */
+  /** Closes the form. A form with changes asks first. */
   onCancel: () => void
-  /** Whether the same may be sent twice, so that it is sent again by itself when the server can be reached. */
+  /** True if the same request may be sent twice. The form then sends it again when the server can be reached. */
   isRepeatable?: boolean
-  /** What keeps it from being sent, where that may stand beside the form. */
+  /** The reasons against submitting, if a part beside the form can have one. */
   holds?: Holds
   /** Closes it as `onCancel` does, from outside. */
   closing?: Ref<() => void>
-  /** Where the fields stand, instead of in sections; it is given each by its alias. */
+  /** The layout of the fields, instead of sections. It gets a function from an alias to its input. */
   layout?: ((input: (alias: string) => ReactNode) => ReactNode) | undefined
   children?: ReactNode
 }
 
-/** In place of an answer of the API, of what need not be asked. */
+/** Replaces a refusal of the API for a form that is not sent. */
 const TOO_EARLY = new Refusal(400, {}, null, null)
 
 export function Form(props: FormProps) {
@@ -93,13 +93,13 @@ export function Form(props: FormProps) {
   const own = useHolds()
   const { held, hold } = props.holds ?? own
   const isHeld = Object.keys(held).length > 0
-  /** What a component has against a value may be there before anything was typed. */
+  /** A component may refuse a value before the user types. */
   const isChanged =
     props.isChanged || Object.keys(held).some((name) => !fields.find(({ alias }) => alias === name)?.custom)
   const form = useRef<HTMLFormElement>(null)
   const checks = useChecks(props, held, form)
   const { error, refused } = checks
-  /** Two keys may come before the form is drawn anew. */
+  /** Two keys may come before the form is drawn again. */
   const isSending = useRef(isBusy)
   isSending.current = isBusy
   const whenFree = (run: () => void) => () => {
@@ -112,7 +112,7 @@ export function Form(props: FormProps) {
   const submitAndNew = props.onSubmitAndNew && whenFree(props.onSubmitAndNew)
   const isBack = useReached(error, () => props.isRepeatable === true && submit())
   const [isAsked, setIsAsked] = useState(false)
-  /** Who was asked once is not asked again by the page that is left. */
+  /** A user who confirmed once is not asked again by the page that is left. */
   const isGoing = useRef(false)
   useEffect(() => {
     if (!isChanged) isGoing.current = false
@@ -134,7 +134,7 @@ export function Form(props: FormProps) {
           noValidate
           onSubmit={(event) => {
             event.preventDefault()
-            // A form in a dialog stands inside the one that opened it, as far as events go.
+            // The events of a form in a dialog reach the form that opened the dialog.
             event.stopPropagation()
             submit()
           }}
@@ -179,13 +179,13 @@ export function Form(props: FormProps) {
 }
 
 /**
- * The messages of a form, by the names of the fields: those of the answer that refused it, until their fields are changed, and
- * those that the console finds when a field is left. `held`: what keeps the form from being sent.
+ * The messages of a form by the names of the fields. A message of the API remains until its field is changed. The
+ * console adds messages when a field is left. `held`: reasons against submitting.
  */
 function useChecks(props: FormProps, held: Messages, form: RefObject<HTMLFormElement | null>) {
   const { fields, values, instance } = props
   const isHeld = Object.keys(held).length > 0
-  /** The form was submitted while something kept it from being sent. */
+  /** The form was submitted while there was a reason against submitting. */
   const [isTooEarly, setIsTooEarly] = useState(false)
   if (isTooEarly && !isHeld) setIsTooEarly(false)
   const error = isTooEarly ? TOO_EARLY : props.error
@@ -332,7 +332,7 @@ function FormInput({ alias, fields, values, instance, inputs, isBusy, onTouched,
   )
 }
 
-/** Asks before what was typed is left. */
+/** Asks before a page with changes is left. */
 export function Leaving({ isChanged }: { isChanged: () => boolean }) {
   const blocker = useBlocker({ shouldBlockFn: isChanged, enableBeforeUnload: isChanged, withResolver: true })
   return blocker.status === 'blocked' && <Leave onLeave={blocker.proceed} onStay={blocker.reset} />

@@ -1,4 +1,4 @@
-// A list whose lines cannot be opened: what happened, newest first.
+// A list whose lines cannot be opened: events, newest first.
 
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useMemo } from 'react'
@@ -18,9 +18,9 @@ export interface LinesProps extends LineLook {
   title: Key
   columns: string[]
   search?: string | undefined
-  /** What leads on from an empty list. */
+  /** The links below an empty list. */
   nothing?: ReactNode
-  /** What stands above the list. */
+  /** The content above the list. */
   children?: ReactNode
 }
 

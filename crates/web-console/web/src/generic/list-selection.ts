@@ -12,7 +12,7 @@ export interface Selection {
   toggle: (key: string, instance: Instance, isRange?: boolean) => void
   /** Adds rows. */
   add: (instances: Instance[]) => void
-  /** Selects these rows and no others. */
+  /** Selects only these rows. */
   replace: (instances: Instance[]) => void
   clear: () => void
 }

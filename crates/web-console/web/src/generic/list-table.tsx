@@ -131,7 +131,7 @@ function Order({
   )
 }
 
-/** Whether a box was ticked with Shift: a browser tells the change of a box by the click on it. */
+/** True if a box was ticked with Shift. A browser reports the change of a box with its click. */
 const isShifted = (event: Event): boolean => event instanceof MouseEvent && event.shiftKey
 
 interface RowProps {

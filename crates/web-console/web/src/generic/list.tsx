@@ -24,11 +24,11 @@ import { SearchBox } from './search-box.tsx'
 const Views = part(() => import('./views.tsx').then((found) => found.default))
 const DeleteMany = part(() => import('./delete-many.tsx').then((found) => found.default))
 
-/** All that the filters leave: how many, if that is known, and the parameters that ask for them. */
+/** All rows that match the filters: their number if it is known, and the parameters of their query. */
 export interface Matching {
   count: number | null
   parameters: string
-  /** Whether the address names filters that the list does not have: more than what is meant would be found. */
+  /** True if the address has filters that the list does not have. The query then matches more than the user expects. */
   isTooMuch: boolean
 }
 
@@ -38,7 +38,7 @@ export interface ListProps {
   fixed?: { [name: string]: string }
   title?: string
   actions?: ReactNode
-  /** What can be done with those that are selected, beside deleting them. */
+  /** Actions for the selected rows, beside their deletion. */
   bulk?: (selected: Instance[], clear: () => void, matching: Matching) => ReactNode
   moreColumns?: MoreColumns[] | undefined
   canCreate: boolean
@@ -203,7 +203,7 @@ interface NothingProps {
   onChange: (state: ListState) => void
 }
 
-/** An empty list says whether filters exclude its rows. */
+/** The text of an empty list. It differs if filters exclude its rows. */
 function Nothing({ resource, state, onChange }: NothingProps) {
   const isFiltered = state.filters.length > 0
   return (

@@ -1,4 +1,4 @@
-// Actions by resource, as a table of boxes. An action takes along what it requires, and shows that.
+// Actions by resource, as a table of boxes. An action also selects the actions that it requires, and shows that.
 
 import { session } from '../api/session.ts'
 import type { Field, Json } from '../api/shapes.ts'
@@ -13,7 +13,7 @@ import type { InputProps } from './resource.ts'
 const heldOf = (value: Json): Held =>
   value && typeof value === 'object' && !Array.isArray(value) ? (value as Held) : {}
 
-/** The actions of all resources, in the order in which they first come. */
+/** The actions of all resources, in the order of their first appearance. */
 const actionsOf = (fields: Field[]) => [
   ...new Set(fields.flatMap(({ values }) => (values ?? []).map(({ value }) => `${value}`))),
 ]
@@ -22,7 +22,7 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
   const fields = field.schema ?? []
   const held = heldOf(value)
   const own = session()?.permissions ?? {}
-  /** Nobody can give what he does not hold himself. */
+  /** Users can grant only actions that they have. */
   const isLocked = (resource: string, action: string) => own[resource] !== undefined && own[resource]?.[action] !== true
   const actions = actionsOf(fields)
   const has = (resource: string, action: string) => held[resource]?.includes(action) === true
@@ -106,7 +106,7 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
   )
 }
 
-/** What is held, for reading. */
+/** The granted actions, read-only. */
 export function MatrixView({ value }: { value: Json }) {
   const held = Object.entries(heldOf(value)).filter(([, actions]) => actions.length > 0)
   if (held.length === 0) return <span className={look.none}>{t('none')}</span>

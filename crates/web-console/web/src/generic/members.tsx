@@ -33,7 +33,7 @@ export function Members({
   title: Key
   path: string
   canChange: boolean
-  /** Whoever is taken away is named by the number of his line, not by his own. */
+  /** A removed member is identified by the id of the row, not of the user. */
   isByLine?: boolean
   /** Each line has an address of its own, at which it is taken away. */
   isEachOwn?: boolean

@@ -28,7 +28,7 @@ export function Ordered<T>(props: OrderedProps<T>) {
   const [dragged, setDragged] = useState<number | undefined>()
   const [over, setOver] = useState<number | undefined>()
   const [said, setSaid] = useState('')
-  /** The button that was pressed: focus stays with it wherever its item goes. */
+  /** The pressed button. The focus follows its item. */
   const pressed = useRef<{ key: string; step: -1 | 1 } | undefined>(undefined)
   useEffect(() => {
     const { key, step } = pressed.current ?? {}

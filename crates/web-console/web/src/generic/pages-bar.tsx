@@ -1,4 +1,4 @@
-// Where in a list we are, and the way to its other pages.
+// The position in a list, and the links to its other pages.
 
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
@@ -10,10 +10,10 @@ import { t } from '../texts.ts'
 import { type ListState, lastPage, SIZES } from './address.ts'
 import look from './generic.module.css'
 
-/** Goes to the last page that there is, where the one of the address is beyond it. */
+/** Goes to the last page, if the page of the address is beyond it. */
 export function useLastPage(page: Page | undefined, state: ListState, set: (state: ListState) => void) {
   const back = page && lastPage(page, state.offset, state.limit)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `go` is a new function in each drawing
   useEffect(() => {
     if (back !== undefined) set({ ...state, offset: back })
   }, [back])
@@ -28,7 +28,7 @@ export function Pages({
 }: {
   page: Page
   state: ListState
-  /** How many the build may have. */
+  /** The maximum number of objects in the build. */
   limit?: number | undefined
   /** Reads the next page, which is fetched when focus or pointer nears it. */
   next?: ReturnType<typeof pageQuery>

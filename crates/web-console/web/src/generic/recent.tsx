@@ -1,4 +1,4 @@
-// What happened to one instance, newest first, a page at a time.
+// The events of one instance, newest first, a page at a time.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'

@@ -1,4 +1,4 @@
-// Which right a refused request was missing, as far as its method and address tell.
+// The missing permission of a refused request, as far as its method and path reveal it.
 
 import type { Asked } from '../api/refusal.ts'
 import type { Permissions } from '../api/shapes.ts'
@@ -6,13 +6,13 @@ import type { Permissions } from '../api/shapes.ts'
 export interface Right {
   resource: string
   action: string
-  /** Who gives it: a role, or those who own the class of the records. */
+  /** The source of the permission: a role, or an owner of the class of the records. */
   by: 'role' | 'class'
 }
 
 const ACTIONS: { [method: string]: string } = { PATCH: 'edit', PUT: 'edit', DELETE: 'delete' }
 
-/** Undefined where the address does not tell, or the right is there and something else was missing. */
+/** Undefined if the path does not reveal it, or if the caller has this permission. */
 export function missingRight(asked: Asked | undefined, held: Permissions): Right | undefined {
   const [path = ''] = asked?.path.split('?') ?? []
   const parts = path

@@ -1,5 +1,5 @@
-// How the console looks to one user: kept with the account, and the theme in a cookie, too, which the server reads so that
-// nothing flashes.
+// The settings of one user. They are stored with the account. The theme is also in a cookie, which the server reads so
+// that nothing flashes.
 
 import { useQuery } from '@tanstack/react-query'
 import { queries } from '../api/query.ts'
@@ -13,14 +13,14 @@ export interface Settings {
   theme: 'system' | 'light' | 'dark'
   density: 'compact' | 'comfortable'
   singleKeys: boolean
-  /** Classes that stand in the menu before all others. */
+  /** The classes at the top of the menu. */
   pinned: { alias: string; name: string }[]
-  /** Views of lists that stand on the home page, by their addresses below `/console`. */
+  /** The views of lists on the home page, by their addresses below `/console`. */
   pinnedViews: { name: string; to: string }[]
   guide: Guide
 }
 
-/** What of the first steps the API does not tell. */
+/** The state of the first steps that the API does not contain. */
 export interface Guide {
   isDismissed?: boolean
   /** The mail server by which a test was sent last, as `serverOf` names it. */
@@ -37,7 +37,7 @@ const DEFAULTS: Settings = {
   pinnedViews: [],
   guide: {},
 }
-/** A mail server by its settings; empty while there is none. */
+/** The identity of a mail server by its settings; empty without one. */
 export const serverOf = ({ host, port, username }: Fields): string => (host ? `${username}@${host}:${port}` : '')
 
 const ALL = '/api/users/me/preferences/'
@@ -69,10 +69,10 @@ const query = {
   staleTime: Number.POSITIVE_INFINITY,
 }
 
-/** What is changed of the settings as they are. */
+/** Returns the changed settings from the current ones. */
 export type Change = (now: Settings) => Partial<Settings>
 
-/** One change after the other. */
+/** Changes are sent one after the other. */
 let writing = Promise.resolve()
 
 export function useSettings(): [Settings, (change: Change) => void] {
@@ -85,7 +85,7 @@ export function useSettings(): [Settings, (change: Change) => void] {
     if (data) show({ ...data, ...changes(data) })
     writing = writing
       .then(async () => {
-        // The whole of them is written: so what another tab kept, or what was never shown here, is read before.
+        // All settings are written at once, so the stored ones are read before. Another tab may have changed them.
         const kept = await read()
         const next = { ...kept, ...changes(kept) }
         await call('PUT', PATH, { body: { value: next } })

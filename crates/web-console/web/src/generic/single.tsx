@@ -1,4 +1,4 @@
-// A resource of which there is one: its settings, edited in place.
+// A resource with one instance: its settings, edited in place.
 
 import { useQuery } from '@tanstack/react-query'
 import { type ComponentType, type ReactNode, useState } from 'react'
@@ -25,14 +25,14 @@ export interface SingleProps {
   hidden?: string[]
   inputs?: Inputs | undefined
   views?: Parts['views']
-  /** What fields are called here, where the same name means something else elsewhere. */
+  /** The labels of fields whose names have another meaning elsewhere. */
   names?: { [alias: string]: Key }
   panels?: ComponentType<{ instance: Instance }>[]
-  /** Whether it may be edited, where it does not say that itself. */
+  /** True if the caller may edit it, for a resource that does not say so. */
   canEdit?: boolean
-  /** Whether nothing of it was ever saved. */
+  /** True if it was never saved. */
   isUnset?: (instance: Instance) => boolean
-  /** Told of what would be saved; a text asks before that is done. */
+  /** Called with the values to be saved. A returned text is shown as a question before. */
   warning?: (before: Fields, values: Fields) => ReactNode
   onSaved?: (instance: Instance) => void
 }

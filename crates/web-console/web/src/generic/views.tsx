@@ -1,4 +1,4 @@
-// Views of a list: those that everybody is offered, and those that somebody keeps for himself. Each is a name and an address.
+// The views of a list: shared ones, and those of the user. Each is a name and an address.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -26,13 +26,16 @@ interface View {
 const ALL = '/api/users/me/preferences/'
 /** More would not fit into a value of a preference for certain. */
 const MOST = 50
-/** As many views stand on the home page. */
+/** The maximum number of views on the home page. */
 const PINS = 20
 
-/** One change after the other. */
+/** Changes are sent one after the other. */
 let writing = Promise.resolve()
 
-/** Offers a view to everybody, in the place of one of the same name. What is not understood would be lost, so it is refused then. */
+/**
+ * Shares a view with everybody, in place of one of the same name. It is refused if an entry is not understood, because
+ * that entry would be lost.
+ */
 async function publish(component: string, { name, search }: View) {
   const before = await readToWrite(component)
   const { content, flaws } = readViews(before.content)
@@ -101,7 +104,7 @@ export default function Views({
     publish(`${shared}`, view).then(() => say(t('views.published', { name: view.name })), sayError)
   const own = useQuery(query)
   const views = own.data
-  /** The whole list is written: so what another tab kept meanwhile is read before. */
+  /** The whole list is written, so the stored one is read before. Another tab may have changed it. */
   const keep = (change: (views: View[]) => View[]) => {
     writing = writing
       .then(async () => {

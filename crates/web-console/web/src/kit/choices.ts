@@ -6,13 +6,10 @@ import type { Choice, Instance } from '../api/shapes.ts'
 
 const found = new Map<string, string>()
 
-/** What a value was called when it was last among the choices of an autocomplete. */
+/** The text of a value when it was last among the choices of an autocomplete. */
 export const textFound = (autocomplete: string, value: string) => found.get(`${autocomplete} ${value}`)
 
-/**
- * Choices that the API finds for what is typed, once they are wanted; it is asked a moment after the last key. Undefined before
- * the first answer.
- */
+/** Choices that the API returns for a typed text, a moment after the last key. Undefined before the first answer. */
 export function useChoices(
   autocomplete: string | undefined,
   text: string,
@@ -39,14 +36,14 @@ export function useChoices(
   return choices
 }
 
-/** An autocomplete ends with the parameter that takes what is typed; another list of the API is filtered by its name. */
+/** An autocomplete ends with the parameter for the typed text. Another list of the API is filtered by its name. */
 function address(autocomplete: string, text: string): string {
   if (autocomplete.endsWith('=')) return `${autocomplete}${encodeURIComponent(text)}`
   const filter = text ? `name__icontains=${encodeURIComponent(text)}` : ''
   return filter ? `${autocomplete}${autocomplete.includes('?') ? '&' : '?'}${filter}` : autocomplete
 }
 
-/** By what an instance of a list is chosen. */
+/** The text of an instance of a list as a choice. */
 export type By = 'id' | 'alias'
 
 /** Autocompletes answer values with texts, plain or in an envelope; lists answer instances. */

@@ -119,7 +119,7 @@ export function NumberField({ value, onChange, ...props }: Omit<TextProps, 'type
   return <TextField {...props} value={value} onChange={onChange} inputMode="decimal" isNarrow />
 }
 
-/** One of a few: all are seen at once. */
+/** A choice from a few, all visible. */
 export function Radios({
   value,
   onChange,
@@ -221,7 +221,7 @@ export function Checkbox({
   )
 }
 
-/** One of many. */
+/** A choice from many. */
 export function Select({
   value,
   onChange,
@@ -274,7 +274,7 @@ export function Select({
   )
 }
 
-/** The key of what is offered below the choices: values are numbers, or names without a blank. */
+/** The key of the link below the choices: other keys are numbers, or names without a blank. */
 const MORE = ' more'
 
 export interface ChooserProps extends FieldProps {
@@ -282,13 +282,16 @@ export interface ChooserProps extends FieldProps {
   autocomplete?: string | undefined
 }
 
-/** The input of a combo box. A click opens the choices; the focus alone does not, since they would cover what comes next. */
+/**
+ * The input of a combo box. A click opens the choices; the focus alone does not, because they would cover the next
+ * control.
+ */
 function ChooserInput() {
   const state = use(ComboBoxStateContext)
   return <Input className={css.input ?? ''} onClick={() => state?.open(null, 'manual')} />
 }
 
-/** A combo box: what is typed narrows the choices. */
+/** A combo box: the typed text narrows the choices. */
 export function Chooser({
   value,
   text,
@@ -303,13 +306,13 @@ export function Chooser({
 }: ChooserProps & {
   value: Choice['value'] | null
   by?: By
-  /** Offered below the choices: it leads to where one is made. */
+  /** A link below the choices to create one. */
   more?: { text: string; run: () => void } | undefined
-  /** What is chosen is added elsewhere: the control is empty again, and stays where it is. */
+  /** The choice is added elsewhere: the control becomes empty again and keeps the focus. */
   isAdding?: boolean
-  /** Values that the API finds and nobody can choose here. */
+  /** Values that the API returns and that cannot be chosen here. */
   without?: Choice['value'][]
-  /** What the chosen one is called, where it is none of `choices`. */
+  /** The text of the chosen value, if it is not in `choices`. */
   text?: string | undefined
   onChange: (choice: Choice | null) => void
 }) {
@@ -318,12 +321,12 @@ export function Chooser({
   const [typed, setTyped] = useState(chosen)
   useEffect(() => setTyped(chosen), [chosen])
   const isSearching = typed !== chosen
-  // A choice closes the list; where the control is empty again, it counts as chosen for that long.
+  // A choice closes the list. An adding control, which becomes empty again, counts as chosen until then.
   const [added, setAdded] = useState<Choice['value'] | null>(null)
   useEffect(() => {
     if (added !== null) setAdded(null)
   }, [added])
-  // A page may have a hundred of them: the API is asked by those that somebody comes to.
+  // A page may have a hundred of them, so only a control that gets the focus asks the API.
   const [isWanted, setIsWanted] = useState(false)
   const found = useChoices(autocomplete, isSearching ? typed : '', isWanted, by)
   const all =

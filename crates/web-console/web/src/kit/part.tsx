@@ -1,4 +1,4 @@
-// Parts of the console that are fetched when they are first wanted, and what is said when that fails: the page stays.
+// Parts of the console that are fetched on demand. If that fails, the page remains and says so.
 
 import {
   Component,
@@ -16,10 +16,10 @@ import { moreTexts, t } from '../texts.ts'
 import { Button } from './buttons.tsx'
 import css from './controls.module.css'
 
-/** A part could not be fetched: the server has other parts by now, or cannot be reached. */
+/** A part that could not be fetched: the server has another version, or cannot be reached. */
 export class NotFetched extends Error {}
 
-/** Tells a part that could not be fetched from one that is broken. Its texts come along, unless the first lists have them. */
+/** Marks the failure to fetch a part. The texts of the part are fetched, too, unless they are among the first. */
 export const fetched =
   <T,>(load: () => Promise<T>, isFirst = false) =>
   () =>
@@ -30,7 +30,7 @@ export const fetched =
       },
     )
 
-/** Those that show one part: where it failed, one of them says so, and all try again together. */
+/** The places that show one part. If it fails, one of them says so, and all try again together. */
 class Shown {
   round = 0
   teller: object | undefined
@@ -49,8 +49,8 @@ class Shown {
 }
 
 /**
- * A component that is fetched when it is first shown, with something of the same size in its place until then; where that
- * failed, it is fetched again the next time.
+ * A component that is fetched when it is first shown, with a placeholder of the same size. After a failure it is
+ * fetched again the next time.
  */
 export function part<P extends object>(
   load: () => Promise<ComponentType<P>>,
@@ -129,7 +129,7 @@ interface Told {
   onClose?: (() => void) | undefined
 }
 
-/** Why a part is not shown. Only where the server really has another console it is said to have been updated. */
+/** The reason why a part is not shown. It is an update only if the server has another version of the console. */
 export function Missing({ error, onRetry, onClose }: Told & { error: unknown }) {
   const isFetched = !(error instanceof NotFetched)
   const [answer, setAnswer] = useState<{ isNew: boolean | undefined } | undefined>()
@@ -148,7 +148,7 @@ export function Missing({ error, onRetry, onClose }: Told & { error: unknown }) 
       <p>{text}</p>
       <div className={css.actions}>
         {!answer?.isNew && <Button onPress={onRetry}>{t('try-again')}</Button>}
-        {/* Without a server nothing would come in place of the page. */}
+        {/* Without a server, a reload would lose the page. */}
         {!isAway && <Button onPress={() => location.reload()}>{t('reload')}</Button>}
         {onClose && (
           <Button look="quiet" onPress={onClose}>

@@ -3,7 +3,9 @@ import { may, type Resource, type Shape } from '../generic/resource.ts'
 
 const asItIs = (fields: Fields): Fields => fields
 
-/** Whoever may edit a component may delete it, which the API does not say; where it is offered is sent whole. */
+/**
+ * A user who may edit a component may also delete it, which the API does not say. The field of places is sent whole.
+ */
 const SHAPE: Shape = {
   options: (described: Options) => ({
     ...described,

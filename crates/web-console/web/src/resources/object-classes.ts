@@ -15,7 +15,7 @@ export const objectClasses: Resource = {
   onlyOnCreate: ['alias'],
   deletes: ({ num_of_records }) => t('object-classes.deletes', { count: Number(num_of_records ?? 0) }),
   asksName: true,
-  // Each is asked about by its name.
+  // Each deletion asks for the name.
   canDeleteMany: false,
   nothing: 'object-classes.nothing',
   logParts: ({ id }) => ({

@@ -31,7 +31,7 @@ export const singleSignOn: Resource = {
       isStep: true,
     },
   ],
-  // While it is made, what stands there says that the addresses are not known yet.
+  // A new configuration shows a text instead of the addresses, which do not exist yet.
   onlyOnCreate: ['redirect_uri'],
   deletes: 'single-sign-on.deletes',
 }

@@ -1,4 +1,4 @@
-// The blocks of the home page. Each asks for itself, so that one that is refused takes none of the others along.
+// The blocks of the home page. Each sends its own queries, so that a refusal affects one block only.
 
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useMemo } from 'react'
@@ -24,7 +24,7 @@ type Of<K extends Block['kind']> = Extract<Block, { kind: K }>
 
 export function Blocks({ blocks }: { blocks: Block[] }) {
   const groups: Block[][] = []
-  // Counts that follow each other stand side by side.
+  // Consecutive counts are side by side.
   for (const block of blocks) {
     const last = groups.at(-1)
     if (block.kind === 'count' && last?.[0]?.kind === 'count') last.push(block)
@@ -60,7 +60,7 @@ function One({ block }: { block: Block }) {
   )
 }
 
-/** A class that is gone, or that the caller may not see, has no block; administrators are told. */
+/** A class that is deleted or not visible has no block. Administrators see the reason. */
 function Missing({ alias, error }: { alias: string; error: unknown }) {
   if (!mayConfigure()) return null
   const reason = error ? told(error) : t('interface.class.gone', { alias })
@@ -84,7 +84,10 @@ function Count({ block }: { block: Of<'count'> }) {
   return found ? <Counted block={block} found={found} /> : null
 }
 
-/** What a selection asks for, and what of it the class does not have. Filters over a relation the API alone knows. */
+/**
+ * The query of a selection, and the parts of it that the class does not have. Only the API knows filters over a
+ * relation.
+ */
 function asked({ columns }: OpenClass, selection: Pick<Selection, 'filters' | 'ordering'>, limit: number) {
   const state = read(searchOf({ ...selection, columns: [] }), columns)
   const isOver = ([name]: [string, string]) => name.includes('.')
@@ -98,7 +101,7 @@ function asked({ columns }: OpenClass, selection: Pick<Selection, 'filters' | 'o
   }
 }
 
-/** A part of the selection that cannot be applied: the block shows more than is meant, or in another order. */
+/** Parts of the selection that cannot be applied: the block shows more records, or another order. */
 const Gone = ({ names }: { names: string[] }) =>
   names.length > 0 && (
     <p className={css.notice} data-tone="warn">
@@ -142,7 +145,7 @@ function Rows({ block }: { block: Of<'list'> }) {
   )
 }
 
-/** As many columns as fit. */
+/** The number of columns that fit. */
 const COLUMNS = 5
 
 /** The first records of a selection. */
@@ -187,7 +190,7 @@ function columnsOf({ columns, resource }: OpenClass, chosen: string[]) {
   return { columns: shown, views: Object.fromEntries(views) }
 }
 
-/** The way to a record, called by the record where its first column is empty. */
+/** The link to a record, with the label of the record if its first column is empty. */
 const linked =
   (route: string, label: (record: Instance) => string) =>
   ({ value, instance }: { value: unknown; instance: Instance }) => (

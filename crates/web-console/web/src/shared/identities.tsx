@@ -1,4 +1,4 @@
-// Sign-ins at providers that are linked to an account: one line each, and a question before one goes.
+// The linked sign-ins of an account, one per line. Removing one asks first.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -16,7 +16,7 @@ const SIZE = 25
 const nameOf = ({ single_sign_on, issuer }: Instance) =>
   `${(single_sign_on as { name?: string } | null)?.name ?? issuer}`
 
-/** Nothing where there are none, or where the caller may not see them. */
+/** Nothing without linked sign-ins, or if the caller may not view them. */
 export function Identities({ path }: { path: string }) {
   const [offset, setOffset] = useState(0)
   const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)

@@ -1,4 +1,4 @@
-// What the menu offers to whoever is signed in, by the rights that the API tells.
+// The menu of the signed-in user, by their permissions.
 
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { page } from '../api/query.ts'
@@ -22,7 +22,7 @@ export interface Entry {
 
 export interface Part {
   title: Key | undefined
-  /** In place of the title, where somebody else than we wrote it. */
+  /** Replaces the title by a text that a user wrote. */
   heading?: string
   entries: Entry[]
 }
@@ -43,7 +43,7 @@ const entry = (to: string, text: Key, icon: IconName): Entry => ({
   ...(KEYS[to] && { keys: KEYS[to] }),
 })
 
-/** A class by its alias; null where there is none that the caller may see. */
+/** A class by its alias; null if it does not exist or is not visible. */
 export const classByAlias = (alias: string) => ({
   queryKey: [CLASSES, 'alias', alias],
   queryFn: async () => (await get<Page>(`${CLASSES}?alias=${encodeURIComponent(alias)}&limit=1`)).results[0] ?? null,
@@ -51,8 +51,8 @@ export const classByAlias = (alias: string) => ({
 })
 
 /**
- * What the interface's menu has for everybody, then the classes whose records may be seen: those that are pinned, without
- * such a menu the first of the others, and the way to all.
+ * The menu: the sections of the interface, then the classes with visible records. Pinned classes come first. Without
+ * sections of the interface, the first classes by name and a link to all classes follow.
  */
 export function useMenu(): Part[] {
   const isPerson = session()?.password_change_required === false
@@ -91,7 +91,7 @@ interface Named {
   name: string
 }
 
-/** What the classes of a menu are called, of those that may be seen; beyond the first ones each is asked for. */
+/** The names of the visible classes of a menu. A class beyond the first page is read by its alias. */
 function useNames({ sections }: Menu, first: Named[], isAll: boolean): Map<string, string> {
   const known = new Map(first.map(({ alias, name }) => [alias, name]))
   const wanted = sections.flatMap(({ items }) => items.flatMap((item) => item.class ?? []))
@@ -123,7 +123,7 @@ function sectionsOf({ sections }: Menu, names: Map<string, string>): Part[] {
   return parts.filter(({ entries }) => entries.length > 0)
 }
 
-/** What whoever is signed in may go to, but for the classes of records. */
+/** The pages that the signed-in user may open, except those of records. */
 export function menu(): Part[] {
   const permissions = session()?.permissions ?? {}
   const may = (resource: string, action: string) => permissions[resource]?.[action] === true

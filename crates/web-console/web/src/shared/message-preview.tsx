@@ -10,7 +10,7 @@ import { type Key, t } from '../texts.ts'
 
 const MESSAGES = ['activation', 'reset', 'test', 'reminder', 'task_link']
 
-/** The messages as they will look, for whoever may see the company details, with which they end. */
+/** The preview of messages, for users who may view the company details at their end. */
 export function MessagePreview() {
   const [name, setName] = useState('activation')
   const isAllowed = session()?.permissions?.company_details?.view === true

@@ -11,7 +11,7 @@ import look from './designer.module.css'
 import { type Option, optionsOf, valueFrom } from './option-values.ts'
 import { moved } from './positions.ts'
 
-/** The options of an enumeration: what is kept of each, what people read, and their order. */
+/** The options of an enumeration: the stored value of each, its text, and their order. */
 export function Options({ field, name, value, onChange, instance }: InputProps) {
   const options = optionsOf(value)
   const stored = new Set(optionsOf(instance?.options).map((option) => option.value))

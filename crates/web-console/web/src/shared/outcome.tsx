@@ -1,4 +1,4 @@
-// What became of a test, where it was begun: in one sentence, with what to do about it.
+// The outcome of a test, with advice.
 
 import look from '../generic/generic.module.css'
 import css from '../kit/controls.module.css'
@@ -20,7 +20,7 @@ export function Outcome({ isGood, title, advice = [] }: { isGood: boolean; title
   )
 }
 
-/** Why a test of `kind` failed, and what to do. */
+/** The reason why a test of `kind` failed, and advice. */
 export function Failed({ kind, message }: { kind: 'mail' | 'token'; message: string }) {
   const reason = reasonOf(message)
   if (!reason) return <Outcome isGood={false} title={message} />

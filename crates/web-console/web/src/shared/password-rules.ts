@@ -1,4 +1,4 @@
-// Which rules a password keeps, counted as the server does: by Unicode characters, never by UTF-16 units.
+// The rules that a password meets. Characters are counted like on the server: Unicode characters, not UTF-16 units.
 
 import type { Fields } from '../api/shapes.ts'
 
@@ -34,7 +34,7 @@ function longestRun(characters: string[]): number {
   return longest
 }
 
-/** The rules that are on, each with its bound and whether the password keeps it. */
+/** The active rules, each with its bound and whether the password meets it. */
 export function check(password: string, rules: Fields): { rule: Rule; bound: number; isKept: boolean }[] {
   const characters = [...password]
   return RULES.flatMap((rule) => {

@@ -12,7 +12,7 @@ import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 import { RuleList } from './rule-list.tsx'
 
-/** The rules for passwords, which everybody may see who asks without saying who he is. */
+/** The rules for passwords. Anonymous requests may read them. */
 const RULES = {
   queryKey: ['/api/security/', 'public'],
   queryFn: async () => (await call<Fields>('GET', '/api/security/', { isPublic: true })).data,

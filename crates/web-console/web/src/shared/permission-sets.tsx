@@ -1,4 +1,4 @@
-// The permission sets of a group or a class: what each gives, and to whom.
+// The permission sets of a group or a class: their actions and their assignees.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -20,7 +20,7 @@ import css from '../kit/controls.module.css'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 
-/** What can be done with a set. */
+/** The actions on a set. */
 export function EditOrDelete({ onEdit, onDelete }: { onEdit: () => void; onDelete: (() => void) | undefined }) {
   return (
     <div className={css.actions}>
@@ -47,7 +47,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
   const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  /** Who is assigned to a set is asked for when it is opened. */
+  /** The assignees of a set are read when it is opened. */
   const [opened, setOpened] = useState<Json[]>([])
   if (isHidden(shown)) return null
   const remove = async (set: Instance) => {

@@ -1,11 +1,11 @@
-// Where fields of a class stand: by position, then by number. A move changes as few of them as it can.
+// The positions of fields in a class: by position, then by number. A move changes the smallest number of them.
 
 export interface Placed {
   id: number
   position: number
 }
 
-/** Whether the first of two stands before the second. */
+/** True if the first of two is before the second. */
 const isBefore = (a: Placed, b: Placed) => a.position < b.position || (a.position === b.position && a.id < b.id)
 
 export function moved<T>(items: T[], from: number, to: number): T[] {

@@ -1,6 +1,6 @@
-// Why a test of mail or of a token failed.
+// The reasons why a test of mail or of a token failed.
 
-/** The reasons that the API tells, by how its messages end. */
+/** The reasons of the API, by the end of its messages. */
 const REASONS = {
   'could not connect': 'connect',
   'the connection could not be secured': 'secure',
@@ -10,7 +10,7 @@ const REASONS = {
 
 export type Reason = (typeof REASONS)[keyof typeof REASONS]
 
-/** The reason with which a message ends; undefined where it is another message. */
+/** The reason at the end of a message; undefined for any other message. */
 export function reasonOf(message: string): Reason | undefined {
   return Object.entries(REASONS).find(([end]) => message.endsWith(`: ${end}`))?.[1]
 }

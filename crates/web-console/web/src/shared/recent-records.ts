@@ -1,4 +1,4 @@
-// The records that somebody opened last, kept with the account. Only their addresses and what they were called then.
+// The records that the user opened last, stored with the account: their addresses and labels.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect } from 'react'
@@ -14,7 +14,7 @@ export interface Opened {
 const ALL = '/api/users/me/preferences/'
 const KEY = 'console.recent'
 const MOST = 10
-/** Who leaves a record sooner has not looked at it. */
+/** A record that is left sooner does not count. */
 const LOOK = 1000
 
 const openedIn = (value: Json | undefined): Opened[] =>

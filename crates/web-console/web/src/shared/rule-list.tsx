@@ -4,7 +4,7 @@ import { type Key, t } from '../texts.ts'
 import { check } from './password-rules.ts'
 import look from './rule-list.module.css'
 
-/** The rules for passwords, each with whether what is typed keeps it. */
+/** The rules for passwords, each with whether the typed password meets it. */
 export function RuleList({ password, rules }: { password: string; rules: Fields }) {
   const told = check(password, rules)
   if (told.length === 0) return <p className={look.rules}>{t('password-rules.none')}</p>

@@ -1,4 +1,4 @@
-// Makes, changes or deletes one field of a class, and says what that touches.
+// Creates, changes or deletes one field of a class, and shows the consequences.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -19,13 +19,13 @@ import { t } from '../../texts.ts'
 import { filled, hintOf, INPUTS } from './field-inputs.tsx'
 import { inputsOf } from './types.ts'
 
-/** After a change of fields: the class, its fields, and what its records are asked for. */
+/** Refetches the class, its fields and the schema of its records. */
 export async function wroteFields(classPath: string) {
   void queries.invalidateQueries({ queryKey: [`${classPath}object-records/`, 'options'] })
   await wrote(classPath)
 }
 
-/** How many records hold a value in a field, and how many there are; null where nobody counted. */
+/** The number of records with a value in a field, and the number of all records; null if they were not counted. */
 function useTouched(classPath: string, field: Instance) {
   // Not the count of another field while that of this one is on its way.
   const { placeholderData, ...query } = page(...filled(classPath, field))
@@ -158,7 +158,7 @@ const isSeenField = (shown: Instance, now: Instance) =>
   isSeen(shown, now) || same({ ...plainOf(shown), position: 0 }, { ...plainOf(now), position: 0 })
 const plainOf = ({ _meta, modified_at, modified_by, ...field }: Instance): Fields => field
 
-/** Asks before a field goes, and says what goes along. */
+/** Asks before the deletion of a field, and names the consequences. */
 export function DeleteField({
   classPath,
   field,

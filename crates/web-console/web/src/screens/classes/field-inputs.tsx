@@ -107,7 +107,7 @@ export const hintOf = (alias: string): string | undefined => {
   return key && t(key)
 }
 
-/** What a change would be told of a field: how many records hold a value. */
+/** The query for the number of records with a value in a field. */
 export const filled = (classPath: string, { alias, type }: Fields): [string, string] => [
   `${classPath}object-records/`,
   type === 'status' ? 'limit=1' : `${alias}__isnull=false&limit=1`,

@@ -71,7 +71,7 @@ function useMoves(path: string, { query, results, lead }: ReturnType<typeof useF
     for (const { id, position } of changes) {
       const fieldPath = `${fieldsPath}${id}/`
       const field = results.find((candidate) => candidate.id === id) ?? {}
-      // It may be another one otherwise by now, but stands where it was seen.
+      // The field may have changed otherwise, but its position must be the shown one.
       const ifMatch = await tagOf(fieldPath, field, (before, now) => before.position === now.position)
       await call('PATCH', fieldPath, { body: { position }, ifMatch })
     }

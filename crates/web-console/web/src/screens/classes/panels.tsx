@@ -1,4 +1,4 @@
-// What stands on the page of a class beside its fields: the form that they give, forms, templates, owners.
+// The page of a class beside its fields: preview, forms, templates, owners.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -22,7 +22,7 @@ const Preview = part(() => import('./preview.tsx').then((found) => found.Preview
 
 export const FORMS = '/api/object-class-forms/'
 
-/** What can be done from here: look at the form, go to the records, the templates. */
+/** The links of the page: preview, records, templates. */
 export function ClassLinks({ instance, path }: PanelProps) {
   const [isOpen, setIsOpen] = useState(false)
   const route = `/admin/classes/${instance.id}`
@@ -85,7 +85,7 @@ export const ClassSets = ({ instance, path }: PanelProps) => (
 /** Records are called by a field of texts. */
 export function LabelField({ field, name, value, onChange, instance }: InputProps) {
   const path = `/api/object-classes/${instance?.id}/fields/`
-  // What the chosen one is called.
+  // The name of the chosen user.
   const chosen = useQuery({
     ...page(path, `alias=${encodeURIComponent(`${value}`)}&limit=1`),
     enabled: instance !== undefined && typeof value === 'string',

@@ -1,4 +1,4 @@
-// The form that the fields of a class give, to be looked at.
+// A preview of the form that results from the fields of a class.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'

@@ -1,4 +1,5 @@
-// The sets for single records of a class: what each gives to people, and what of it to the agents of each connector.
+// The permission sets for single records of a class: the actions for people, and those for the agents of each
+// connector.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -34,7 +35,7 @@ interface Column {
   name: string
 }
 
-/** What people and the agents of each connector hold. */
+/** The actions of people and of the agents of each connector. */
 type Holdings = { [column: string]: Held }
 
 function holdingsOf(set: Instance | undefined): Holdings {
@@ -224,7 +225,7 @@ function Edit({
   schema: Field[]
   fields: Field[]
   set: Instance | undefined
-  /** A new set has its connectors only when it is there: they are asked for then. */
+  /** A new set has connectors only after its creation. */
   onMade: (set: Instance) => void
   onDone: () => void
 }) {

@@ -15,7 +15,7 @@ import { labelOf, t } from '../../texts.ts'
 const STEP = 30
 const RELATED = /^(\/api\/object-classes\/\d+\/)object-records\/autocomplete\//
 
-/** The class at which a relation points, as its autocomplete tells. */
+/** The class of a relation, from the path of its autocomplete. */
 const relatedPath = ({ autocomplete }: Field): string | undefined => RELATED.exec(autocomplete ?? '')?.[1]
 
 const tag = (name: string) => `{{ ${name} }}`
@@ -106,7 +106,7 @@ function List({ entries, searched }: { entries: Entry[]; searched: string }) {
   )
 }
 
-/** The fields of the record at which a relation points: fetched when somebody wants to see them. */
+/** The fields of the related record, fetched when the user opens them. */
 function Parent({ relation, searched }: { relation: Field; searched: string }) {
   const [isOpen, setIsOpen] = useState(false)
   const described = useQuery({ ...options(`${relatedPath(relation)}object-records/`), enabled: isOpen })

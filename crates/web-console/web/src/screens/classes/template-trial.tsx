@@ -1,4 +1,4 @@
-// A trial of a template: the document that it makes of a record, to be looked at.
+// A trial of a template: the document that it generates from a record.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -25,7 +25,7 @@ export function Trial({
   onClose: () => void
 }) {
   const [record, setRecord] = useState<Choice | null>(null)
-  /** The record of which the document was asked for. */
+  /** The record of the requested document. */
   const [asked, setAsked] = useState<Choice | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)

@@ -160,7 +160,7 @@ function One({ template, onTry, onEdit, onDelete }: OneProps) {
   )
 }
 
-/** The file: what is there may stay, another one takes its place. */
+/** The file: the stored one, or another one in its place. */
 function TemplateFile({ field, name, value, onChange, instance }: InputProps) {
   const file = instance && fileOf(instance)
   return (
@@ -178,7 +178,7 @@ function TemplateFile({ field, name, value, onChange, instance }: InputProps) {
   )
 }
 
-/** What is wrong with a document is told under a name that no field has. */
+/** The errors of a document have a name that no field has. */
 function plain(error: unknown): unknown {
   if (!(error instanceof Refusal) || error.body.error === undefined) return error
   const { error: detail, ...rest } = error.body
@@ -194,7 +194,7 @@ interface EditProps {
   onDone: () => void
 }
 
-/** One that is there is read first: the list knows no entity tag. */
+/** The stored template is read first, because lists have no entity tags. */
 function EditOne({ id, ...props }: EditProps & { id: number | undefined }) {
   const read = useQuery({ ...instanceQuery(`${props.path}${id}/`), enabled: id !== undefined })
   if (id === undefined || read.data) return <Edit {...props} read={read.data} />
@@ -237,7 +237,7 @@ function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefin
     }
   }
   useSettled(settled, () => void save())
-  // Ids of files are numbers; what was just sent is a text.
+  // Ids of stored files are numbers; the token of an upload is a text.
   const token: Json = values.template_file ?? null
   return (
     <>

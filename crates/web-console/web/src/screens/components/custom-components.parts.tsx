@@ -3,7 +3,7 @@ import { Import, ParametersView, RepositoryInput, RepositoryView, UsesInput, Use
 import { Preview } from './preview.tsx'
 import { UsedBy } from './used-by.tsx'
 
-/** With other files, it is shown anew. */
+/** With other files, it starts again. */
 const Shown = ({ instance }: PanelProps) => <Preview key={`${instance.index_url}`} component={instance} />
 
 export const parts: Parts = {

@@ -1,4 +1,4 @@
-// What the page of a component has beside its plain fields.
+// The page of a component beside its plain fields.
 
 import { useEffect, useState } from 'react'
 import { writeJson } from '../../api/json.ts'
@@ -24,7 +24,7 @@ const PAUSE = 3000
 
 const usesOf = (value: Json | undefined) => (value ?? {}) as Fields
 
-/** Where it is offered; each place is sent, since the API wants them all. */
+/** The places that offer the component. All are sent, because the API requires each of them. */
 export function UsesInput({ field, name, value, onChange }: InputProps) {
   const chosen = usesOf(value)
   const chosenWith = (use: string, isChosen: boolean) =>
@@ -58,7 +58,7 @@ export function UsesView({ value }: { value: Json }) {
   )
 }
 
-/** One of the repositories that no component uses; another one can be imported on the way. */
+/** The choice of a repository without a component. Another one can be imported from here. */
 export function RepositoryInput({ field, name, value, onChange }: InputProps) {
   const { data } = useRepositories()
   const [isMaking, setIsMaking] = useState(false)
@@ -133,7 +133,7 @@ export function ParametersView({ value }: { value: Json }) {
   )
 }
 
-/** How the import of its repository went. The component is asked for again until its files are there. */
+/** The state of the import of its repository. The component is read again until its files are imported. */
 export function Import({ instance, path }: PanelProps) {
   const isWaiting = instance.status === 'processing'
   useEffect(() => {

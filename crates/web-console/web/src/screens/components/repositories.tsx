@@ -1,4 +1,4 @@
-// The git repositories that components come from.
+// The git repositories of components.
 
 import { useState } from 'react'
 import { Reading } from '../../generic/failure.tsx'

@@ -1,4 +1,4 @@
-// One repository: how its import went, and what can be done with it.
+// One repository: the state of its import, and its actions.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
@@ -24,7 +24,7 @@ const PAUSE = 3000
 
 export const mayChange = (action: 'create' | 'edit') => session()?.permissions?.custom_component?.[action] === true
 
-/** A repository, asked for again while its import runs; a page that is hidden asks for nothing. */
+/** A repository, read repeatedly while its import runs. A hidden page does not read. */
 export function useRepository(id: number) {
   const read = useQuery({
     ...instanceQuery(`${REPOSITORIES}${id}/`),
@@ -33,7 +33,7 @@ export function useRepository(id: number) {
   const status = read.data?.instance.status
   const before = useRef(status)
   useEffect(() => {
-    // What became of an import shows in the component, too.
+    // The state of an import is also part of the component.
     if (before.current === 'processing' && status !== 'processing') void wrote(COMPONENTS)
     before.current = status
   }, [status])
@@ -162,7 +162,7 @@ function RepositoryForm({
   title: string
   submit: string
   above?: string
-  /** Those fields alone are asked for, and none of them must be filled in. */
+  /** Only these fields are sent, and each is optional. */
   names?: string[]
   send: (values: Fields) => Promise<void>
   onDone: () => void

@@ -1,4 +1,4 @@
-// Which forms and which parts of the interface name a component.
+// The forms and the parts of the interface that use a component.
 
 import { useQuery } from '@tanstack/react-query'
 import { page } from '../../api/query.ts'
@@ -14,7 +14,7 @@ import { interfaceWith, names } from '../../shared/components/log.ts'
 import { t } from '../../texts.ts'
 
 const FORMS = '/api/object-class-forms/'
-/** As many forms are looked at: no filter finds those of a component. */
+/** The maximum number of forms that are searched: no filter finds those of a component. */
 const PAGE = 1000
 const PAGES = 5
 

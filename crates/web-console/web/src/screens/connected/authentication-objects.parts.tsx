@@ -9,7 +9,7 @@ import css from '../../kit/controls.module.css'
 import { Failed, Outcome } from '../../shared/outcome.tsx'
 import { t } from '../../texts.ts'
 
-/** Asks for a token with what is stored, and drops it. */
+/** Requests a token with the stored settings, and discards it. */
 function Trial({ instance, path }: PanelProps) {
   const [tried, setTried] = useState<TokenTrial | undefined>()
   const [error, setError] = useState<unknown>()

@@ -55,7 +55,7 @@ function ToIntegration({ value }: { value: Json }) {
 
 const Address = ({ value }: { value: Json }) => <Copyable text={`${value}`} />
 
-/** What common agents need, ready to copy. */
+/** The settings for common agents, ready to copy. */
 function Configuration({ instance }: PanelProps) {
   const { server_url: url, client_id: client } = instance
   const code = `claude mcp add --transport http --client-id ${client} --client-secret chancery ${url}`

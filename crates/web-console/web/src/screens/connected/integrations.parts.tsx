@@ -18,7 +18,7 @@ const ReceiverUrl = ({ field, name, value, onChange }: InputProps) => (
   />
 )
 
-/** What was sent, and what came back. */
+/** The deliveries and their answers. */
 function Deliveries({ instance, path }: PanelProps) {
   if (instance.type !== 'webhook') return null
   return (

@@ -13,7 +13,7 @@ import { documentsOf, type Finding, findings } from './metadata.ts'
 
 const read = async (path: string) => (await call<Fields>('GET', path, { isPublic: true })).data
 
-/** Reads what agents read before they sign in, and tells whether it says what it must. */
+/** Reads the metadata that agents read before they sign in, and checks it. */
 export function MetadataCheck({ instance }: PanelProps) {
   const [found, setFound] = useState<Finding[] | undefined>()
   const [error, setError] = useState<unknown>()

@@ -1,4 +1,4 @@
-// A test of a webhook, told where it was begun, and how its receiver checks the signature.
+// The test of a webhook, and the check of its signature by the receiver.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
@@ -14,7 +14,7 @@ import { Copyable } from '../../kit/copyable.tsx'
 import { Outcome } from '../../shared/outcome.tsx'
 import { t } from '../../texts.ts'
 
-/** Deliveries that may have come since a test was sent. */
+/** Deliveries since the test was sent. */
 const LATEST = 'limit=25'
 
 export function WebhookTest({ instance, path }: PanelProps) {
@@ -29,7 +29,7 @@ export function WebhookTest({ instance, path }: PanelProps) {
     refetchInterval: ({ state }) => (state.data?.results.find(isSame)?.status === 'pending' ? 1000 : false),
   })
   const now = latest.data?.results.find(isSame) ?? sent
-  // Its line among the deliveries is to say the same.
+  // The list of deliveries must show the same.
   const status = now?.status
   useEffect(() => {
     if (status !== undefined && status !== 'pending') void wrote(deliveries)
@@ -61,7 +61,7 @@ export function WebhookTest({ instance, path }: PanelProps) {
   )
 }
 
-/** What the receiver answered, and what that says. */
+/** The answer of the receiver, and its meaning. */
 function Told({ delivery: { status, response_status } }: { delivery: Instance }) {
   if (status === 'delivered')
     return <Outcome isGood title={t('integrations.trial.delivered', { status: Number(response_status) })} />
@@ -90,7 +90,7 @@ event = Webhook("whsec_…").verify(body, headers)`
 
 const JAVASCRIPT = `const { Webhook } = require("standardwebhooks");
 
-// Throws an error if the signature is wrong or older than five minutes.
+// Throws an error if the signature is invalid or older than five minutes.
 const event = new Webhook("whsec_…").verify(body, headers);`
 
 export function Signature({ instance }: PanelProps) {

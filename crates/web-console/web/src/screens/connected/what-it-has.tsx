@@ -1,4 +1,4 @@
-// What the record permission sets of its classes give to a connector: asked for when somebody wants to know.
+// The grants of a connector in the record permission sets of its classes. They are read when the user opens them.
 
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -13,7 +13,7 @@ import css from '../../kit/controls.module.css'
 import { Tag } from '../../kit/values.tsx'
 import { named, t } from '../../texts.ts'
 
-/** So many classes are asked at once. */
+/** The number of classes that are read at once. */
 const STEP = 10
 /** A class has no more sets than a page may have lines. */
 const SETS = 'limit=100'

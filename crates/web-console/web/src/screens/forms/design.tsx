@@ -95,11 +95,11 @@ function useDesign({ path, classId, form, etag, configuration }: DesignProps) {
   const [values, setValues] = useState(before)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  /** The entity tag of the state that another user saved meanwhile. */
+  /** The entity tag of the version that another user saved meanwhile. */
   const [theirs, setTheirs] = useState<string | undefined>()
   const sections = useMemo(() => sectionsOf(values.configuration), [values.configuration])
   const isChanged = !same(before, values)
-  // Where to go from here, once nothing is left that would be lost.
+  // The next address, for when nothing is left to lose.
   const [next, setNext] = useState<string | undefined>()
   useEffect(() => {
     if (next && !isChanged && !isBusy) go(next, true)
@@ -276,7 +276,7 @@ interface BesideProps {
 /** The preview of the form, or its JSON. */
 function Beside({ sections, fields, holds, children }: BesideProps) {
   const [view, setView] = useState<'preview' | 'json'>('preview')
-  // A form of 500 fields is drawn anew after the designer, not before the next key.
+  // A form of 500 fields is drawn after the designer, so that keys are not delayed.
   const drawn = useDeferredValue(sections)
   return (
     <aside className={look.side} aria-label={t(view === 'preview' ? 'preview' : 'forms.json')}>
@@ -301,7 +301,7 @@ function Beside({ sections, fields, holds, children }: BesideProps) {
   )
 }
 
-/** The form as people will see it; what is typed here goes nowhere. */
+/** The form as people will see it. Typed values are not sent. */
 const Look = memo(function Look({ sections, fields }: { sections: Section[]; fields: Field[] }) {
   const [values, setValues] = useState<Fields>({})
   const visible = shown(sections, values)

@@ -20,7 +20,7 @@ type ItemKind = NonNullable<ReturnType<typeof kindOf>>
 /** The fields whose values a condition can name. */
 const choosable = (fields: Field[]) => fields.filter(({ type, values }) => values || type === 'boolean')
 
-/** The places for which a component must be offered to stand in a form that makes records. */
+/** The places that offer a component for forms that create records. It needs one of them. */
 const USES: Use[] = ['object_class_standalone_form', 'object_class_create_form']
 
 const nameOf = (item: Fields, fields: Field[]): string => {
@@ -34,7 +34,7 @@ const nameOf = (item: Fields, fields: Field[]): string => {
 
 const titleOf = ({ title }: Section) => title || t('forms.untitled')
 
-/** What a dialog edits: a section, an item of it by its index, or a text that is added to it. */
+/** The subject of the dialog: a section, an item by its index, or a text to add. */
 interface Edited {
   section: number
   item?: number | 'text'
@@ -365,7 +365,7 @@ function ItemDialog({
   title: string
   sections: string[]
   at: number
-  /** Those that the form does not ask for yet. */
+  /** The fields that the form does not ask for yet. */
   fields: Field[]
   known: Field[]
   onSave: (item: Fields, section: number) => void
@@ -375,7 +375,7 @@ function ItemDialog({
   const draft = useDraft({ ...item, width: item.width ?? 'full', section: at })
   const parameters = useParameterFields(item.component)
   const [error, setError] = useState<unknown>()
-  // It may fill in what it fills in already, and what nothing else asks for; it cannot send files.
+  // A component may fill in its own field and unused fields. It cannot send files.
   const fillable = known.filter(
     (field) =>
       field.type !== 'file' && field.type !== 'document' && (fields.includes(field) || field.alias === item.field),

@@ -1,4 +1,4 @@
-// Menu, bar and palette around every screen; what is said when a session ends or a newer server answers.
+// Menu, bar and palette around every screen, and the messages about an ended session or a newer server.
 
 import { useIsFetching } from '@tanstack/react-query'
 import { useRouterState } from '@tanstack/react-router'
@@ -120,20 +120,20 @@ export function Frame({ children }: { children: ReactNode }) {
   )
 }
 
-/** A thin bar while something is fetched that is not there yet; drawn after a moment, so that it does not flash. */
+/** A thin bar while missing data is fetched. It appears after a moment, so that it does not flash. */
 function Fetching() {
   const isGoing = useRouterState({ select: ({ isLoading }) => isLoading })
   const count = useIsFetching({ predicate: ({ state }) => state.data === undefined })
   return isGoing || count > 0 ? <div className="fetching" aria-hidden="true" /> : null
 }
 
-/** Where the focus may be taken from: from nothing, from the menu and the bar, and from what is not there any more. */
+/** The focus may be moved from the body, the menu and the bar, and from a removed element. */
 const isFree = (active: Element | null) =>
   active === document.body || !active?.isConnected || active.closest('nav, header') !== null
 
 /**
- * On a new page the focus moves to its heading, which is the title of the window, too. The former page stands there until the
- * new one is fetched: its heading is none of the new page.
+ * Moves the focus to the heading of a new page, and sets the title of the window. The former page remains until the new
+ * one is fetched, so its heading does not count.
  */
 function useHeading(main: { current: HTMLElement | null }, name: string) {
   const page = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname })
@@ -165,7 +165,7 @@ function useHeading(main: { current: HTMLElement | null }, name: string) {
   }, [main, page, name])
 }
 
-/** Nothing else works until the password is changed; then everything is asked for anew. */
+/** Everything else waits for the change of the password. All queries then run again. */
 function PasswordDue() {
   return (
     <>

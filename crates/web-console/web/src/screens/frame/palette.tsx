@@ -1,4 +1,4 @@
-// A second way to everything: places, things to create, what is open, and what the API finds: records, people, groups.
+// The palette: pages, objects to create, actions of the open page, and results of the search: records, people, groups.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
@@ -19,7 +19,7 @@ interface Item {
   id: string
   text: string
   keys?: string | undefined
-  /** What it is, where its name does not say that. */
+  /** The kind of an entry, if its name does not say it. */
   kind?: string | undefined
   run: () => void
 }
@@ -39,7 +39,7 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
   const { data = [] } = useQuery(search(asked, FOUND))
   const found = asked === '' ? [] : data
   const names = useClassNames(found)
-  // "New invoice" asks for the class of that name as well.
+  // "New invoice" also finds the class of that name.
   const making = t('create-one', { one: '' }).trim().toLowerCase()
   const [first = '', ...rest] = asked.split(' ')
   const called = first.toLowerCase() === making ? rest.join(' ') : asked
@@ -122,14 +122,14 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
                   className={`${css.input} ${look.input}`}
                   placeholder={t('palette.hint')}
                   onKeyDown={(event) => {
-                    // Choices that came meanwhile take the mark off the first one for a moment.
+                    // Late choices remove the mark of the first one for a moment.
                     if (event.key === 'Enter' && !event.currentTarget.hasAttribute('aria-activedescendant'))
                       choose(shown[0])
                   }}
                 />
               </TextField>
               <Menu
-                // The focus stays in the text above: by itself the list could not be scrolled by keys.
+                // The focus stays in the input, so the keys must scroll the list.
                 ref={(list: HTMLElement | null) => list?.setAttribute('tabindex', '0')}
                 className={`${css.list} ${look.list}`}
                 aria-label={t('palette')}

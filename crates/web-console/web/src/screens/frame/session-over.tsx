@@ -3,7 +3,10 @@ import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { t } from '../../texts.ts'
 
-/** The session ended elsewhere, or by time: what is on the page stays, and goes on after a sign-in in another window. */
+/**
+ * The dialog after the session ended elsewhere or by time. The page remains, and continues after a sign-in in another
+ * window.
+ */
 export default function SessionOver() {
   const open = () =>
     window.open(`/sign-in/?return_to=${encodeURIComponent('/console/signed-in')}`, '_blank', 'width=480,height=720')

@@ -1,4 +1,5 @@
-// The first steps of whoever sets up a build. Ticks follow from what the API answers; when all are ticked, the guide is gone.
+// The first steps of an administrator who sets up a build. The API's answers tick them. The guide disappears when all
+// are ticked.
 
 import { useQuery } from '@tanstack/react-query'
 import { get } from '../../api/request.ts'
@@ -16,13 +17,13 @@ import own from './home.module.css'
 
 const may = (resource: string, action: string) => session()?.permissions?.[resource]?.[action] === true
 
-/** Whether a list has at least so many. */
+/** True if a list has at least this number of entries. */
 async function has(path: string, parameters: string, least = 1): Promise<boolean> {
   const { filtered_count, results } = await get<Page>(`${path}?${parameters}limit=${least}`)
   return (filtered_count ?? results.length) >= least
 }
 
-/** Whether any class has a record. Mostly one of the first has. */
+/** True if a class has a record. Usually one of the first has. */
 async function hasRecord(): Promise<boolean> {
   for (const limit of [25, 1000]) {
     const { results, next } = await get<Page>(`/api/object-classes/?ordering=created_at&limit=${limit}`)
@@ -41,7 +42,7 @@ interface Step {
   text: Key
   to: string
   mayTake: boolean
-  /** What the API says of it: true when it is done. Of mail, the server. */
+  /** The state of a step from the API: true if it is done. For mail, the server. */
   ask: () => Promise<boolean | string>
 }
 

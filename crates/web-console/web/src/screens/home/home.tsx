@@ -1,4 +1,4 @@
-// What waits for whoever signs in, what was opened last, what the interface has for everybody, and where to begin.
+// The home page: open tasks, recent records, the blocks of the interface, and the first steps.
 
 import { useQuery } from '@tanstack/react-query'
 import { page } from '../../api/query.ts'

@@ -31,13 +31,13 @@ export interface EditorProps<T extends object> {
   components?: (content: T) => number[]
   form: (content: T, change: (content: T) => void) => ReactNode
   preview: (content: T) => ReactNode
-  /** Told of what was saved. */
+  /** Called with the saved instance. */
   onSaved?: (content: T, kept: Json) => void
 }
 
 export function Editor<T extends object>(props: EditorProps<T>) {
   const { component } = props
-  // Read anew: what another page read some minutes ago is no ground to build on.
+  // Always read again: a write must not be based on an old state.
   const opened = useQuery({
     queryKey: [component, 'edited'],
     queryFn: () => readToWrite(component),
@@ -63,7 +63,7 @@ function useContent<T extends object>({ component, understand, components, onSav
   const [wrong, setWrong] = useState<string | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  /** The configuration that another user saved meanwhile. */
+  /** The version that another user saved meanwhile. */
   const [theirs, setTheirs] = useState<Kept | undefined>()
   const { content: understood, flaws } = useMemo(() => understand(content), [content, understand])
   const start = before.content ?? written(understand(undefined).content)

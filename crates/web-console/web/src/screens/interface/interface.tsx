@@ -1,4 +1,4 @@
-// What everybody finds in the console: menu, home page, views of lists, pages of records, and how it looks.
+// The interface for everybody: menu, home page, views of lists, pages of records, and theme.
 
 import { Refusal } from '../../api/refusal.ts'
 import { FailurePage, Reading } from '../../generic/failure.tsx'
@@ -56,7 +56,7 @@ export function Interface() {
   )
 }
 
-/** The class stands in the address. */
+/** The address contains the class. */
 function OfClass({ editor: One }: { editor: (props: { found: OpenClass }) => React.ReactNode }) {
   const { path, search } = useHere()
   const go = useGo()

@@ -40,7 +40,7 @@ export const ListEditor = ({ found }: { found: OpenClass }) => (
 )
 
 function Form({ found, views, onChange }: { found: OpenClass; views: View[]; onChange: (views: View[]) => void }) {
-  /** A name that no other view has. */
+  /** Returns an unused name. */
   const free = (n = 1): string => {
     const name = n === 1 ? t('interface.view.new') : `${t('interface.view.new')} ${n}`
     return views.some((view) => view.name === name) ? free(n + 1) : name

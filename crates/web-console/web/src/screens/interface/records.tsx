@@ -1,4 +1,4 @@
-// How the page of a record of a class is arranged.
+// The arrangement of the page of a record.
 
 import { useQuery } from '@tanstack/react-query'
 import { Facts } from '../../generic/detail.tsx'
@@ -54,7 +54,7 @@ function Sections({
     const field = fields.find((one) => one.alias === alias)
     return field ? labelOf(field) : alias
   }
-  /** A title that no other section has. */
+  /** Returns an unused title. */
   const free = (n = sections.length + 1): string => {
     const title = t('interface.section', { number: n })
     return sections.some((section) => section.title === title) ? free(n + 1) : title

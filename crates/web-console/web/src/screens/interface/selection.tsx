@@ -1,4 +1,4 @@
-// Which records of a class, in which order, with which columns: the controls for it.
+// The controls for the selection of records of a class, its order and its columns.
 
 import { useMemo, useState } from 'react'
 import { get } from '../../api/request.ts'
@@ -13,7 +13,7 @@ import { labelOf, t } from '../../texts.ts'
 
 const AUTOCOMPLETE = `${CLASSES}autocomplete/?text__icontains=`
 
-/** Finds a class; what is chosen is read, since it is named by its alias. */
+/** The choice of a class. The chosen class is read for its alias. */
 export function ClassChooser({
   name,
   label,
@@ -27,7 +27,7 @@ export function ClassChooser({
   text?: string
   onChoose: (one: Instance) => void
 }) {
-  /** Begins anew after each choice that is not kept here. */
+  /** Starts again after each choice that is not stored here. */
   const [round, setRound] = useState(0)
   return (
     <Chooser

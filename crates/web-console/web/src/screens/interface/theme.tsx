@@ -16,7 +16,7 @@ import { Editor } from './editor.tsx'
 import look from './interface.module.css'
 
 const FILES = '/api/files/public-storage/'
-/** What browsers draw. */
+/** The formats that browsers draw. */
 const PICTURES = ['.png', '.jpg', '.jpeg', '.gif']
 
 export const ThemeEditor = () => (

@@ -5,13 +5,13 @@ import { ByIds, isId } from '../../generic/log-values.tsx'
 import { Moment } from '../../kit/values.tsx'
 import { named, t } from '../../texts.ts'
 
-/** So many fields are seen at once. */
+/** The number of fields that are shown at first. */
 const AT_ONCE = 4
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/
 
 const isNothing = (value: Json) => value === null || value === '' || (Array.isArray(value) && value.length === 0)
 
-/** A value as one line; undefined for what has parts. */
+/** A value as one line; undefined for a value with parts. */
 function line(value: Json): string | undefined {
   if (isNothing(value)) return t('none')
   if (typeof value === 'boolean') return t(value ? 'yes' : 'no')
@@ -62,7 +62,7 @@ function Change({ alias, pair, textOf }: { alias: string; pair: Json; textOf: Te
   )
 }
 
-/** What changed, as old and new value of each field. What has parts is opened by whoever wants to see them. */
+/** The changed fields, with the old and the new value of each. A field with parts opens on demand. */
 export function Changes({ value, textOf }: { value: Json; textOf: TextOf }) {
   if (!value || typeof value !== 'object' || Array.isArray(value)) return null
   const all = Object.entries(value).map(([alias, pair]) => (

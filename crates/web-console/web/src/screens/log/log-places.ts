@@ -1,8 +1,8 @@
-// Where in the console that stands which a line of the administration log is about.
+// The page of the console for the subject of an entry in the administration log.
 
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
 
-/** What has a part of the console of its own, without being one of a list. */
+/** Resources with a page of their own that is not a list. */
 const PLACES: { [resource: string]: string } = {
   standard_authentication: '/admin/sign-in',
   company_details: '/admin/company',
@@ -14,20 +14,23 @@ const PLACES: { [resource: string]: string } = {
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/
 
-/** The old or new value of a field in the changes, whichever there is. */
+/** The new value of a field in the changes, else the old one. */
 function changed({ changes }: Instance, alias: string): Json {
   const pair = (changes as Fields | null)?.[alias]
   return Array.isArray(pair) ? (pair[1] ?? pair[0] ?? null) : null
 }
 
-/** What has no number is there with its uuid before its name, which says nothing to people. */
+/** The name of an object without its uuid, which precedes the name of an object without a number. */
 export function nameIn({ object_name }: Instance): string {
   const text = `${object_name ?? ''}`
   const uuid = UUID.exec(text)?.[0]
   return uuid ? text.slice(uuid.length).trim() || text : text
 }
 
-/** Undefined where there is no such part, or where it is gone. `routes`: those of the lists, by the name of the resource. */
+/**
+ * Undefined without such a page, or if the object was deleted. `routes`: those of the lists, by the name of the
+ * resource.
+ */
 export function placeOf(line: Instance, routes: { [resource: string]: string }): string | undefined {
   const resource = `${line.resource}`
   if (PLACES[resource]) return PLACES[resource]
@@ -41,7 +44,7 @@ export function placeOf(line: Instance, routes: { [resource: string]: string }):
     const owner = changed(line, 'object_class')
     return owner === null ? `/forms/${uuid}` : `${routes.object_classes}/${owner}/forms/${uuid}`
   }
-  // What is a part of something else is shown there, if the changes tell of what.
+  // A part of another object is shown on the page of that object, if the changes name it.
   const of = (alias: string, list: string | undefined) => {
     const owner = changed(line, alias)
     return list && owner !== null ? `${list}/${owner}` : undefined

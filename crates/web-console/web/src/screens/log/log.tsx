@@ -1,4 +1,4 @@
-// Who changed what, and who signed in: each line leads to what it is about.
+// The administration log and the sign-ins: each line links to its subject.
 
 import { session } from '../../api/session.ts'
 import type { Instance, Json } from '../../api/shapes.ts'
@@ -15,7 +15,7 @@ import { nameIn, placeOf } from './log-places.ts'
 
 const ROUTES = Object.fromEntries(RESOURCES.map(({ name, route }) => [name, route]))
 
-/** A person, with the way to the account where the caller may go there. */
+/** A user, with a link to the account if the caller may view it. */
 function Person({ value }: { value: Json }) {
   if (!isReference(value)) return null
   const name = nameOf(value)
@@ -28,7 +28,7 @@ const By = ({ value }: { value: Json }) => (isReference(value) ? <Person value={
 const mayGo = (place: string) =>
   menu().some(({ entries }) => entries.some(({ to }) => place === to || place.startsWith(`${to}/`)))
 
-/** What a line is about, and of which kind that is. */
+/** The subject of a line, with its kind. */
 function About({ instance }: { instance: Instance }) {
   const kind = named('resource', `${instance.resource}`)
   const own = nameIn(instance)
@@ -63,7 +63,7 @@ export function Log() {
   )
 }
 
-/** A sign-in that went well is told by a colour, too. */
+/** A successful sign-in also has a colour. */
 const Outcome = ({ value }: { value: Json }) => <Tag value={`${value}`}>{named('event', `${value}`)}</Tag>
 
 const Whose = ({ value }: { value: Json }) =>

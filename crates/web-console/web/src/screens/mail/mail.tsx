@@ -1,4 +1,4 @@
-// How mail is sent, a test of it, and the messages as they will look.
+// The mail settings, their test, and the preview of messages.
 
 import { useState } from 'react'
 import { call, Refusal } from '../../api/request.ts'

@@ -1,4 +1,4 @@
-// Browsers tell a long text of themselves: what people call them, and what they run on.
+// Browsers send a long text. This returns their common name and their system.
 
 const BROWSERS: [RegExp, string][] = [
   [/\bEdgA?\//, 'Edge'],
@@ -18,13 +18,13 @@ const SYSTEMS: [RegExp, string][] = [
   [/\bLinux\b/, 'Linux'],
 ]
 
-/** Such as `Firefox, Linux`; the text itself where nothing in it is known. */
+/** For example `Firefox, Linux`; the text itself if it is unknown. */
 export function browserName(text: string): string {
   const names = [BROWSERS, SYSTEMS].flatMap((list) => list.find(([sign]) => sign.test(text))?.[1] ?? [])
   return names.join(', ') || text
 }
 
-/** An agent by its connector, and in quotation marks what it calls itself: nobody has verified that. */
+/** An agent by its connector. Its own name is in quotation marks, because it is not verified. */
 export function agentName(connector: string, client: string): string {
   return client && client !== connector ? `${connector} (“${client.replace(/[“”"]/g, "'")}”)` : connector
 }

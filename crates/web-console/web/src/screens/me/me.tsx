@@ -1,4 +1,4 @@
-// What is one's own: details, password, sessions, linked sign-ins, how the console looks.
+// The page of the own account: details, password, sessions, linked sign-ins, settings.
 
 import { userIs } from '../../api/session.ts'
 import type { User } from '../../api/shapes.ts'
@@ -37,7 +37,7 @@ export function Me() {
   )
 }
 
-/** How the console looks to its user. */
+/** The settings of the console for this user. */
 function Looks() {
   const [settings, change] = useSettings()
   const choice = <K extends keyof Settings>(name: K, values: [Settings[K], Key][]) => (

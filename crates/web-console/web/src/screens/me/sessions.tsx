@@ -1,4 +1,4 @@
-// Where one is signed in: browsers, and apart from them programs and agents, which work in one's name.
+// The own sessions: browsers, and separately programs and agents that work in the user's name.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -17,7 +17,7 @@ import { agentName, browserName } from './browser-name.ts'
 const PATH = '/api/users/me/sessions/'
 const SIZE = 100
 
-/** Browsers all begin their names alike. An agent may call itself so too, and is told by its connector. */
+/** All browsers have names with the same beginning. An agent may use it, too, and is recognised by its connector. */
 const isBrowser = ({ agent, user_agent }: Instance) => !agent && `${user_agent}`.startsWith('Mozilla/')
 
 /** The name that an administrator gave to the connector of an agent. */

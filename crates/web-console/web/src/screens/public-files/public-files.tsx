@@ -23,7 +23,7 @@ const Address = ({ value }: { value: Json }) => <Copyable text={`${value}`} />
 export function PublicFiles() {
   const [asked, setAsked] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
-  /** Every file that was sent since the page was opened is told each time; each is published once. */
+  /** Each call gets all files since the page was opened, but each file is published once. */
   const published = useRef(new Set<Json>())
   const publish = async (tokens: Json[]) => {
     const left = tokens.filter((token) => !published.current.has(token))

@@ -1,5 +1,5 @@
-// All that the filters leave, a thousand ids at a time and by their numbers, so that what is done with the first ones moves
-// none of the others.
+// The ids of all matching records, a thousand at a time in ascending order, so that changes of the first ones do not
+// move the others.
 
 import { get } from '../../api/request.ts'
 import type { Page } from '../../api/shapes.ts'

@@ -1,4 +1,4 @@
-// Many records, a thousand at a time. What the API refuses of a batch is left out, and the rest is sent again.
+// Requests about many records, a thousand at a time. Refused items are removed, and the others are sent again.
 
 import { Refusal } from '../../api/refusal.ts'
 import type { Fields, Json } from '../../api/shapes.ts'
@@ -16,7 +16,7 @@ export interface Progress<T> {
   refused: Refused<T>[]
 }
 
-/** What a body of refusals says of each place, without the names that only the API uses. */
+/** The messages of a refused batch for each item, without names that only the API uses. */
 function places(body: { [field: string]: Json }): Map<number, string> | undefined {
   const told = body.items ?? body.ids
   if (!told || typeof told !== 'object' || Array.isArray(told)) return undefined
@@ -31,7 +31,10 @@ function places(body: { [field: string]: Json }): Map<number, string> | undefine
   return new Map(found.filter(([place]) => Number.isInteger(place)))
 }
 
-/** The server was busy and did nothing: it is asked again. What else may have been done is not sent twice. */
+/**
+ * A busy server did nothing, so the request is repeated. Any other request may have had an effect and is not sent
+ * twice.
+ */
 export async function patiently<T>(
   send: () => Promise<T>,
   pause: (seconds: number) => Promise<void> = sleep,
@@ -50,8 +53,8 @@ export async function patiently<T>(
 const sleep = (seconds: number) => new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000))
 
 /**
- * Sends one part, and what is left of it without the refused ones. A part that is refused as a whole is halved, so that
- * only those stay out that are to blame. What is no answer of the API ends it.
+ * Sends one part, and again without its refused items. A part that is refused as a whole is halved until the refused
+ * items are found. An error that is not a refusal ends the run.
  */
 async function part<T>(items: T[], send: (items: T[]) => Promise<unknown>, pause = sleep): Promise<Refused<T>[]> {
   const refused: Refused<T>[] = []

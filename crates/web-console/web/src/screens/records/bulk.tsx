@@ -1,4 +1,4 @@
-// What is done with many records at once: those that are selected, or all that the filters leave.
+// Actions on many records: the selected ones, or all that match the filters.
 
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useRef, useState } from 'react'
@@ -96,7 +96,7 @@ interface DoingProps {
   onDone: () => void
 }
 
-/** Runs one thing over many records: how far it is, a way to stop, and a report of what was refused. */
+/** Runs an action over many records: its progress, a button to stop, and a report of refusals. */
 function Run({
   target,
   title,
@@ -214,7 +214,7 @@ function EditMany(props: DoingProps) {
   const [value, setValue] = useState<Json>(null)
   const [isEmptying, setIsEmptying] = useState(false)
   const field = fields.find((one) => one.alias === alias)
-  // What is typed and is no value would empty the field.
+  // An invalid typed value would empty the field.
   const { held, hold } = useHolds()
   const canEmpty = field !== undefined && !field.required && field.type !== 'status'
   const empty = field?.type === 'set' ? [] : null
@@ -367,7 +367,7 @@ export function TaskInputs({
   onTemplate,
   onAssignees,
 }: {
-  /** Where the templates are, to be searched where they are more than a page. */
+  /** The path of the templates. More than a page of them are searched there. */
   path: string
   templates: Page | undefined
   template: Json

@@ -1,4 +1,4 @@
-// The deleted records of a class: who deleted what and when; restoring them, and removing them for good.
+// The deleted records of a class: who deleted them and when; restoring and permanent deletion.
 
 import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'

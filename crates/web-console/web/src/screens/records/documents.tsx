@@ -1,4 +1,4 @@
-// Documents made of a record by the templates of its class.
+// Documents that the templates of a class generate from a record.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
@@ -87,7 +87,7 @@ export function Documents({ instance, path }: PanelProps) {
   )
 }
 
-/** Asks whether the document goes into a field of the record as well. */
+/** Asks for the field of the record that stores the document. */
 function Make({
   template,
   record,

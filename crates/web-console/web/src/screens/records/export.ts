@@ -8,8 +8,8 @@ import { listOf } from '../../shared/records/class.ts'
 const PAGING = ['limit', 'offset']
 
 /**
- * By a link that works once the browser saves the file while it arrives. What cannot be asked for by one is read into memory:
- * the body that makes a link has each parameter once, a list may have two filters by the same; and a server may have no links.
+ * Exports by a link that works once, so that the browser saves the file while it arrives. Two cases are read into
+ * memory: a list with two filters by one parameter, and a server without links.
  */
 export async function exportRecords(id: number, name: string, format: 'csv' | 'ndjson', parameters: string) {
   const wanted = [...new URLSearchParams(parameters)].filter(([key]) => !PAGING.includes(key))

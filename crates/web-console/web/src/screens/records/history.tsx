@@ -1,4 +1,4 @@
-// What became of a record, newest first: who did it, by what, and each value before and after. A page at a time.
+// The history of a record, newest first, a page at a time: the user, the program, and each old and new value.
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
@@ -18,7 +18,7 @@ import { type Change, changesOf } from './event-changes.ts'
 import { type Names, namesIn } from './known-names.ts'
 
 const SIZE = 25
-/** As many older events are asked for the values that they tell. */
+/** The number of older events that are read for their values. */
 const LOOKED = 100
 /** Within this an event is there after a change. */
 const LATE = 2500
@@ -43,7 +43,7 @@ export function History({ instance, path }: PanelProps) {
   const events = shown.data?.pages.flatMap(({ results }) => results) ?? []
   const isFurther = (all: Change[][]) => all.flat().some((change) => change.isFurther)
   const told = changesOf(events, !shown.hasNextPage)
-  // The values before the last changes of this page are told by older events, of which some are asked for by their kind.
+  // Older events contain the previous values of the last changes of this page. Some are read by their kind.
   const oldest = `${events.at(-1)?.event_datetime}`
   const older = useQuery({
     queryKey: [all, 'values', oldest],
@@ -121,7 +121,7 @@ function What({ changes, ...known }: { changes: Change[]; fields: Field[]; names
 const isNothing = (value: Json | undefined): value is null | undefined | '' =>
   value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
 
-/** A record at which a relation pointed. Of one that has no name here it is asked whether the caller may see it. */
+/** A formerly related record. A record without a name here is read to check whether the caller may view it. */
 function Related({ id, field, names }: { id: number; field: Field | undefined; names: Names }) {
   const name = names.records.get(id)
   const of = field && relatedClass(field)
@@ -131,7 +131,7 @@ function Related({ id, field, names }: { id: number; field: Field | undefined; n
   return <Link to={`/records/-/${id}`}>{name ?? `#${id}`}</Link>
 }
 
-/** A value as an event tells it. Texts of options come from the field of that name, if it is there still. */
+/** A value in an event. Texts of options come from the field of that name, if it exists. */
 function Told({ change, value, fields, names }: { change: Change; value: Json; fields: Field[]; names: Names }) {
   if (isNothing(value)) return t('none')
   if (change.type === 'relation')

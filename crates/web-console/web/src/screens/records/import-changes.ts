@@ -24,7 +24,7 @@ function instant(value: Json): string {
   return `${Date.parse(before + offset)}.${fraction.padEnd(6, '0').replace(/0+$/, '')}`
 }
 
-/** Whether a value equals that of the record, also if it is written otherwise. */
+/** True if a value equals that of the record, even in another notation. */
 export function isUnchanged({ type }: Field, stored: Json | undefined, value: Json): boolean {
   // CSV writes a set without members as it writes null.
   if (value === null) return isEmpty(stored)

@@ -111,7 +111,7 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
   )
 }
 
-/** The check and the import of the rows: how far it is, its result, and what starts and stops it. */
+/** The check and the import of the rows, with progress, result, start and stop. */
 function useRun(table: Table, reading: Reading) {
   const [state, setState] = useState<State>('mapping')
   const [done, setDone] = useState(0)
@@ -188,7 +188,7 @@ function Match({
   )
 }
 
-/** How far a run is, and its result. */
+/** The progress of a run, and its result. */
 function Report({ table, run: { state, isRunning, done, outcome, error } }: { table: Table; run: Run }) {
   return (
     <>

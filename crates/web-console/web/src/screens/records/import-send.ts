@@ -15,7 +15,7 @@ export interface Outcome {
   /** Rows that equal their records, for which nothing is sent. */
   unchanged: number
   troubles: Troubles
-  /** What ended it before the end. */
+  /** The error that ended the run. */
   error?: unknown
 }
 
@@ -41,7 +41,7 @@ async function storedRecords(list: string, ids: Json[], aliases: string[]): Prom
   return stored
 }
 
-/** What was not answered may have been done; what was never sent was not. */
+/** A request without an answer may have been executed. A request that was not sent was not. */
 export async function send(
   list: string,
   fields: Field[],

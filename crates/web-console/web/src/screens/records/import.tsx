@@ -34,7 +34,7 @@ function ImportInto({ found }: { found: OpenClass }) {
   const [source, setSource] = useState<Source | undefined>()
   const [encoding, setEncoding] = useState<Encoding>('utf-8')
   const [separator, setSeparator] = useState<string | undefined>()
-  /** Why the file cannot be read. */
+  /** The reason why the file cannot be read. */
   const [refusal, setRefusal] = useState<Key | undefined>()
   /** Counts the files, which may have the same name. */
   const [count, setCount] = useState(0)

@@ -13,7 +13,7 @@ import { t } from '../../texts.ts'
 import { NewRecord } from './record.tsx'
 import look from './records.module.css'
 
-/** As many forms are offered. */
+/** The maximum number of forms that are offered. */
 const MOST = 25
 
 export function New() {
@@ -31,7 +31,7 @@ export function New() {
   const all = forms.data?.results ?? []
   const route = `/records/${alias}/new`
   const only = !chosen && !isAll && all.length === 1 ? `${all[0]?.uuid}` : undefined
-  // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `go` is a new function in each drawing
   useEffect(() => {
     if (only) go(`${route}?form=${only}`, true)
   }, [only, route])

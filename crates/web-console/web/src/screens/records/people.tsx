@@ -1,4 +1,4 @@
-// Whose record it is, who else may do something with it, and why.
+// The owner of a record, other people with access, and the reasons.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -55,13 +55,13 @@ function Owner({ instance, path, canChange }: PanelProps & { canChange: boolean 
   const [error, setError] = useState<unknown>()
   const save = async () => {
     try {
-      // Whatever else was changed of the record meanwhile, it is of whom it was seen to be.
+      // The record may have changed otherwise, but its owner must be the shown one.
       const ifMatch = await tagOf(path, instance, (shown, now) => ownerOf(shown)?.id === ownerOf(now)?.id)
       await call('PATCH', path, { body: { owner: chosen?.value ?? null }, ifMatch })
       say(t('saved'))
       setIsEditing(false)
     } catch (refused) {
-      // Another owner takes the place of this form, and its messages.
+      // Another owner resets this form and its messages.
       if (refused instanceof Refusal && refused.status === 412) sayError(refused)
       else setError(refused)
     }
@@ -103,7 +103,7 @@ function Owner({ instance, path, canChange }: PanelProps & { canChange: boolean 
   )
 }
 
-/** Who is assigned by one set is asked for when it is opened. */
+/** The assignees of a set are read when it is opened. */
 function OneSet({ set, path, canChange }: { set: Instance; path: string; canChange: boolean }) {
   const [isOpen, setIsOpen] = useState(false)
   const assignees = `${path}permission-sets/${set.id}/assignees/`
@@ -121,7 +121,7 @@ function OneSet({ set, path, canChange }: { set: Instance; path: string; canChan
   )
 }
 
-/** What somebody may do with the record, and what gives it to him; so for his agent. */
+/** The access of a person to the record, with its reasons; also of their agent. */
 function Access({ path, canAskAboutOthers }: { path: string; canAskAboutOthers: boolean }) {
   const me = session()?.user
   const [isOpen, setIsOpen] = useState(false)

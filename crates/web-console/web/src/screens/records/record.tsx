@@ -1,4 +1,4 @@
-// One record: its values, its people, tasks, documents and relatives, and what became of it.
+// One record: its values, people, tasks, documents, related records, and history.
 
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
@@ -32,7 +32,7 @@ import { Tasks } from './tasks.tsx'
 
 const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((found) => found.ComponentFrame))
 
-/** A link to the record at which a relation points, whichever class it is of. */
+/** A link to a related record of any class. */
 function RelatedRecord({ value, instance, field }: { value: Json; instance: Instance; field: Field }) {
   if (value === null) return <span className={generic.none}>{t('none')}</span>
   const label = instance._meta?.labels?.[field.alias]
@@ -41,7 +41,7 @@ function RelatedRecord({ value, instance, field }: { value: Json; instance: Inst
   return <Link to={`/records/-/${value}`}>{text}</Link>
 }
 
-/** What a component shows of a record, where the interface names one. */
+/** The component that the interface shows for a record. */
 function Summary({ instance }: PanelProps) {
   const { content } = useConfiguration(`record-${instance.object_class}`, readRecord)
   if (!content.summary) return null
@@ -124,14 +124,14 @@ export function NewRecord() {
   return <Create key={alias} resource={found.resource} parts={parts} initial={initial} />
 }
 
-/** A record whose class is not known yet: the address of its class takes the place of this one. */
+/** A record of an unknown class. The address with its class replaces this one. */
 export function AnyRecord() {
   const { id } = useParams({ strict: false }) as { id: string }
   const go = useGo()
   const read = useQuery(instanceQuery(`${RECORDS}${id}/`))
   const { found, reading } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
   const alias = found?.alias
-  // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `go` is a new function in each drawing
   useEffect(() => {
     if (alias) go(`/records/${alias}/${id}`, true)
   }, [alias, id])

@@ -1,4 +1,4 @@
-// The records of a class, and the classes whose records may be seen.
+// The records of a class, and the list of classes with visible records.
 
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
@@ -47,7 +47,7 @@ export function Records() {
   )
 }
 
-/** Filters over a relation: the columns of its class are asked for when one of them is wanted, or stands in the address. */
+/** Filters over a relation. The columns of its class are read when one of them is chosen or in the address. */
 function useRelated(found: OpenClass | undefined) {
   const { search } = useHere()
   const [wanted, setWanted] = useState<string[]>([])
@@ -80,10 +80,10 @@ function useRelated(found: OpenClass | undefined) {
   return { resource, more, reading: described.reading }
 }
 
-/** As many classes can be pinned to the menu. */
+/** The maximum number of pinned classes. */
 const PINS = 20
 
-/** Import, export, forms, and what was deleted. */
+/** Import, export, forms, and deleted records. */
 function More({ found, resource }: { found: OpenClass; resource: Resource }) {
   const go = useGo()
   const { search } = useHere()
@@ -144,7 +144,7 @@ const Declare = () =>
     </Link>
   )
 
-/** All classes that the caller may see, to be searched. */
+/** All visible classes, with a search. */
 export function AllClasses() {
   return (
     <Lines

@@ -1,4 +1,4 @@
-// A list of records that is filtered by what the records have at which they point.
+// A list of records with filters over related records.
 
 import type { Column, Options } from '../../api/shapes.ts'
 import type { Resource } from '../../generic/resource.ts'

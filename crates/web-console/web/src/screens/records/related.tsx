@@ -20,7 +20,7 @@ const COLUMNS = 5
 /** At most this many relations point at a class. */
 const MOST = 50
 
-/** The classes of all children: each request finds one, and what lies on both sides of it is asked for next. */
+/** The classes of all children. Each request finds one class; the ranges on both sides of it are searched next. */
 async function classesBelow(path: string, signal: AbortSignal): Promise<number[]> {
   const found: number[] = []
   const left = ['']

@@ -1,4 +1,4 @@
-// Records of all classes, people and groups that hold what is typed.
+// Records of all classes, people and groups that match the typed text.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'

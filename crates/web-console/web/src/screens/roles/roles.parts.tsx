@@ -8,7 +8,7 @@ import { t } from '../../texts.ts'
 
 /** The people who have a role. */
 function WhoHas({ instance }: PanelProps) {
-  // `roles` alone finds only people who have this role and no other.
+  // `roles` alone finds only users with this role and no other.
   const filter = `roles__in=${instance.id}`
   const { data } = useQuery(page('/api/users/', `${filter}&limit=25`))
   if (!data) return null

@@ -15,7 +15,7 @@ import { RuleList } from '../../shared/rule-list.tsx'
 import { labelOf, named, t } from '../../texts.ts'
 import own from './sign-in.module.css'
 
-/** Tries a password against rules. It is shown as it is typed, since it is to be nobody's. */
+/** Tries a password against the rules. The password is visible, because it must not be a real one. */
 function Trial({ rules }: { rules: Fields }) {
   const [password, setPassword] = useState('')
   return (
@@ -35,7 +35,7 @@ function Trial({ rules }: { rules: Fields }) {
 
 const Rules = ({ value }: { value: Json }) => <Trial rules={(value ?? {}) as Fields} />
 
-/** Of which every member has a value, 0 among them. */
+/** Every member has a value, 0 among them. */
 const required = (field: Field): Field => ({
   ...field,
   ...(field.schema && { schema: field.schema.map((member) => ({ ...member, required: true })) }),
@@ -78,14 +78,14 @@ const Conf = ({ field, name, value, onChange }: InputProps) => (
 )
 
 interface Ways {
-  /** How many configurations people can sign in by; undefined while that is not known. */
+  /** The number of enabled configurations for the sign-in; undefined until it is read. */
   providers: number | undefined
-  /** How many identities at providers the caller has. */
+  /** The number of the caller's identities at providers. */
   identities: number | undefined
   hasPassword: boolean
 }
 
-/** What a change of the methods would close, for whom. */
+/** The accounts that a change of the methods would lock out. */
 function closed(before: Fields, methods: Fields, { providers, identities, hasPassword }: Ways): string[] {
   const changed = Object.keys(methods).filter((type) => !same(before[type] ?? null, methods[type] ?? null))
   const by = (method: Json) => changed.filter((type) => methods[type] === method).map((type) => named('field', type))
@@ -102,7 +102,7 @@ function closed(before: Fields, methods: Fields, { providers, identities, hasPas
   return warnings
 }
 
-/** Says so before the last way in closes for somebody. */
+/** Warns before a change removes the last way to sign in. */
 function LastWay({ before, methods }: { before: Fields; methods: Fields }) {
   const isChanged = !same(before, methods)
   const providers = useQuery({ ...anything<Provider[]>('/api/single-sign-on/login/'), enabled: isChanged })

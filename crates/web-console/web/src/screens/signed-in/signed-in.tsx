@@ -1,7 +1,7 @@
 import { useEffect } from 'react'
 import { t } from '../../texts.ts'
 
-/** The end of a sign-in in a window of its own: the other tabs were told when it began, and it closes. */
+/** The end of a sign-in in a window of its own. The other tabs already have the session, so the window closes. */
 export function SignedIn() {
   useEffect(() => {
     window.close()

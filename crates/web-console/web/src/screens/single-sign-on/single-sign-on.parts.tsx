@@ -22,7 +22,7 @@ const Id = ({ field, name, value, onChange }: InputProps) => (
   <TextField name={name} label={labelOf(field)} isRequired value={`${value ?? ''}`} onChange={onChange} />
 )
 
-/** A sign-in that shows what the provider says and whom that meets, and changes nothing. */
+/** A trial of the sign-in that shows the provider's claims and the matching account, without changes. */
 function Trial({ instance, path }: PanelProps) {
   const [error, setError] = useState<unknown>()
   if (!may(instance, 'edit')) return null

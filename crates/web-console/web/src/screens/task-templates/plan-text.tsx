@@ -59,7 +59,7 @@ export function PlanPanel({ instance }: PanelProps) {
   )
 }
 
-/** Reminders stand last in the form: below them it says what all choices come to. */
+/** Reminders are last in the form. Below them is the summary of all choices. */
 export function Reminders(props: InputProps) {
   const { field, name, value, onChange, values } = props
   return (
@@ -70,7 +70,7 @@ export function Reminders(props: InputProps) {
   )
 }
 
-/** What a choice needs must be said. */
+/** A field that the choice requires must have a value. */
 export const Needed = ({ field, name, value, onChange }: InputProps) => (
   <FieldInput field={{ ...field, required: true }} name={name} value={value} onChange={onChange} />
 )

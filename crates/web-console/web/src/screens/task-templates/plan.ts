@@ -1,4 +1,4 @@
-// When tasks of a template are due, expire, and are spoken of: as lines of a plan, with days where they can be told.
+// The plan of a template: lines about due dates, expiry and reminders, with days if they are known.
 
 import type { Fields, Json } from '../../api/shapes.ts'
 
@@ -30,7 +30,7 @@ export interface Line {
 
 export interface Plan {
   lines: Line[]
-  /** Of a task that is made now. */
+  /** The end for a task that is created now. */
   due?: Date
   expires?: Date
 }

@@ -1,4 +1,4 @@
-// What tasks of a template ask: fixed when the template is made, and shown later.
+// The task of a template: fixed after its creation, and shown later.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -26,7 +26,7 @@ const CLASSES = '/api/object-classes/'
 const objectOf = (value: Json | undefined): Fields =>
   value && typeof value === 'object' && !Array.isArray(value) ? value : {}
 
-/** The fields of a class, as its records are asked for them. */
+/** The fields of a class, from the schema of its records. */
 function useClassFields(id: Json | undefined): Field[] {
   const { data } = useQuery({ ...options(`${CLASSES}${id}/object-records/`), enabled: typeof id === 'number' })
   return typeof id === 'number' ? recordFields(data) : []
@@ -91,7 +91,7 @@ export function PluginConfig({ field, name, value, onChange }: InputProps) {
   )
 }
 
-/** Which fields of a record whoever completes the task fills in, in which order. */
+/** The fields of a record that the assignees fill in, in their order. */
 function RecordFields({ name, value, onChange }: { name: string; value: Fields; onChange: (value: Fields) => void }) {
   const [chosenClass, setChosenClass] = useState<Choice | null>(null)
   const all = useClassFields(value.object_class)
@@ -159,7 +159,7 @@ function RecordFields({ name, value, onChange }: { name: string; value: Fields; 
   )
 }
 
-/** Only tasks that change a record can be made for each new record. */
+/** Only tasks that change a record can be created for each new record. */
 export function Creation({ field, name, value, onChange, values }: InputProps) {
   if (objectOf(values.plugin_config).task_type !== UPDATE) return null
   return (

@@ -90,7 +90,7 @@ const fieldsOf = (values: Fields, parameters: Field[]): Field[] => [
   plain('name', 'string', 'question.name', false, 'question.name.hint'),
 ]
 
-/** A name that no other question has. */
+/** Returns an unused name. */
 function free(label: string, taken: string[]): string {
   const base = valueFrom(label) || 'question'
   let name = base
@@ -190,7 +190,7 @@ export function Questions({
   const [isShown, setIsShown] = useState(false)
   const questions = questionsOf(value) ?? []
   const set = (list: Fields[]) => onChange({ ...value, questions: list })
-  // What is stored of a question stays as it was written, also members that this designer does not know.
+  // The stored members of a question that this designer does not know remain.
   const stored = questions.map((question) => {
     const list = Array.isArray(value.questions) ? (value.questions as Fields[]) : []
     return list.find((one) => one?.name === question.name) ?? (question as unknown as Fields)

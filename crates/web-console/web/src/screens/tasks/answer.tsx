@@ -1,4 +1,4 @@
-// What a task asks, as a form; and what was answered.
+// The form of a task, and its answer.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -27,7 +27,7 @@ import look from './tasks.module.css'
 const NAME = 'comment'
 const FILES = '/api/files/response/file/'
 
-/** The files of an answer are known by their names in addresses alone. */
+/** The files of an answer have names in their addresses only. */
 const knownIn = (value: Json[]): { [id: string]: Kept } =>
   Object.fromEntries(
     value.flatMap((item) => {
@@ -54,7 +54,7 @@ function QuestionInput({ field, name, value, onChange }: InputProps) {
   )
 }
 
-/** Where a configuration names no questions, one text is asked for. */
+/** A configuration without questions asks for one text. */
 const one = (): Question[] => [
   { name: 'text', label: t('task.answer'), type: 'longtext', options: [], required: true, help: '' },
 ]
@@ -64,12 +64,15 @@ const isUpdate = (form: Fields) => form.task_type === 'tt_object_record_update'
 const recordFieldsOf = (form: Fields) => (Array.isArray(form.fields) ? form.fields : []) as unknown as Field[]
 export const questionsIn = (form: Fields) => questionsOf(form.configuration) ?? one()
 
-/** The answer beside the record of the task. It is read where a component is told of its fields, as far as one may view it. */
+/**
+ * The answer beside the record of the task. The record is read if a component gets its fields, and if the caller may
+ * view it.
+ */
 export function Answer({ task }: { task: Instance }) {
   const id = Number(task.object_record ?? 0)
   const isTold = questionsIn(formOf(task)).some(({ custom }) => custom?.fields)
   const read = useQuery({ ...instanceOf(`${RECORDS}${id}/`, RECORD), enabled: id > 0 && isTold, retry: false })
-  // A component is told once, so it waits for what it is told.
+  // A component gets its input once, so it waits for the record.
   if (read.isLoading) return null
   const beside = id > 0 ? { id, record: read.data?.instance ?? {} } : undefined
   return (
@@ -105,7 +108,7 @@ function AnswerForm({ task }: { task: Instance }) {
     if (lacking.length > 0) return setError(refusal(lacking, t('required')))
     setIsBusy(true)
     try {
-      // What was not changed is not written, so that what others changed meanwhile stays.
+      // Unchanged values are not written, so that changes of others remain.
       const response = isUpdate(form) ? { fields: changed(before, values) } : answers
       await take(task, 'complete', { response, ...(comment && { comment }) })
     } catch (refused) {

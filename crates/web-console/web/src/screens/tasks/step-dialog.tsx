@@ -1,4 +1,4 @@
-// Does a step with a task, and asks before for what it needs.
+// Performs a step of a task, after a dialog for the values that it needs.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -65,7 +65,7 @@ function Question(props: StepProps) {
   )
 }
 
-/** What is said when a task is approved or rejected: one of the template's conditions, where it has some, and a comment. */
+/** The decision about a task: one of the template's conditions, if it has any, and a comment. */
 function Decision(props: StepProps) {
   const { task, step, onDone } = props
   const { error, isBusy, run } = useTaking(props)

@@ -1,4 +1,4 @@
-// One task: what it asks, what was answered, what can be done with it, and what happened.
+// One task: its request, its answer, its steps, and its log.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -26,7 +26,7 @@ import { isLate, type Step, stateOf, stepsOf } from './steps.ts'
 import look from './tasks.module.css'
 import { Timeline } from './timeline.tsx'
 
-/** Those who are assigned are answered with their names, and sent as ids. */
+/** Assignees are objects with names in answers, and ids in bodies. */
 function Assigned({ field, name, value, onChange, instance }: InputProps) {
   const [names] = useState(() => new Map<Json, string>())
   const nameIn = (one: Fields) => ('username' in one ? nameOf(one as unknown as Reference) : `${one.name}`)
@@ -143,7 +143,7 @@ function Task({ id }: { id: string }) {
               onDone={() => setIsEditing(false)}
             />
           )}
-          {/* It stays meanwhile, with what was typed as an answer. */}
+          {/* The form remains meanwhile, with the typed answer. */}
           <div className={generic.main} hidden={isEditing}>
             <Asked task={task} form={form} />
             {canComplete && form.task_type !== undefined && (
@@ -172,7 +172,7 @@ function Task({ id }: { id: string }) {
   )
 }
 
-/** What is asked, and how to go about it. */
+/** The request of the task, and its instructions. */
 function Asked({ task, form }: { task: Instance; form: Fields }) {
   const configuration = (form.configuration ?? {}) as Fields
   const texts = [task.description, form.prompt, task.instructions || configuration.instructions]
@@ -189,7 +189,7 @@ function Asked({ task, form }: { task: Instance; form: Fields }) {
   )
 }
 
-/** What was said when it was approved or rejected. */
+/** The condition and the comment of the decision. */
 function Approval({ task }: { task: Instance }) {
   const approval = task.approval as Fields | null
   if (!approval) return null
@@ -272,7 +272,7 @@ function About({ task, form }: { task: Instance; form: Fields }) {
   )
 }
 
-/** The record by its name, which stands there where the caller may view it. */
+/** The record by its name, if the caller may view it. */
 function Record({ task }: { task: Instance }) {
   const id = task.object_record
   if (typeof id !== 'number') return null

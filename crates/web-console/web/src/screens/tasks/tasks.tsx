@@ -1,4 +1,4 @@
-// Tasks: mine or all that I may view, of one template, as a list or as a board. All of that stands in the address.
+// Tasks: the caller's or all visible ones, of one template, as a list or a board. The address contains this state.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'

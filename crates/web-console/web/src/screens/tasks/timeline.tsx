@@ -1,4 +1,4 @@
-// What happened to a task, newest first.
+// The events of a task, newest first.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -21,7 +21,7 @@ export function Timeline({ task, schema }: { task: Instance; schema: Field[] }) 
   for (const one of (task.assignees ?? []) as unknown as Reference[]) people.set(one.id, nameOf(one))
   const groups = new Map<Json, string>()
   for (const one of (task.assignee_groups ?? []) as Fields[]) groups.set(one.id ?? null, `${one.name}`)
-  /** Those who are assigned have names; others left since. */
+  /** Current assignees have names here; former ones do not. */
   const told = (alias: string, value: Json | undefined): Json => {
     const names = alias === 'assignees' ? people : alias === 'assignee_groups' ? groups : undefined
     if (!names || !Array.isArray(value)) return value ?? null

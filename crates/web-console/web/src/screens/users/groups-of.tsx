@@ -22,7 +22,7 @@ const GROUPS = '/api/user-groups/'
 
 const membersOf = (group: Instance['id'] | Choice['value']) => `${GROUPS}${group}/members/users/`
 
-/** Nobody else is ever a member. */
+/** Other users cannot be members. */
 const canBeMember = ({ account_type, status }: Instance) =>
   account_type !== 'one_time_completion' && status !== 'anonymized'
 
@@ -92,7 +92,7 @@ export function GroupsOf({ instance: user }: PanelProps) {
         ))}
       </ul>
       <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
-      {/* The owner of a single group adds people there: among these he would mostly choose what he may not change. */}
+      {/* The owner of a single group adds members on its page: here most choices would be groups that they may not change. */}
       {groups?.edit && canBeMember(user) && (
         <div className={look.adding}>
           <MultiChooser

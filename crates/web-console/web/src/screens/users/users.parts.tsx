@@ -13,7 +13,7 @@ import { Identities } from '../../shared/identities.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { GroupsOf } from './groups-of.tsx'
 
-/** Only the types that this account may become are offered. */
+/** Offers only the types that this account may get. */
 function AccountType({ field, name, value, onChange, instance }: InputProps) {
   const meta = instance?._meta as { allowed_account_type_changes?: Json[] } | undefined
   const allowed = meta?.allowed_account_type_changes
@@ -31,7 +31,7 @@ function Roles({ field, name, value, onChange, instance, values }: InputProps) {
   )
 }
 
-/** Only service accounts have a password that others set. */
+/** Only service accounts have a password that administrators set. */
 function Password({ field, name, value, onChange, instance, values }: InputProps) {
   const type = `${values.account_type ?? instance?.account_type ?? ''}`
   if (!type.startsWith('service_')) return null
@@ -45,7 +45,7 @@ function Password({ field, name, value, onChange, instance, values }: InputProps
   )
 }
 
-/** The address from which the caller works, as his own session tells it: that alone, with a prefix of all its bits. */
+/** The address of the caller from their own session, with a prefix of all its bits. */
 function useOwnAddress(isWanted: boolean): string | undefined {
   const { data } = useQuery({ ...page('/api/users/me/sessions/', 'limit=100'), enabled: isWanted })
   const ip = data?.results.find(({ is_current }) => is_current === true)?.ip
@@ -72,7 +72,7 @@ function AddressRanges({ field, name, value, onChange, instance, values }: Input
   )
 }
 
-/** An account that waits for its link, where no mail leaves the server: what to do instead. */
+/** The notice about an account that waits for its link, if mail does not leave the server: it says what to do. */
 function NotSent({ instance, begin }: PanelProps) {
   const isShown = (id: string) => users.actions?.find((one) => one.id === id)?.isShown(instance) === true
   if (isMailSetUp(instance) || !isShown('send_activation_link')) return null

@@ -1,4 +1,4 @@
-// The components and repositories that there are. The API lists components alone, so the log is asked, too.
+// The components and repositories. The API lists components only, so repositories come from the log.
 
 import { useQuery } from '@tanstack/react-query'
 import { page, wrote } from '../../api/query.ts'
@@ -10,7 +10,7 @@ export const COMPONENTS = '/api/custom-components/'
 export const REPOSITORIES = `${COMPONENTS}repository/`
 export const ROUTE = '/admin/components'
 const LOG = '/api/administration/log/'
-/** As many lines as the API gives at once; a build has 100 components and 200 repositories. */
+/** The maximum number of lines in an answer; a build has 100 components and 200 repositories. */
 const MOST = 1000
 
 export const USES: Use[] = [
@@ -42,7 +42,7 @@ export function useRepositories() {
   }
 }
 
-/** After a repository was made or imported again. */
+/** Refetches after the creation or an import of a repository. */
 export const wroteRepository = () => wrote(COMPONENTS, LOG)
-/** After one was deleted: what is asked for anew is the log alone, since the repository itself is no more. */
+/** After a deletion only the log is read again, because the repository does not exist any more. */
 export const deletedRepository = () => wrote(LOG)

@@ -1,4 +1,4 @@
-// What the administration log tells of what no list has: it forgets nothing.
+// Objects that no list has, from the administration log, which contains all of them.
 
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
 
@@ -9,7 +9,7 @@ export interface Known {
   component: { id: number; name: string } | undefined
 }
 
-/** Components, and what the log says of repositories, newest first: those that were made and not deleted. */
+/** The repositories in the log, newest first: created and not deleted. Components add theirs. */
 export function known(components: Instance[], made: Instance[], deleted: Instance[]): Known[] {
   const found = new Map<number, Known>()
   for (const { id, name, repository, repository_url } of components) {
@@ -30,7 +30,7 @@ export function known(components: Instance[], made: Instance[], deleted: Instanc
 
 export const names = (list: Json | undefined, component: number) => Array.isArray(list) && list.includes(component)
 
-/** No list of UI configurations exists, and none is ever deleted: the log knows their names and what they named last. */
+/** UI configurations have no list and are never deleted: the log contains their names and their last contents. */
 export function interfaceWith(component: number, newestFirst: Instance[]): string[] {
   const last = new Map<string, Json>()
   for (const { object_name, changes } of newestFirst) {

@@ -5,7 +5,7 @@ import type { Field, Fields, Json, Validator } from '../../api/shapes.ts'
 const isObject = (value: Json | undefined): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** What an option may be is the front end's to say: here a text, a number, or either with a text beside it. */
+/** The front end defines the options: here a text, a number, or either with a text beside it. */
 function optionOf(option: Json): { value: string | number; text: string }[] {
   const { value = null, text = null } = isObject(option) ? option : { value: option }
   if (typeof value !== 'string' && typeof value !== 'number') return []
@@ -40,13 +40,13 @@ export function parameterFields(parameters: Json | undefined): Field[] {
   })
 }
 
-/** What is kept of parameters: nothing of those that were left empty. */
+/** The stored parameters, without empty ones. */
 export const given = (parameters: Json | undefined): Fields =>
   Object.fromEntries(
     Object.entries(isObject(parameters) ? parameters : {}).filter(([, value]) => value !== null && value !== ''),
   )
 
-/** The parameters whose value is none of their type, or beyond their limit. */
+/** The parameters with a value of another type or beyond their limit. */
 export const unfit = (fields: Field[], values: Fields): string[] =>
   fields
     .filter(({ alias, type, validators }) => {

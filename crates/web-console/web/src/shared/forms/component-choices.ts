@@ -1,4 +1,4 @@
-// The components that a form can have, and what each is told there.
+// The components that a form can have, and their parameters.
 
 import { useQuery } from '@tanstack/react-query'
 import { instance as instanceQuery, page } from '../../api/query.ts'
@@ -10,7 +10,7 @@ import { parameterFields } from '../components/parameters.ts'
 
 const mayList = () => session()?.permissions?.custom_component?.list === true
 
-/** Those that are enabled and offered in one of these places; none for whoever may not list them. */
+/** The enabled components that one of these places offers; none if the caller may not list them. */
 export function useComponentChoices(uses: Use[]): Choice[] {
   const found = useQuery({ ...page(COMPONENTS, 'is_enabled=true&ordering=name&limit=1000'), enabled: mayList() })
   const isOffered = (places: Json | undefined) => uses.some((use) => ((places ?? {}) as Fields)[use] === true)
@@ -19,7 +19,7 @@ export function useComponentChoices(uses: Use[]): Choice[] {
   )
 }
 
-/** The field `parameters`, as the component declares them; as JSON where that is not known, and nothing where it takes none. */
+/** The field `parameters`, as the component declares it; JSON if that is unknown, and nothing if it has none. */
 export function useParameterFields(component: Json | undefined): Field[] {
   const isNamed = typeof component === 'number'
   const read = useQuery({ ...instanceQuery(`${COMPONENTS}${component}/`), enabled: isNamed && mayList() })

@@ -1,4 +1,4 @@
-// A custom component in a form: one that asks for a field, and one that only shows something.
+// A custom component in a form: the input of a field, or a part that only shows something.
 
 import { createContext, useContext, useState } from 'react'
 import type { Field, Fields, Json, Placed } from '../../api/shapes.ts'
@@ -12,10 +12,10 @@ import { labelOf } from '../../texts.ts'
 
 const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((found) => found.ComponentFrame))
 
-/** The record beside which a form stands, made flat; without one its components are told of none. */
+/** The record beside a form, as a flat instance; without a record, its components get none. */
 export const BesideRecord = createContext<{ id: number; record: Fields } | undefined>(undefined)
 
-/** What a component of a form is told. */
+/** The input of a component in a form. */
 function useTold({ fields = [], ...custom }: Placed) {
   const beside = useContext(BesideRecord)
   return { ...custom, record: beside?.id, fields: valuesOf(beside?.record ?? {}, fields) }
@@ -53,7 +53,7 @@ export function ComponentInput({
   )
 }
 
-/** Nothing that it says is kept. */
+/** Its messages are not stored. */
 export function ShownComponent({ custom, label }: { custom: Placed; label: string | undefined }) {
   const told = useTold(custom)
   return (

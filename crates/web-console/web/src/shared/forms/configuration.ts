@@ -1,17 +1,17 @@
-// What the configuration of a form says: sections with fields of the class, texts and components, in their order.
+// The configuration of a form: sections with fields of the class, texts and components, in their order.
 
 import type { Field, Fields, Json, Placed, Use } from '../../api/shapes.ts'
 
 export interface Section {
   title: string
   text: string
-  /** The section is asked for only where a field has one of these values. */
+  /** The section is shown only if a field has one of these values. */
   when: { field: string; in: Json[] } | undefined
   items: Fields[]
 }
 
 export const VERSION = 1
-/** Where components of a form are shown, unless it is said. */
+/** The default place of the components in a form. */
 export const STANDALONE: Use = 'object_class_standalone_form'
 
 const isObject = (value: Json | undefined): value is Fields =>
@@ -20,7 +20,7 @@ const textOf = (value: Json | undefined) => (typeof value === 'string' ? value :
 
 export type Kind = 'field' | 'text' | 'component'
 
-/** A component may name a field, too, which it then asks for. */
+/** A component may also be the input of a field. */
 export const kindOf = (item: Fields): Kind | undefined =>
   (['component', 'field', 'text'] as const).find((kind) => (item[kind] ?? null) !== null)
 
@@ -39,7 +39,7 @@ function whenOf(value: Json | undefined): Section['when'] {
   }
 }
 
-/** The sections of a configuration; undefined where it is none of this kind. */
+/** The sections of a configuration; undefined for a configuration of another kind. */
 export function sectionsOf(configuration: Json | undefined): Section[] | undefined {
   if (!isObject(configuration) || !Array.isArray(configuration.sections)) return undefined
   if ((configuration.version ?? VERSION) !== VERSION) return undefined
@@ -51,7 +51,7 @@ export function sectionsOf(configuration: Json | undefined): Section[] | undefin
   }))
 }
 
-/** As it is kept: what is empty is left out. */
+/** The stored form, without empty members. */
 export const configurationOf = (sections: Section[]): Fields => ({
   version: VERSION,
   sections: sections.map(({ title, text, when, items }) => ({
@@ -65,10 +65,10 @@ export const configurationOf = (sections: Section[]): Fields => ({
 const isChosen = (value: Json | undefined, wanted: Json[]) =>
   Array.isArray(value)
     ? value.some((one) => wanted.includes(one))
-    : // A box that nobody touched is seen as not ticked.
+    : // An untouched box counts as not ticked.
       wanted.includes(value ?? null) || ((value ?? null) === null && wanted.includes(false))
 
-/** The sections that are asked for beside these values. A condition on a field that is not asked for counts as not met. */
+/** The sections that are shown with these values. A condition on a hidden field is not met. */
 export function shown(sections: Section[], values: Fields): Section[] {
   const asked = new Set<string>()
   return sections.filter(({ when, items }) => {
@@ -81,7 +81,7 @@ export function shown(sections: Section[], values: Fields): Section[] {
 export const aliasesIn = (sections: Section[]): string[] =>
   sections.flatMap(({ items }) => items.flatMap(({ field }) => (typeof field === 'string' ? field : [])))
 
-/** The fields of the class that a form asks for, called and required as the form says; the first place of each counts. */
+/** The fields of the class in a form, with the form's labels and requirements. The first place of each counts. */
 export function fieldsIn(sections: Section[], fields: Field[], use: Use = STANDALONE): Field[] {
   const found = new Map<string, Field>()
   for (const item of sections.flatMap(({ items }) => items)) {
@@ -99,7 +99,7 @@ export function fieldsIn(sections: Section[], fields: Field[], use: Use = STANDA
   return [...found.values()]
 }
 
-/** What of a form the API would refuse or the page leave out: fields that are gone, and required ones that are missing. */
+/** The flaws of a form that the API would refuse or the page would omit: deleted fields, and missing required ones. */
 export function flaws(sections: Section[], fields: Field[]): { gone: string[]; missing: Field[] } {
   const asked = aliasesIn(sections)
   const known = new Set(fields.map(({ alias }) => alias))

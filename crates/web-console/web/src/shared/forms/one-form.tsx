@@ -28,7 +28,7 @@ export const mayFillIn = (form: Instance) => {
   return ((permissions?.object_records ?? {}) as Fields).create === true
 }
 
-/** Where a form stands that is filled in from the list of its class; without one it stands for itself. */
+/** The place of a form that is opened from the list of its class; undefined on a page of its own. */
 interface Place {
   above: ReactNode
   onMade: (made: Instance) => void

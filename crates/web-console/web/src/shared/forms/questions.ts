@@ -1,4 +1,4 @@
-// The questions of a task: what its template keeps of them, the fields that they are asked with, and the answers.
+// The questions of a task: as its template stores them, as fields, and their answers.
 
 import { writeJson } from '../../api/json.ts'
 import type { Field, Fields, Json, Placed, Value } from '../../api/shapes.ts'
@@ -30,7 +30,7 @@ export interface Question {
   options: QuestionOption[]
   required: boolean
   help: string
-  /** The component that asks it, where the console can show it. */
+  /** The component of the question, if the console can show it. */
   custom?: Placed
 }
 
@@ -74,7 +74,7 @@ function customOf({ component, parameters, fields }: Fields): { custom?: Placed 
   }
 }
 
-/** The questions that a configuration names; undefined where it names none, and one text is asked for. */
+/** The questions of a configuration; undefined without questions, when one text is asked for. */
 export function questionsOf(configuration: Json | undefined): Question[] | undefined {
   const list = isObject(configuration) ? configuration.questions : undefined
   if (!Array.isArray(list)) return undefined
@@ -98,7 +98,7 @@ export function questionsOf(configuration: Json | undefined): Question[] | undef
   return all.slice(0, MOST)
 }
 
-/** What stands for an option in a control: texts and numbers themselves, others as JSON. */
+/** The value of an option in a control: a text or a number itself, any other value as JSON. */
 const keyOf = (value: Json): string | number =>
   typeof value === 'string' || typeof value === 'number' ? value : writeJson(value)
 
@@ -119,7 +119,7 @@ export function fieldOf({ name, label, type, options, required, help, custom }: 
 const original = (question: Question, key: Json): Json =>
   question.options.find(({ value }) => keyOf(value) === key)?.value ?? key
 
-/** An answer as the API keeps it; null where there is none. */
+/** An answer as the API stores it; null without one. */
 export function answerOf(question: Question, value: Json | undefined): Json {
   if (question.type === 'boolean') return value === true
   if (value === undefined || value === null || value === '') return null
@@ -130,7 +130,7 @@ export function answerOf(question: Question, value: Json | undefined): Json {
   return value
 }
 
-/** What a control shows of an answer that is there. */
+/** The value of a stored answer in a control. */
 export function shownOf(question: Question, answer: Json | undefined): Json {
   if (answer === undefined || answer === null) return null
   if (question.type === 'choice') return keyOf(answer)

@@ -1,4 +1,4 @@
-// The control for a field of a record or a question: what the generic one knows, files, and components.
+// The control for a field of a record or a question: a generic one, files, or a component.
 
 import type { Fields, Json } from '../../api/shapes.ts'
 import { Files, type Kept } from '../../generic/files.tsx'
@@ -8,7 +8,7 @@ import type { InputProps } from '../../generic/resource.ts'
 import { labelOf } from '../../texts.ts'
 import { ComponentInput } from './component-input.tsx'
 
-/** Files as records hold them: ids of those that are there, tokens of those that were just sent. */
+/** The files of a record: ids of stored ones, tokens of uploads. */
 export function RecordInput(props: Props & { files?: { [id: string]: Kept } }) {
   const { field, name, value, onChange, isDisabled, files } = props
   const isFile = field.type === 'file' || field.type === 'document'
@@ -30,7 +30,7 @@ export function RecordInput(props: Props & { files?: { [id: string]: Kept } }) {
   )
 }
 
-/** The same as an input of a form; what its files are called stands in the labels of the instance. */
+/** The input of a record for use in a form. The names of its files are in the labels of the instance. */
 export function RecordFormInput({ field, name, value, onChange, instance }: InputProps) {
   const labels = instance?._meta?.labels as { fields?: Fields; files?: { [id: string]: Kept } } | undefined
   return (

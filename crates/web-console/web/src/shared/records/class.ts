@@ -83,13 +83,13 @@ const byId = (id: number) => ({
 
 export interface Opening {
   found: OpenClass | undefined
-  /** No class has this name, or none that may be seen. */
+  /** The class does not exist, or is not visible. */
   isMissing: boolean
-  /** How reading it goes. */
+  /** The state of reading the class. */
   reading: UseQueryResult[]
 }
 
-/** A class by its alias, or by its id, with what the API says of its records. */
+/** A class by its alias or its id, with the schema of its records. */
 export function useClass(name: string | number | undefined, actions?: Action[]): Opening {
   const isId = typeof name === 'number'
   const named = useQuery({ ...classByAlias(`${name}`), enabled: typeof name === 'string' })
@@ -108,7 +108,7 @@ export function useClass(name: string | number | undefined, actions?: Action[]):
   }
 }
 
-/** What the caller may do with all records of the class, and whether he may make one. */
+/** The permissions of the caller on all records of the class, and on their creation. */
 export function mayRecords(one: Instance, action: string): boolean {
   const permissions = (one._meta?.permissions ?? {}) as Fields
   return (permissions.object_records as Fields | undefined)?.[action] === true

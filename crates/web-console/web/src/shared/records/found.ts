@@ -1,4 +1,4 @@
-// What a search over everything finds, and where that is.
+// The results of the search over everything, with their addresses.
 
 import { keepPreviousData, queryOptions, useQueries } from '@tanstack/react-query'
 import { get } from '../../api/request.ts'
@@ -25,7 +25,7 @@ export function foundRoute({ type, id }: Found): string {
   return type === 'user' ? `/admin/users/${id}` : `/admin/groups/${id}`
 }
 
-/** The names of the classes of what was found: each is asked for once. */
+/** The names of the classes of the results. Each is read once. */
 export function useClassNames(found: Found[]): Map<number, string> {
   const ids = [...new Set(found.flatMap(({ object_class }) => object_class ?? []))]
   const classes = useQueries({

@@ -1,5 +1,5 @@
-// Records are made flat for the generic parts: their values stand beside what every instance has. No alias of a field is
-// one of these names, since the API reserves them.
+// Records as flat instances for the generic parts: the values are beside the members of every instance. Aliases cannot
+// conflict, since the API reserves these names.
 
 import type { Column, Field, Fields, FileLabel, Instance, Json, Options } from '../../api/shapes.ts'
 import type { Shape } from '../../generic/resource.ts'
@@ -39,7 +39,7 @@ function options(described: Options): Options {
   }
 }
 
-/** What is known of the files of a record that was made flat. */
+/** The files of a flat record. */
 export const filesOf = (instance: Instance): { [id: string]: FileLabel } =>
   ((instance._meta as Fields | undefined)?.files ?? {}) as unknown as { [id: string]: FileLabel }
 
