@@ -1,13 +1,13 @@
 // The entry point. It asks for the session before it fetches anything else.
 
 import { begin, mayBeConfigured, onSession, session } from './api/session.ts'
-import { askTheme, beginTheme, wear } from './api/theme.ts'
+import { applyTheme, askTheme, beginTheme } from './api/theme.ts'
 
 const stop = onSession(() => {
   if (session()?.ui_config === null) return
   stop()
   if (mayBeConfigured('theme')) void askTheme().catch(() => {})
-  else wear({}, undefined)
+  else applyTheme({}, undefined)
 })
 const start = begin((refusal, pause) => void main.then(({ tellOfStart }) => tellOfStart(refusal, pause)))
 beginTheme()

@@ -17,7 +17,7 @@ import { queries } from './api/query.ts'
 import type { Refusal } from './api/refusal.ts'
 import { onSession, session } from './api/session.ts'
 import { parseSearch, stringifySearch } from './generic/address.ts'
-import { told } from './generic/failure.tsx'
+import { failureText } from './generic/failure.tsx'
 import { BASE } from './generic/go.tsx'
 import { List } from './generic/list.tsx'
 import type { LoadParts } from './generic/pages.tsx'
@@ -217,7 +217,7 @@ const formPages = [
 /** Says why the sign-in is not known yet, and when the console tries again. */
 export function tellOfStart(refusal: Refusal, pause: number) {
   const lines = [
-    told(refusal),
+    failureText(refusal),
     t('failure.again-in', { count: Math.ceil(pause / 1000) }),
     ...(refusal.requestId ? [t('failure.request', { id: refusal.requestId })] : []),
   ]

@@ -49,7 +49,14 @@ Object.assign(globalThis, {
   },
 })
 
-const { begin, isConfigured, mayBeConfigured, renew, session, signOut } = await import('../src/api/session.ts')
+const {
+  begin,
+  addConfigured: isConfigured,
+  mayBeConfigured,
+  renew,
+  session,
+  signOut,
+} = await import('../src/api/session.ts')
 const { call, Refusal } = await import('../src/api/request.ts')
 
 const TOKEN = '/api/auth/browser/token/'

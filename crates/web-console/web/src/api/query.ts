@@ -9,21 +9,21 @@ import type { Instance, Options, Page } from './shapes.ts'
 notifyManager.setScheduler(queueMicrotask)
 
 /** Reasons against a refetch: selected rows, or a form with changes. */
-const held = new Set<object>()
+const undisturbed = new Set<object>()
 
 /** Prevents automatic refetches, for example on return to the tab, while `isHeld`. */
 export function useUndisturbed(isHeld: boolean) {
   useEffect(() => {
     if (!isHeld) return
     const one = {}
-    held.add(one)
+    undisturbed.add(one)
     return () => {
-      held.delete(one)
+      undisturbed.delete(one)
     }
   }, [isHeld])
 }
 
-const isFree = () => held.size === 0
+const isFree = () => undisturbed.size === 0
 
 /** The milliseconds until a failed request is retried. `count`: the failures before. */
 export const retryDelay = (count: number, error: unknown): number =>
@@ -74,7 +74,7 @@ export const anything = <T>(path: string) =>
   queryOptions({ queryKey: [path, 'value'], queryFn: ({ signal }) => get<T>(path, signal) })
 
 /** Refetches everything at or below one of these paths after a write. */
-export function wrote(...paths: string[]) {
+export function invalidate(...paths: string[]) {
   const touches = (key: unknown) => typeof key === 'string' && paths.some((path) => key.startsWith(path))
   return queries.invalidateQueries({ predicate: ({ queryKey }) => touches(queryKey[0]) && queryKey[1] !== 'options' })
 }

@@ -19,14 +19,14 @@ export class Refusal extends Error {
     body: { [field: string]: Json },
     requestId: string | null,
     retryAfter: number | null,
-    asked?: Asked,
+    request?: Asked,
   ) {
     super(typeof body.detail === 'string' ? body.detail : `${status}`)
     this.status = status
     this.body = body
     this.requestId = requestId
     this.retryAfter = retryAfter
-    this.asked = asked
+    this.asked = request
   }
 
   get detail(): string | undefined {

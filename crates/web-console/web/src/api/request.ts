@@ -59,7 +59,7 @@ interface Received {
 }
 
 /** Returns the body of an answer, or throws its refusal. */
-function received<T>(answer: Received, text: string, asked: Asked): Answer<T> {
+function received<T>(answer: Received, text: string, request: Asked): Answer<T> {
   const isJson = answer.headers.get('Content-Type')?.startsWith('application/json')
   const data = (isJson && text ? parseJson(text) : text) as T
   if (answer.status >= 200 && answer.status < 300)
@@ -70,7 +70,7 @@ function received<T>(answer: Received, text: string, asked: Asked): Answer<T> {
     Array.isArray(body) ? { detail: body } : body,
     answer.headers.get('X-Request-Id'),
     Number(answer.headers.get('Retry-After')) || null,
-    asked,
+    request,
   )
 }
 
@@ -95,7 +95,7 @@ export async function download(
 const UPLOAD = '/api/files/upload/'
 
 /** Sends a file and returns its token. `told` gets the number of sent bytes; only this kind of request reports it. */
-export async function upload(file: File, told: (sent: number) => void, signal: AbortSignal): Promise<string> {
+export async function upload(file: File, onProgress: (sent: number) => void, signal: AbortSignal): Promise<string> {
   const once = () =>
     new Promise<XMLHttpRequest>((resolve, reject) => {
       const request = new XMLHttpRequest()
@@ -105,7 +105,7 @@ export async function upload(file: File, told: (sent: number) => void, signal: A
         'Content-Disposition',
         `attachment; filename*=UTF-8''${encodeURIComponent(file.name).replace(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`)}`,
       )
-      request.upload.onprogress = ({ loaded }) => told(loaded)
+      request.upload.onprogress = ({ loaded }) => onProgress(loaded)
       request.onload = () => resolve(request)
       request.onerror = () => reject(new Refusal(0, {}, null, null))
       request.onabort = () => reject(signal.reason)

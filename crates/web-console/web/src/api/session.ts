@@ -28,7 +28,7 @@ function changed() {
 }
 
 /** Keeps a start, and plans the next one at four fifths of the token's life. */
-function keep(start: Start) {
+function storeStart(start: Start) {
   const before = current?.user?.id
   if (before !== undefined && start.user?.id !== before) {
     location.reload()
@@ -49,7 +49,7 @@ function keep(start: Start) {
 async function exchange(): Promise<'kept' | 'none' | Refusal> {
   const answer = await fetch(TOKEN, { method: 'POST' }).catch(() => undefined)
   if (answer?.status === 200) {
-    keep(await answer.json())
+    storeStart(await answer.json())
     return 'kept'
   }
   if (answer?.status === 401) return 'none'
@@ -127,13 +127,13 @@ export const session = () => current
 export const sessionIsOver = () => isOver
 
 /** True if the server has another version of the console than this page; undefined if it cannot be reached. */
-export async function isUpdated(): Promise<boolean | undefined> {
+export async function checkUpdate(): Promise<boolean | undefined> {
   if (!(await renew())) return undefined
   return OWN_VERSION !== undefined && current?.version !== OWN_VERSION
 }
 
 /** Stores the changed details of the caller. */
-export function userIs(user: User) {
+export function setUser(user: User) {
   if (current) current = { ...current, user }
   changed()
 }
@@ -142,7 +142,7 @@ export function userIs(user: User) {
 export const mayBeConfigured = (name: string) => current?.ui_config?.includes(name) ?? false
 
 /** Adds the name of a stored UI configuration. */
-export function isConfigured(name: string) {
+export function addConfigured(name: string) {
   if (current?.ui_config && !current.ui_config.includes(name))
     current = { ...current, ui_config: [...current.ui_config, name] }
 }

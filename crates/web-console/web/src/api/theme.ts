@@ -29,13 +29,13 @@ let current: Theme = {}
 const listeners = new Set<() => void>()
 
 /** Shows the console in a theme. `kept`: the text that the browser stores; null leaves the stored one. */
-export function wear(theme: Theme, kept: Json | undefined | null = null) {
+export function applyTheme(theme: Theme, stored: Json | undefined | null = null) {
   current = theme
   document.documentElement.style.setProperty('--hue', `${theme.hue ?? HUE}`)
   for (const listener of listeners) listener()
   try {
-    if (kept === undefined) localStorage.removeItem(KEPT)
-    else if (kept !== null) localStorage.setItem(KEPT, writeJson(kept))
+    if (stored === undefined) localStorage.removeItem(KEPT)
+    else if (stored !== null) localStorage.setItem(KEPT, writeJson(stored))
   } catch {
     // A browser without storage shows the theme a moment later.
   }
@@ -51,8 +51,8 @@ export function onTheme(listener: () => void): () => void {
 /** Shows the theme that the browser stores. */
 export function beginTheme() {
   try {
-    const kept = localStorage.getItem(KEPT)
-    if (kept) wear(readTheme(parseJson(kept)).content)
+    const stored = localStorage.getItem(KEPT)
+    if (stored) applyTheme(readTheme(parseJson(stored)).content)
   } catch {
     // The stored theme is only a help.
   }
@@ -61,8 +61,8 @@ export function beginTheme() {
 /** Reads the current theme. */
 export async function askTheme() {
   const answer = await fetch(PATH)
-  if (answer.status === 404) return wear({}, undefined)
+  if (answer.status === 404) return applyTheme({}, undefined)
   if (!answer.ok) return
   const content = parseJson((await answer.json()).content)
-  wear(readTheme(content).content, content)
+  applyTheme(readTheme(content).content, content)
 }

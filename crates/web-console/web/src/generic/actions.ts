@@ -16,10 +16,10 @@ const requires = (fields: Field[], resource: string, action: string): [string, s
 const has = (held: Held, resource: string, action: string) => held[resource]?.includes(action) === true
 
 /** Grants an action with the actions that it requires. */
-export function give(fields: Field[], held: Held, resource: string, action: string): Held {
+export function grant(fields: Field[], held: Held, resource: string, action: string): Held {
   if (has(held, resource, action)) return held
   const given = { ...held, [resource]: [...(held[resource] ?? []), action] }
-  return requires(fields, resource, action).reduce((sum, [other, its]) => give(fields, sum, other, its), given)
+  return requires(fields, resource, action).reduce((sum, [other, its]) => grant(fields, sum, other, its), given)
 }
 
 /**
@@ -44,7 +44,7 @@ export function dependents(fields: Field[], held: Held, resource: string, action
 }
 
 /** Removes an action with the actions that require it. */
-export function take(fields: Field[], held: Held, resource: string, action: string): Held {
+export function revoke(fields: Field[], held: Held, resource: string, action: string): Held {
   const gone: [string, string][] = [[resource, action], ...dependents(fields, held, resource, action)]
   return Object.fromEntries(
     Object.entries(held).map(([name, actions]) => [

@@ -114,7 +114,7 @@ export function sortedBy(state: ListState, alias: string): ListState {
 }
 
 /** The predicate with which a filter of a column begins: the one that people mean most. */
-export function usual(column: Column): string {
+export function usualPredicate(column: Column): string {
   const preferred = {
     string: 'icontains',
     text: 'icontains',

@@ -40,7 +40,7 @@ export function flawOf(field: Field, value: Json | undefined, isKept = false): F
 }
 
 /** The field and the value at a dotted name; undefined for a name outside of groups and rows. */
-export function at(
+export function fieldAt(
   fields: Field[],
   values: Json | undefined,
   name: string,
@@ -52,6 +52,6 @@ export function at(
   const [row = '', ...rest] = inner
   if (!field.schema) return undefined
   return field.type === 'list'
-    ? at(field.schema, (value as Json[] | null | undefined)?.[Number(row)], rest.join('.'))
-    : at(field.schema, value, inner.join('.'))
+    ? fieldAt(field.schema, (value as Json[] | null | undefined)?.[Number(row)], rest.join('.'))
+    : fieldAt(field.schema, value, inner.join('.'))
 }

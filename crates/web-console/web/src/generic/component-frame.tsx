@@ -10,7 +10,7 @@ import type { Fields, Instance, Page, Use } from '../api/shapes.ts'
 import css from '../kit/controls.module.css'
 import { type Key, LANGUAGE, t } from '../texts.ts'
 import look from './component-frame.module.css'
-import { Flood, said } from './component-messages.ts'
+import { Flood, parseMessage } from './component-messages.ts'
 import { maySeeComponents } from './component-rights.ts'
 import { Reading } from './failure.tsx'
 
@@ -76,19 +76,19 @@ const inFrame = (component: number) => {
 
 export function ComponentFrame({ component, fallback, ...props }: ComponentFrameProps) {
   // Read once, so that typed values are not lost.
-  const found = useQuery({
+  const componentQuery = useQuery({
     ...(maySeeComponents() ? inList(component) : inFrame(component)),
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
   })
-  if (found.data === undefined) return <Reading of={[found]} />
-  const one = found.data ?? undefined
-  const address = one?.is_enabled === true ? addressOf(one) : undefined
-  if (!address) return <Instead text={whyNot(one)}>{fallback}</Instead>
+  if (componentQuery.data === undefined) return <Reading of={[componentQuery]} />
+  const loadedComponent = componentQuery.data ?? undefined
+  const address = loadedComponent?.is_enabled === true ? addressOf(loadedComponent) : undefined
+  if (!address) return <Instead text={whyNot(loadedComponent)}>{fallback}</Instead>
   // A component gets its input once. Other parameters or values start it again.
   const { use, parameters = {}, record = null, fields = {} } = props
   const key = writeJson([address, use, parameters, record, fields])
-  return <Frame key={key} address={address} name={`${one?.name}`} fallback={fallback} {...props} />
+  return <Frame key={key} address={address} name={`${loadedComponent?.name}`} fallback={fallback} {...props} />
 }
 
 function Instead({ text, children }: { text: Key; children: ReactNode }) {
@@ -123,27 +123,27 @@ function Frame({
 }: Omit<ComponentFrameProps, 'component'> & { address: string; name: string }) {
   const frame = useRef<HTMLIFrameElement>(null)
   const port = useRef<MessagePort | undefined>(undefined)
-  const told = useRef({ onValue, onErrors })
+  const listeners = useRef({ onValue, onErrors })
   const [height, setHeight] = useState(HEIGHT_AT_FIRST)
   const [errors, setErrors] = useState<string[]>([])
   const [state, setState] = useState<'waiting' | 'late' | 'ready' | keyof typeof CLOSED>('waiting')
   const [flood] = useState(() => new Flood())
   useEffect(() => {
-    told.current = { onValue, onErrors }
+    listeners.current = { onValue, onErrors }
   })
   useEffect(() => {
     const timer = setTimeout(() => setState((now) => (now === 'waiting' ? 'late' : now)), PATIENCE)
     return () => {
       clearTimeout(timer)
       port.current?.close()
-      told.current.onErrors?.([])
+      listeners.current.onErrors?.([])
     }
   }, [])
   /** It gets no further input, and its messages are ignored. */
   const close = (why: keyof typeof CLOSED) => {
     port.current?.close()
     setErrors([])
-    told.current.onErrors?.([])
+    listeners.current.onErrors?.([])
     setState(why)
   }
   // Messages beside its port are ignored, but cost the page time.
@@ -155,17 +155,17 @@ function Frame({
     return () => removeEventListener('message', count)
   })
   const hear = ({ data }: MessageEvent) => {
-    const message = said(data)
+    const message = parseMessage(data)
     switch (message?.type) {
       case 'ready':
         return setState('ready')
       case 'height':
         return setHeight(message.height)
       case 'value':
-        return told.current.onValue?.(message.value)
+        return listeners.current.onValue?.(message.value)
       case 'errors':
         setErrors(message.errors)
-        return told.current.onErrors?.(message.errors)
+        return listeners.current.onErrors?.(message.errors)
     }
   }
   const begin = () => {

@@ -24,7 +24,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> => {
 }
 
 /** A message of a component; undefined if it is invalid or too large. */
-export function said(data: unknown): Said | undefined {
+export function parseMessage(data: unknown): Said | undefined {
   if (!isRecord(data)) return undefined
   switch (data.type) {
     case 'ready':
@@ -86,34 +86,34 @@ class Unfit extends Error {}
  * end.
  */
 function copied(value: unknown): Json | undefined {
-  let left = MOST_BYTES
+  let bytesLeft = MOST_BYTES
   const spend = (bytes: number) => {
-    left -= bytes
-    if (left < 0) throw new Unfit()
+    bytesLeft -= bytes
+    if (bytesLeft < 0) throw new Unfit()
   }
   const text = (given: string) => {
-    if (given.length > left) throw new Unfit()
+    if (given.length > bytesLeft) throw new Unfit()
     spend(new TextEncoder().encode(JSON.stringify(given)).length)
     return given
   }
-  const copy = (given: unknown, levels: number): Json => {
+  const copy = (value: unknown, levels: number): Json => {
     if (levels > MOST_LEVELS) throw new Unfit()
-    if (typeof given === 'string') return text(given)
-    if (given === null || typeof given === 'boolean' || (typeof given === 'number' && Number.isFinite(given))) {
-      spend(`${given}`.length)
-      return given
+    if (typeof value === 'string') return text(value)
+    if (value === null || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value))) {
+      spend(`${value}`.length)
+      return value
     }
-    if (Array.isArray(given)) {
+    if (Array.isArray(value)) {
       spend(2)
-      if (given.length > left) throw new Unfit()
-      return Array.from(given, (item: unknown) => {
+      if (value.length > bytesLeft) throw new Unfit()
+      return Array.from(value, (item: unknown) => {
         spend(1)
         return copy(item ?? null, levels + 1)
       })
     }
-    if (!isRecord(given)) throw new Unfit()
+    if (!isRecord(value)) throw new Unfit()
     spend(2)
-    const members = Object.entries(given).filter(([, member]) => member !== undefined)
+    const members = Object.entries(value).filter(([, member]) => member !== undefined)
     return Object.fromEntries(
       members.map(([name, member]) => {
         spend(2)

@@ -8,7 +8,7 @@ import { Dialog } from '../kit/dialogs.tsx'
 import { isReference, Moment, nameOf, Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { type Clash, isEmpty } from './changes.ts'
-import { at } from './check.ts'
+import { fieldAt } from './check.ts'
 import look from './generic.module.css'
 import { MatrixView } from './matrix.tsx'
 
@@ -38,7 +38,7 @@ export function Conflict({
 }) {
   const [ours, setOurs] = useState<string[]>([])
   if (clashes.length === 0) return null
-  const take = () =>
+  const settle = () =>
     onSettled(clashes.map(({ alias, ours: mine, theirs }) => [alias, ours.includes(alias) ? mine : theirs]))
   return (
     <Dialog title={t('conflict.title', { name: nameIn(by.modified_by) })} isOpen isWide onClose={onClose}>
@@ -52,8 +52,8 @@ export function Conflict({
         {t('conflict.text')}
       </p>
       {clashes.map(({ alias, theirs, ours: mine }) => {
-        const field = at(fields, undefined, alias)?.field
-        const group = alias.includes('.') ? at(fields, undefined, alias.replace(/\.[^.]*$/, ''))?.field : undefined
+        const field = fieldAt(fields, undefined, alias)?.field
+        const group = alias.includes('.') ? fieldAt(fields, undefined, alias.replace(/\.[^.]*$/, ''))?.field : undefined
         const name = [group, field].flatMap((one) => (one ? labelOf(one) : [])).join(': ') || alias
         const View = views[alias]
         return (
@@ -83,7 +83,7 @@ export function Conflict({
         )
       })}
       <div className={css.actions}>
-        <Button look="primary" onPress={take}>
+        <Button look="primary" onPress={settle}>
           {t('conflict.take')}
         </Button>
         <Button look="quiet" onPress={onClose}>

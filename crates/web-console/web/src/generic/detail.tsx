@@ -38,7 +38,7 @@ import {
   type Section,
   titleOf,
 } from './resource.ts'
-import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
+import { describedBy, instanceOf, invalidateResource, sendFields } from './shape.ts'
 
 /** Switched on and off without a form. */
 const isSwitch = ({ alias, editable }: Field) => alias === 'is_enabled' && editable !== false
@@ -215,7 +215,7 @@ function deletionOf(resource: Resource, { instance, etag }: Read): Action {
 /** The actions as entries of a menu, with the dialogs that ask before an action and show its secret. */
 function useActions(resource: Resource, { instance }: Read, actions: Action[], onRefused: () => void) {
   const go = useGo()
-  const [asked, setAsked] = useState<Action | undefined>()
+  const [pendingAction, setPendingAction] = useState<Action | undefined>()
   const [secret, setSecret] = useState<Shown | undefined>()
   const refused = (error: unknown) => {
     sayError(error)
@@ -223,20 +223,20 @@ function useActions(resource: Resource, { instance }: Read, actions: Action[], o
   }
   const undo = async (action: Action) => {
     await action.undo?.(instance).catch(refused)
-    await wroteOf(resource)
+    await invalidateResource(resource)
   }
   const act = async (action: Action) => {
     const outcome = await action.run(instance)
     if (action.id === 'delete') go(resource.route)
-    setAsked(undefined)
+    setPendingAction(undefined)
     const made = shownOnce(action.secret ?? resource.secret, outcome as Fields | undefined)
     const done = typeof action.done === 'function' ? action.done(instance) : action.done
     if (made) setSecret(made)
     else say(t(done), { undo: action.undo && (() => void undo(action)) })
-    await wroteOf(resource)
+    await invalidateResource(resource)
   }
   const begin = (action: Action) => {
-    if (action.question) setAsked(action)
+    if (action.question) setPendingAction(action)
     else act(action).catch(refused)
   }
   return {
@@ -252,15 +252,17 @@ function useActions(resource: Resource, { instance }: Read, actions: Action[], o
     },
     dialogs: (
       <>
-        {secret && <ShownOnce shown={secret} onClose={() => setSecret(undefined)} />}
-        {asked && (
+        {secret && <ShownOnce secret={secret} onClose={() => setSecret(undefined)} />}
+        {pendingAction && (
           <AskFirst
-            title={t(asked.title ?? 'ask', { action: t(asked.text), name: resource.label(instance) })}
-            text={asked.id === 'delete' ? deletesOf(resource, instance) : t(asked.question ?? 'delete-text')}
-            action={t(asked.text)}
-            name={asked.id === 'delete' && resource.asksName ? resource.label(instance) : undefined}
-            run={() => act(asked)}
-            onClose={() => setAsked(undefined)}
+            title={t(pendingAction.title ?? 'ask', { action: t(pendingAction.text), name: resource.label(instance) })}
+            text={
+              pendingAction.id === 'delete' ? deletesOf(resource, instance) : t(pendingAction.question ?? 'delete-text')
+            }
+            action={t(pendingAction.text)}
+            name={pendingAction.id === 'delete' && resource.asksName ? resource.label(instance) : undefined}
+            run={() => act(pendingAction)}
+            onClose={() => setPendingAction(undefined)}
           />
         )}
       </>
@@ -282,17 +284,17 @@ export function Facts({
   instance: Instance
   fields: Field[]
 }) {
-  const known = new Map(fields.map((field) => [field.alias, field]))
+  const byAlias = new Map(fields.map((field) => [field.alias, field]))
   const named = new Set([...declared.flatMap((section) => section.fields), ...AUDIT, ...(hidden ?? []), 'status'])
-  const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
+  const otherFields = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
   const sections = declared.map((section) => ({
     title: section.heading ?? t(section.title),
     hint: section.hint,
     isStep: section.isStep,
-    fields: section.fields.flatMap((alias) => known.get(alias) ?? []),
+    fields: section.fields.flatMap((alias) => byAlias.get(alias) ?? []),
   }))
-  const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
-  const one = (field: Field) => {
+  const shownFields = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
+  const factView = (field: Field) => {
     const value = instance[field.alias]
     const View = views?.[field.alias]
     return (
@@ -312,18 +314,18 @@ export function Facts({
     <>
       {sections.map(
         (section) =>
-          shown(section.fields).length > 0 && (
+          shownFields(section.fields).length > 0 && (
             <section key={section.title} className={section.isStep ? look.step : look.section}>
               <h2>{section.title}</h2>
               {section.hint && <p className={css.hint}>{t(section.hint)}</p>}
-              <dl className={look.facts}>{shown(section.fields).map(one)}</dl>
+              <dl className={look.facts}>{shownFields(section.fields).map(factView)}</dl>
             </section>
           ),
       )}
-      {rest.length > 0 && (
+      {otherFields.length > 0 && (
         <section className={look.section}>
           <h2>{t('section.more')}</h2>
-          <dl className={look.facts}>{rest.map(one)}</dl>
+          <dl className={look.facts}>{otherFields.map(factView)}</dl>
         </section>
       )}
     </>
@@ -394,14 +396,14 @@ function shownOnce(secret: Secret | undefined, answer: Fields | undefined): Show
   return { ...secret, value, end: typeof end === 'string' ? end : undefined }
 }
 
-function ShownOnce({ shown, onClose }: { shown: Shown; onClose: () => void }) {
+function ShownOnce({ secret, onClose }: { secret: Shown; onClose: () => void }) {
   return (
-    <Dialog title={t(shown.title)} isOpen mustBeAnswered onClose={onClose}>
-      <p>{t(shown.text)}</p>
-      <Copyable text={shown.value} />
-      {shown.end && (
+    <Dialog title={t(secret.title)} isOpen mustBeAnswered onClose={onClose}>
+      <p>{t(secret.text)}</p>
+      <Copyable text={secret.value} />
+      {secret.end && (
         <p>
-          {t('secret.until')} <Moment value={shown.end} />
+          {t('secret.until')} <Moment value={secret.end} />
         </p>
       )}
       <div className={css.actions}>
@@ -423,7 +425,7 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
   const [round, setRound] = useState(0)
   const [isDone, setIsDone] = useState(false)
   const [next, setNext] = useState<string | undefined>()
-  const [secret, setSecret] = useState<{ shown: Shown; to: string } | undefined>()
+  const [secret, setSecret] = useState<{ secret: Shown; to: string } | undefined>()
   if (isDone && next) {
     setNext(undefined)
     queueMicrotask(() => go(next))
@@ -443,13 +445,13 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
     try {
       const { data: answer } = await sendFields('POST', resource.path, values, resource.shape)
       const data = resource.shape ? resource.shape.instance(answer) : answer
-      void wroteOf(resource)
+      void invalidateResource(resource)
       say(t('created-one', { name: resource.label(data) }))
       setError(undefined)
       const made = shownOnce(resource.secret, data)
       if (made) {
         setIsDone(true)
-        setSecret({ shown: made, to: `${resource.route}/${keyOf(resource, data)}` })
+        setSecret({ secret: made, to: `${resource.route}/${keyOf(resource, data)}` })
       } else if (andNew) {
         setValues(initial ?? {})
         setRound(round + 1)
@@ -487,7 +489,7 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
         onSubmitAndNew={() => void save(true)}
         onCancel={() => go(resource.route)}
       />
-      {secret && <ShownOnce shown={secret.shown} onClose={() => setNext(secret.to)} />}
+      {secret && <ShownOnce secret={secret.secret} onClose={() => setNext(secret.to)} />}
     </>
   )
 }

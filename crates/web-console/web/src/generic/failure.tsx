@@ -24,7 +24,7 @@ const TEXTS: { [status: number]: Key } = {
 }
 
 /** The failure in one sentence. */
-export function told(error: unknown): string {
+export function failureText(error: unknown): string {
   if (!(error instanceof Refusal)) return t('failure.other')
   const key = TEXTS[error.status]
   if (key) return t(key)
@@ -32,7 +32,7 @@ export function told(error: unknown): string {
 }
 
 /** Shows a failure as a message in the corner, for parts without a place of their own. */
-export const sayError = (error: unknown) => say(told(error), { isError: true })
+export const sayError = (error: unknown) => say(failureText(error), { isError: true })
 
 /** The seconds that are left of a time, in milliseconds, that began with the component. */
 function useSeconds(time: number): number {
@@ -65,7 +65,7 @@ function Forbidden({ refusal }: { refusal: Refusal }) {
 
 export function Failure({ error, onRetry }: { error: unknown; onRetry?: (() => void) | undefined }) {
   const refusal = error instanceof Refusal ? error : undefined
-  const text = told(error)
+  const text = failureText(error)
   return (
     <div className={css.notice} data-tone="danger" role="alert">
       <p>{text}</p>
@@ -131,7 +131,7 @@ export function Reading({ of, title }: { of: Query[]; title?: string }) {
       <div className={look.reading}>
         {waiting || isPaused ? (
           <div className={css.notice} data-tone="warn">
-            <p role="status">{told(isPaused ? new Refusal(0, {}, null, null) : waiting?.failureReason)}</p>
+            <p role="status">{failureText(isPaused ? new Refusal(0, {}, null, null) : waiting?.failureReason)}</p>
             {isPaused ? (
               <p className={css.hint}>{t('failure.again-online')}</p>
             ) : (

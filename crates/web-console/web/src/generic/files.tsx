@@ -9,7 +9,7 @@ import css from '../kit/controls.module.css'
 import { type FieldProps, Fieldset } from '../kit/fields.tsx'
 import { useHold } from '../kit/messages.ts'
 import { t } from '../texts.ts'
-import { sayError, told } from './failure.tsx'
+import { failureText, sayError } from './failure.tsx'
 import look from './files.module.css'
 import { saveAs, sizeOf } from './save.ts'
 
@@ -28,19 +28,19 @@ const LARGEST_PICTURE = 5_000_000
 function Picture({ url, name, type }: { url: string; name: string; type: string }) {
   const [address, setAddress] = useState<string | undefined>()
   useEffect(() => {
-    const gone = new AbortController()
-    let made: string | undefined
-    void download(url, gone.signal).then(
+    const aborter = new AbortController()
+    let objectUrl: string | undefined
+    void download(url, aborter.signal).then(
       ({ content }) => {
-        if (gone.signal.aborted) return
-        made = URL.createObjectURL(new Blob([content], { type }))
-        setAddress(made)
+        if (aborter.signal.aborted) return
+        objectUrl = URL.createObjectURL(new Blob([content], { type }))
+        setAddress(objectUrl)
       },
       () => {},
     )
     return () => {
-      gone.abort()
-      if (made) URL.revokeObjectURL(made)
+      aborter.abort()
+      if (objectUrl) URL.revokeObjectURL(objectUrl)
     }
   }, [url, type])
   return address ? <img className={look.picture} src={address} alt={name} /> : null
@@ -95,7 +95,7 @@ interface Sending {
 
 let next = 1
 /** The files that this tab sent, by their tokens: another page of the tab may show the same file. */
-const sent = new Map<string, Kept>()
+const uploaded = new Map<string, Kept>()
 
 /** Items are ids or tokens, or `{file: …}` around them, as answers of tasks have them. */
 const nameIn = (item: Json): string =>
@@ -124,28 +124,28 @@ function useUploads({ value, wrap = (token) => token, onChange }: FilesProps) {
     setSending((all) => all.map((file) => (file.id === id ? { ...file, ...change } : file)))
   const drop = (id: number) => setSending((all) => all.filter((file) => file.id !== id))
   const send = async (file: File) => {
-    const gone = new AbortController()
+    const aborter = new AbortController()
     const { name, size } = file
     const id = next++
-    setSending((all) => [...all, { id, name, part: 0, abort: () => gone.abort() }])
+    setSending((all) => [...all, { id, name, part: 0, abort: () => aborter.abort() }])
     try {
-      const token = await upload(file, (bytes) => update(id, { part: bytes / Math.max(size, 1) }), gone.signal)
-      sent.set(token, { name, size: `${size}` })
+      const token = await upload(file, (bytes) => update(id, { part: bytes / Math.max(size, 1) }), aborter.signal)
+      uploaded.set(token, { name, size: `${size}` })
       current.current = [...current.current, wrap(token)]
       onChange(current.current)
       drop(id)
     } catch (refused) {
-      if (gone.signal.aborted) return drop(id)
-      update(id, { error: told(refused) })
+      if (aborter.signal.aborted) return drop(id)
+      update(id, { error: failureText(refused) })
     }
   }
   return { sending, send, drop }
 }
 
 export function Files(props: FilesProps) {
-  const { value, most, known, onChange } = props
+  const { value, most, known: storedFiles, onChange } = props
   const { sending, send, drop } = useUploads(props)
-  const left = most - value.length - sending.filter(({ error }) => !error).length
+  const remaining = most - value.length - sending.filter(({ error }) => !error).length
   useHold(props.name, sending.some(({ error }) => !error) ? t('files.wait') : undefined)
   return (
     <Fieldset {...props} hint={props.hint ?? t('files.most', { count: most })}>
@@ -153,7 +153,7 @@ export function Files(props: FilesProps) {
         <ul className={look.files}>
           {value.map((item) => {
             const key = nameIn(item)
-            const file = sent.get(key) ?? known?.[key]
+            const file = uploaded.get(key) ?? storedFiles?.[key]
             const name = file?.name ?? t('files.unnamed')
             return (
               <li key={key}>
@@ -171,12 +171,12 @@ export function Files(props: FilesProps) {
           ))}
         </ul>
       )}
-      {left > 0 && !props.isDisabled && (
+      {remaining > 0 && !props.isDisabled && (
         <DropZone
           name={props.name}
           label={props.label}
           accept={props.accept}
-          most={left}
+          most={remaining}
           onFiles={(files) => {
             for (const file of files) void send(file)
           }}
@@ -229,7 +229,7 @@ interface DropZoneProps {
 function DropZone({ name, label, accept, most, onFiles }: DropZoneProps) {
   const [isOver, setIsOver] = useState(false)
   const id = useId()
-  const take = (files: FileList | null) => onFiles([...(files ?? [])].slice(0, most))
+  const takeFiles = (files: FileList | null) => onFiles([...(files ?? [])].slice(0, most))
   return (
     <label
       className={look.drop}
@@ -243,7 +243,7 @@ function DropZone({ name, label, accept, most, onFiles }: DropZoneProps) {
       onDrop={(event) => {
         event.preventDefault()
         setIsOver(false)
-        take(event.dataTransfer.files)
+        takeFiles(event.dataTransfer.files)
       }}
     >
       <input
@@ -254,7 +254,7 @@ function DropZone({ name, label, accept, most, onFiles }: DropZoneProps) {
         accept={accept}
         aria-label={t('files.choose-for', { name: label })}
         onChange={(event) => {
-          take(event.target.files)
+          takeFiles(event.target.files)
           event.target.value = ''
         }}
       />

@@ -38,7 +38,7 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
   const { held, hold } = useHolds()
   const isHeld = Object.keys(held).length > 0
   const isWhole = isOfNull(predicate) || (value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value)) && !isHeld)
-  const done = () =>
+  const finish = () =>
     onDone(
       isOfNull(predicate)
         ? { column, predicate: 'isnull', value: `${predicate !== NOT_NULL}` }
@@ -49,7 +49,7 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
       className={look.editing}
       onSubmit={(event) => {
         event.preventDefault()
-        if (isWhole) done()
+        if (isWhole) finish()
       }}
     >
       {choices.length > 1 && (
@@ -130,20 +130,28 @@ const fieldOf = (column: Column, type: string): Field => ({
 })
 
 function Plain({ column, predicate, value, onChange }: ValueProps) {
-  const take = (now: Json) => onChange(plain(now))
-  const called = (part: string) => (column.autocomplete && textFound(column.autocomplete, part)) ?? part
+  const changeTo = (now: Json) => onChange(plain(now))
+  const nameOfPart = (part: string) => (column.autocomplete && textFound(column.autocomplete, part)) ?? part
   if (isMany(column, predicate)) {
-    const known = (part: string) => column.values?.find((choice) => `${choice.value}` === part)?.value
-    const ids = partsOf(value).map((part) => known(part) ?? (/^\d+$/.test(part) ? integerOf(part) : part))
-    const label = partsOf(value).map(called)
-    return <FieldInput field={fieldOf(column, 'set')} name="value" value={ids} label={label} onChange={take} />
+    const choiceValue = (part: string) => column.values?.find((choice) => `${choice.value}` === part)?.value
+    const ids = partsOf(value).map((part) => choiceValue(part) ?? (/^\d+$/.test(part) ? integerOf(part) : part))
+    const label = partsOf(value).map(nameOfPart)
+    return <FieldInput field={fieldOf(column, 'set')} name="value" value={ids} label={label} onChange={changeTo} />
   }
   if (column.autocomplete) {
     const id = value === '' ? null : Number(value)
-    return <FieldInput field={fieldOf(column, 'user')} name="value" value={id} label={called(value)} onChange={take} />
+    return (
+      <FieldInput
+        field={fieldOf(column, 'user')}
+        name="value"
+        value={id}
+        label={nameOfPart(value)}
+        onChange={changeTo}
+      />
+    )
   }
   const type = isDay(column) || ['enum', 'status', 'integer'].includes(column.type) ? column.type : 'string'
-  return <FieldInput field={fieldOf(column, type)} name="value" value={value} onChange={take} />
+  return <FieldInput field={fieldOf(column, type)} name="value" value={value} onChange={changeTo} />
 }
 
 /** The filter by users: the caller and others. */

@@ -9,13 +9,13 @@ import { useShortcuts } from '../kit/keys.ts'
 import { part } from '../kit/part.tsx'
 import { dayText, isReference, momentText, nameOf } from '../kit/values.tsx'
 import { type Key, labelOf, t } from '../texts.ts'
-import { type Filter, type ListState, usual, withFilters } from './address.ts'
+import { type Filter, type ListState, usualPredicate, withFilters } from './address.ts'
 import { sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { isDay, isExcluding, isMany, isPeople, LAST, ME, plainOf } from './relative.ts'
 
 /** Controls are fetched when the first filter is made. */
-const Editor = part(() => import('./filter-editor.tsx').then((found) => found.default))
+const Editor = part(() => import('./filter-editor.tsx').then((module) => module.default))
 
 const OF_DAYS = ['gt', 'gte', 'lt', 'lte']
 
@@ -39,7 +39,7 @@ export function predicateText(column: Column, predicate: string): string {
 }
 
 /** The name of an id, from the rows that contain it or from an earlier choice. */
-function called({ alias, autocomplete }: Column, part: string, lines: Instance[]): string | undefined {
+function nameOfId({ alias, autocomplete }: Column, part: string, lines: Instance[]): string | undefined {
   for (const { [alias]: value, _meta } of lines) {
     if (isReference(value) && `${value.id}` === part) return nameOf(value)
     const label = _meta?.labels?.[alias]
@@ -64,7 +64,7 @@ function valueText({ column, predicate: whole, value }: Filter, lines: Instance[
   const textOf = (part: string) =>
     shownAs(column, part) ??
     column.values?.find((choice) => `${choice.value}` === part)?.text ??
-    (column.autocomplete ? called(column, part, lines) : undefined) ??
+    (column.autocomplete ? nameOfId(column, part, lines) : undefined) ??
     part
   return predicate === 'range' && parts.length === 2
     ? t('from-to', { from: textOf(parts[0] ?? ''), to: textOf(parts[1] ?? '') })
@@ -210,7 +210,7 @@ export function Filters({
           ...usable.map((column) => ({
             id: column.alias,
             text: labelOf(column),
-            run: () => setAdded({ column, predicate: usual(column), value: '' }),
+            run: () => setAdded({ column, predicate: usualPredicate(column), value: '' }),
           })),
           ...more.map(({ id, text, load }) => ({
             id,

@@ -23,7 +23,7 @@ import { HoldContext, type Holds, type Messages, MessagesContext, useHolds } fro
 import { isReference } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { messages as messagesOf } from './changes.ts'
-import { at, flawOf } from './check.ts'
+import { fieldAt, flawOf } from './check.ts'
 import look from './generic.module.css'
 import { FieldInput } from './input.tsx'
 import { Unreached, useReached } from './reached.tsx'
@@ -182,14 +182,14 @@ export function Form(props: FormProps) {
  * The messages of a form by the names of the fields. A message of the API remains until its field is changed. The
  * console adds messages when a field is left. `held`: reasons against submitting.
  */
-function useChecks(props: FormProps, held: Messages, form: RefObject<HTMLFormElement | null>) {
+function useChecks(props: FormProps, reasons: Messages, form: RefObject<HTMLFormElement | null>) {
   const { fields, values, instance } = props
-  const isHeld = Object.keys(held).length > 0
+  const isHeld = Object.keys(reasons).length > 0
   /** The form was submitted while there was a reason against submitting. */
   const [isTooEarly, setIsTooEarly] = useState(false)
   if (isTooEarly && !isHeld) setIsTooEarly(false)
   const error = isTooEarly ? TOO_EARLY : props.error
-  const refused = isTooEarly ? held : error instanceof Refusal && error.status === 400 ? messagesOf(error.body) : {}
+  const refused = isTooEarly ? reasons : error instanceof Refusal && error.status === 400 ? messagesOf(error.body) : {}
   const [flaws, setFlaws] = useState<Messages>({})
   const [answered, setAnswered] = useState<unknown>()
   const [touched, setTouched] = useState<string[]>([])
@@ -220,7 +220,7 @@ function useChecks(props: FormProps, held: Messages, form: RefObject<HTMLFormEle
       // A message that moves a button away from under the pointer would take the click.
       if (!form.current?.contains(target) || relatedTarget instanceof HTMLButtonElement) return
       const name = target.getAttribute('name') ?? ''
-      const typed = at(fields, values, name)
+      const typed = fieldAt(fields, values, name)
       const flaw = typed && flawOf(typed.field, typed.value, typed.field.write_only === true && instance !== undefined)
       const { [name]: _, ...others } = flaws
       const text = flaw && t(flaw.key, 'limit' in flaw ? { limit: flaw.limit } : undefined)

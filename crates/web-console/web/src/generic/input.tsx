@@ -266,7 +266,7 @@ function JsonInput({ field, name, value, onChange, isDisabled }: Props) {
   const [typed, setTyped] = useState(() => (value === null || value === undefined ? '' : writeJson(value, 2)))
   const [isWrong, setIsWrong] = useState(false)
   const [isLeft, setIsLeft] = useState(false)
-  const take = (text: string) => {
+  const enter = (text: string) => {
     setTyped(text)
     try {
       onChange(text.trim() ? parseJson(text) : null)
@@ -287,7 +287,7 @@ function JsonInput({ field, name, value, onChange, isDisabled }: Props) {
         isDisabled={isDisabled}
         isLong
         value={typed}
-        onChange={take}
+        onChange={enter}
         onBlur={() => setIsLeft(true)}
       />
     </MessagesContext>

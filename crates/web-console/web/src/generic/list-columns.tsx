@@ -73,15 +73,15 @@ export function Columns({ columns, chosen, density, onChange }: ColumnsProps) {
           </ul>
           <fieldset className={look.density}>
             <legend>{t('look.density')}</legend>
-            {[undefined, ...DENSITIES].map((one) => (
-              <label key={one ?? ''} className={css.check}>
+            {[undefined, ...DENSITIES].map((choice) => (
+              <label key={choice ?? ''} className={css.check}>
                 <input
                   type="radio"
                   name="density"
-                  checked={density === one}
-                  onChange={() => onChange({ density: one })}
+                  checked={density === choice}
+                  onChange={() => onChange({ density: choice })}
                 />
-                {t(one ? `look.${one}` : 'look.mine')}
+                {t(choice ? `look.${choice}` : 'look.mine')}
               </label>
             ))}
           </fieldset>

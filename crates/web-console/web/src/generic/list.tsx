@@ -21,8 +21,8 @@ import { Pages, useLastPage } from './pages-bar.tsx'
 import { may, oneOf, type Resource, titleOf } from './resource.ts'
 import { SearchBox } from './search-box.tsx'
 
-const Views = part(() => import('./views.tsx').then((found) => found.default))
-const DeleteMany = part(() => import('./delete-many.tsx').then((found) => found.default))
+const Views = part(() => import('./views.tsx').then((module) => module.default))
+const DeleteMany = part(() => import('./delete-many.tsx').then((module) => module.default))
 
 /** All rows that match the filters: their number if it is known, and the parameters of their query. */
 export interface Matching {

@@ -100,14 +100,14 @@ export function useMerging(
   /** The instance as the form has it, and its fields. */
   read: (answer: Instance) => { instance: Instance; values: Fields; fields: Field[] },
 ): Merging {
-  const [former, setRead] = useState(begin)
+  const [former, setFormer] = useState(begin)
   const { instance, etag, values: first } = former
   const { base, values, setValues, take, question, settled } = useMerged(first, read(instance).fields)
   const merged = async () => {
     const { data, etag: tag } = await call<Instance>('GET', path)
     const theirs = read(data)
-    setRead({ instance: theirs.instance, etag: tag, values: theirs.values })
-    take({ values: theirs.values, by: theirs.instance, groups: theirs.fields, onBack: () => setRead(former) })
+    setFormer({ instance: theirs.instance, etag: tag, values: theirs.values })
+    take({ values: theirs.values, by: theirs.instance, groups: theirs.fields, onBack: () => setFormer(former) })
   }
   return { base: { instance, etag, values: base }, values, setValues, merged, question, settled }
 }

@@ -35,21 +35,21 @@ export function Pages({
   onChange: (state: ListState) => void
 }) {
   const queries = useQueryClient()
-  const { filtered_count: found, total_count: total, results } = page
+  const { filtered_count: matching, total_count: total, results } = page
   const prefetch = () => {
     if (page.next && next) void queries.prefetchQuery(next)
   }
   return (
     <nav className={look.pages} aria-label={t('pages')}>
       <span role="status">
-        {found === null && page.next
+        {matching === null && page.next
           ? t('range-more', { from: state.offset + 1, to: state.offset + results.length })
           : t('range', {
               from: results.length ? state.offset + 1 : 0,
               to: state.offset + results.length,
-              of: found ?? state.offset + results.length,
+              of: matching ?? state.offset + results.length,
             })}
-        {total !== null && total !== found && ` ${t('of-all', { count: total ?? 0 })}`}
+        {total !== null && total !== matching && ` ${t('of-all', { count: total ?? 0 })}`}
         {limit !== undefined && ` · ${t('limit-of', { count: limit })}`}
       </span>
       <div className={look.spacer} />

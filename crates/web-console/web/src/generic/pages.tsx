@@ -19,7 +19,7 @@ function partsOf(resource: Resource, load: LoadParts | undefined): Promise<{ par
   return loading
 }
 
-const given = ({ fromAddress = [] }: Resource, search: string) =>
+const fromSearch = ({ fromAddress = [] }: Resource, search: string) =>
   Object.fromEntries([...new URLSearchParams(search)].filter(([alias]) => fromAddress.includes(alias)))
 
 interface PageProps {
@@ -37,7 +37,7 @@ function Page({ resource, load, id, path, search }: PageProps) {
       key={path}
       resource={resource}
       parts={parts}
-      initial={{ ...resource.initial, ...given(resource, search) }}
+      initial={{ ...resource.initial, ...fromSearch(resource, search) }}
     />
   ) : (
     <Detail key={path} resource={resource} parts={parts} id={id} />

@@ -30,13 +30,13 @@ export function useReached(error: unknown, onReached: () => void): boolean {
       setReached(error)
       tell.current()
     }
-    const again = () => void ask()
-    const timer = setInterval(again, PAUSE)
-    addEventListener('online', again)
+    const checkAgain = () => void ask()
+    const timer = setInterval(checkAgain, PAUSE)
+    addEventListener('online', checkAgain)
     return () => {
       isOver = true
       clearInterval(timer)
-      removeEventListener('online', again)
+      removeEventListener('online', checkAgain)
     }
   }, [isAway, error])
   return error !== undefined && reached === error

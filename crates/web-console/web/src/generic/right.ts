@@ -13,21 +13,21 @@ export interface Right {
 const ACTIONS: { [method: string]: string } = { PATCH: 'edit', PUT: 'edit', DELETE: 'delete' }
 
 /** Undefined if the path does not reveal it, or if the caller has this permission. */
-export function missingRight(asked: Asked | undefined, held: Permissions): Right | undefined {
-  const [path = ''] = asked?.path.split('?') ?? []
+export function missingRight(request: Asked | undefined, permissions: Permissions): Right | undefined {
+  const [path = ''] = request?.path.split('?') ?? []
   const parts = path
     .replace(/^\/api\//, '/')
     .split('/')
     .filter(Boolean)
   const ofRecords = parts.indexOf('object-records')
   const [name = '', key, further] = ofRecords < 0 ? parts : parts.slice(ofRecords)
-  if (!asked || further !== undefined) return undefined
+  if (!request || further !== undefined) return undefined
   const resource = name.replaceAll('-', '_')
   const action =
-    ACTIONS[asked.method] ??
-    (asked.method === 'POST' ? (key === undefined ? 'create' : undefined) : key === undefined ? 'list' : 'view')
+    ACTIONS[request.method] ??
+    (request.method === 'POST' ? (key === undefined ? 'create' : undefined) : key === undefined ? 'list' : 'view')
   if (action === undefined) return undefined
   if (ofRecords >= 0) return { resource, action: action === 'list' ? 'view' : action, by: 'class' }
-  const own = held[resource]
+  const own = permissions[resource]
   return own && own[action] !== true ? { resource, action, by: 'role' } : undefined
 }

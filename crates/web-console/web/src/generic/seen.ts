@@ -3,7 +3,7 @@
 
 import { call, get, Refusal } from '../api/request.ts'
 import type { Instance, Page } from '../api/shapes.ts'
-import { same } from './changes.ts'
+import { isEqual } from './changes.ts'
 
 const changed = () => new Refusal(412, {}, null, null)
 
@@ -12,7 +12,7 @@ export function isSeen(shown: Instance, now: Instance): boolean {
   if (typeof shown.modified_at === 'string') return shown.modified_at === now.modified_at
   const { _meta: _a, ...before } = shown
   const { _meta: _b, ...after } = now
-  return same(before, after)
+  return isEqual(before, after)
 }
 
 /** The entity tag of an object that a list showed. `is` says whether it is still the same. */

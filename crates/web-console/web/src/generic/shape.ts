@@ -1,6 +1,6 @@
 // Reads and writes a resource as flat instances.
 
-import { instance, options, page, wrote } from '../api/query.ts'
+import { instance, invalidate, options, page } from '../api/query.ts'
 import { call, Refusal } from '../api/request.ts'
 import type { Fields, Instance } from '../api/shapes.ts'
 import type { Resource, Shape } from './resource.ts'
@@ -47,4 +47,4 @@ export async function sendFields(
   })
 }
 
-export const wroteOf = ({ path, instances }: Resource) => wrote(path, ...(instances ? [instances] : []))
+export const invalidateResource = ({ path, instances }: Resource) => invalidate(path, ...(instances ? [instances] : []))

@@ -37,7 +37,7 @@ export interface SingleProps {
   onSaved?: (instance: Instance) => void
 }
 
-const called = (details: Options['details'], names: { [alias: string]: Key }): Options['details'] => ({
+const withLabels = (details: Options['details'], names: { [alias: string]: Key }): Options['details'] => ({
   ...details,
   schema: details.schema.map((field) => {
     const name = names[field.alias]
@@ -50,10 +50,10 @@ export function Single(props: SingleProps) {
   const described = useQuery(options(path))
   const read = useQuery(instanceQuery(path))
   const [isEditing, setIsEditing] = useState(false)
-  const found = read.data?.instance
-  const canEdit = found !== undefined && (props.canEdit ?? may(found, 'edit'))
+  const instance = read.data?.instance
+  const canEdit = instance !== undefined && (props.canEdit ?? may(instance, 'edit'))
   useShortcuts(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : [])
-  const details = described.data && called(described.data.details, props.names ?? {})
+  const details = described.data && withLabels(described.data.details, props.names ?? {})
   return (
     <>
       <header className={look.head}>
@@ -66,7 +66,7 @@ export function Single(props: SingleProps) {
         )}
       </header>
       <Reading of={[read, described]} />
-      {found && read.data && details && (
+      {instance && read.data && details && (
         <div className={look.detail}>
           <div className={look.main}>
             {isEditing ? (
@@ -76,7 +76,7 @@ export function Single(props: SingleProps) {
                 sections={sections}
                 inputs={props.inputs}
                 warning={props.warning}
-                isUnset={props.isUnset?.(found)}
+                isUnset={props.isUnset?.(instance)}
                 read={read.data}
                 details={details}
                 onSaved={props.onSaved}
@@ -88,18 +88,18 @@ export function Single(props: SingleProps) {
                   sections={sections}
                   hidden={props.hidden}
                   views={props.views}
-                  instance={found}
-                  fields={fieldsFor(details, found)}
+                  instance={instance}
+                  fields={fieldsFor(details, instance)}
                 />
                 {panels?.map((Panel) => (
-                  <Panel key={Panel.name} instance={found} />
+                  <Panel key={Panel.name} instance={instance} />
                 ))}
               </>
             )}
           </div>
           {mayReadLog() && (
             <aside className={look.side} aria-label={t('about')}>
-              <ObjectLog filter={`resource=${name}${found.id === undefined ? '' : `&object_id=${found.id}`}`} />
+              <ObjectLog filter={`resource=${name}${instance.id === undefined ? '' : `&object_id=${instance.id}`}`} />
             </aside>
           )}
         </div>

@@ -5,7 +5,7 @@ import { useMemo } from 'react'
 import { parseJson, writeJson } from '../api/json.ts'
 import { queries } from '../api/query.ts'
 import { call, Refusal } from '../api/request.ts'
-import { isConfigured, mayBeConfigured, renew, session } from '../api/session.ts'
+import { addConfigured, mayBeConfigured, renew, session } from '../api/session.ts'
 import type { Fields, Json } from '../api/shapes.ts'
 import type { Reading } from '../api/written.ts'
 
@@ -69,7 +69,12 @@ export function useConfiguration<T>(
 }
 
 /** Stores a content in place of the one that was read. */
-export async function keep(component: string, content: Fields, before: Kept, components = before.components) {
+export async function storeConfiguration(
+  component: string,
+  content: Fields,
+  before: Kept,
+  components = before.components,
+) {
   const body = {
     content: writeJson(content),
     custom_components: components,
@@ -77,7 +82,7 @@ export async function keep(component: string, content: Fields, before: Kept, com
   }
   const { data, etag } = await call<Fields>('POST', pathOf(component), { body, ifMatch: before.etag })
   const now = keptOf(data, etag)
-  isConfigured(component)
+  addConfigured(component)
   queries.setQueryData(configuration(component).queryKey, now)
   return now
 }

@@ -15,7 +15,7 @@ import look from './generic.module.css'
 import { Link, useHere } from './go.tsx'
 import { NotUnderstood } from './not-understood.tsx'
 import { useSettings } from './settings.ts'
-import { keep as keepShared, mayConfigure, readToWrite, useConfiguration } from './ui-config.ts'
+import { storeConfiguration as keepShared, mayConfigure, readToWrite, useConfiguration } from './ui-config.ts'
 import { readViews, type View as SharedView, searchOf, selectionOf, written } from './ui-contents.ts'
 
 interface View {
@@ -84,7 +84,7 @@ export default function Views({
   onDone: () => void
 }) {
   const { path, search } = useHere()
-  const [called, setCalled] = useState('')
+  const [viewName, setViewName] = useState('')
   const key = `console.views.${name
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]/g, '-')
@@ -105,7 +105,7 @@ export default function Views({
   const own = useQuery(query)
   const views = own.data
   /** The whole list is written, so the stored one is read before. Another tab may have changed it. */
-  const keep = (change: (views: View[]) => View[]) => {
+  const storeOwn = (change: (views: View[]) => View[]) => {
     writing = writing
       .then(async () => {
         const value = change(await queries.fetchQuery({ ...query, staleTime: 0 }))
@@ -150,7 +150,7 @@ export default function Views({
                   type="button"
                   className={css.remove}
                   aria-label={t('remove-one', { name: view.name })}
-                  onClick={() => keep((all) => all.filter((one) => one.name !== view.name))}
+                  onClick={() => storeOwn((all) => all.filter((one) => one.name !== view.name))}
                 >
                   {'×'}
                 </button>
@@ -163,13 +163,20 @@ export default function Views({
         className={look.editing}
         onSubmit={(event) => {
           event.preventDefault()
-          const kept = { name: called.trim(), search }
+          const kept = { name: viewName.trim(), search }
           if (!kept.name) return
-          keep((all) => [...all.filter((view) => view.name !== kept.name), kept].slice(-MOST))
+          storeOwn((all) => [...all.filter((view) => view.name !== kept.name), kept].slice(-MOST))
           onDone()
         }}
       >
-        <TextField name="view" label={t('views.save')} isRequired value={called} onChange={setCalled} maxLength={100} />
+        <TextField
+          name="view"
+          label={t('views.save')}
+          isRequired
+          value={viewName}
+          onChange={setViewName}
+          maxLength={100}
+        />
         <Button type="submit">{t('save')}</Button>
       </form>
     </div>

@@ -4,10 +4,10 @@ import { useEffect, useState } from 'react'
 import { get } from '../api/request.ts'
 import type { Choice, Instance } from '../api/shapes.ts'
 
-const found = new Map<string, string>()
+const texts = new Map<string, string>()
 
 /** The text of a value when it was last among the choices of an autocomplete. */
-export const textFound = (autocomplete: string, value: string) => found.get(`${autocomplete} ${value}`)
+export const textFound = (autocomplete: string, value: string) => texts.get(`${autocomplete} ${value}`)
 
 /** Choices that the API returns for a typed text, a moment after the last key. Undefined before the first answer. */
 export function useChoices(
@@ -19,18 +19,18 @@ export function useChoices(
   const [choices, setChoices] = useState<Choice[] | undefined>()
   useEffect(() => {
     if (!autocomplete || !isWanted) return
-    const gone = new AbortController()
+    const aborter = new AbortController()
     const ask = async () => {
-      const answer = await get<unknown>(address(autocomplete, text), gone.signal).catch(() => [])
-      if (gone.signal.aborted) return
+      const answer = await get<unknown>(address(autocomplete, text), aborter.signal).catch(() => [])
+      if (aborter.signal.aborted) return
       const all = choicesOf(answer, by)
-      for (const choice of all) found.set(`${autocomplete} ${choice.value}`, choice.text)
+      for (const choice of all) texts.set(`${autocomplete} ${choice.value}`, choice.text)
       setChoices(all)
     }
     const timer = setTimeout(() => void ask(), text === '' ? 0 : 150)
     return () => {
       clearTimeout(timer)
-      gone.abort()
+      aborter.abort()
     }
   }, [autocomplete, text, isWanted, by])
   return choices

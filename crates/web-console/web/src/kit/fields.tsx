@@ -84,7 +84,7 @@ export function TextField({
   ...props
 }: TextProps) {
   const { name, isDisabled, inputMode, autoComplete = 'off' } = props
-  const left = maxLength === undefined ? undefined : maxLength - value.length
+  const charactersLeft = maxLength === undefined ? undefined : maxLength - value.length
   const isInvalid = useMessages(name) !== undefined
   return (
     <KitTextField
@@ -109,7 +109,9 @@ export function TextField({
         <Input className={`${css.input} ${isNarrow ? css.narrow : ''}`} type={type} {...(autoFocus && { autoFocus })} />
       )}
       <Below name={props.name} hint={props.hint}>
-        {left !== undefined && left < 20 && <span className={css.hint}>{t('characters-left', { count: left })}</span>}
+        {charactersLeft !== undefined && charactersLeft < 20 && (
+          <span className={css.hint}>{t('characters-left', { count: charactersLeft })}</span>
+        )}
       </Below>
     </KitTextField>
   )
@@ -328,10 +330,10 @@ export function Chooser({
   }, [added])
   // A page may have a hundred of them, so only a control that gets the focus asks the API.
   const [isWanted, setIsWanted] = useState(false)
-  const found = useChoices(autocomplete, isSearching ? typed : '', isWanted, by)
+  const loaded = useChoices(autocomplete, isSearching ? typed : '', isWanted, by)
   const all =
     choices?.filter((choice) => !isSearching || choice.text.toLowerCase().includes(typed.toLowerCase())) ??
-    found?.filter((choice) => !without?.includes(choice.value)) ??
+    loaded?.filter((choice) => !without?.includes(choice.value)) ??
     []
   return (
     <ComboBox
@@ -372,7 +374,7 @@ export function Chooser({
       <Popover className={css.popover ?? ''}>
         <ListBox
           className={css.list ?? ''}
-          renderEmptyState={() => <p className={css.nothing}>{t(choices || found ? 'nothing-found' : 'searching')}</p>}
+          renderEmptyState={() => <p className={css.nothing}>{t(choices || loaded ? 'nothing-found' : 'searching')}</p>}
         >
           {(choice: Choice) => (
             <ListBoxItem id={choice.value} textValue={choice.text} className={css.item ?? ''}>
@@ -396,13 +398,13 @@ export function MultiChooser({
   value: Choice[]
   onChange: (value: Choice[]) => void
 }) {
-  const left = choices?.filter((choice) => value.every((one) => one.value !== choice.value))
+  const unchosen = choices?.filter((choice) => value.every((one) => one.value !== choice.value))
   return (
     <div className={`${css.field} ${css.several}`} data-field={props.name}>
       <Chooser
         {...props}
         isAdding
-        choices={left}
+        choices={unchosen}
         autocomplete={autocomplete}
         without={value.map((one) => one.value)}
         value={null}

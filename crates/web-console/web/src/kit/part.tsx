@@ -11,7 +11,7 @@ import {
   useState,
   useSyncExternalStore,
 } from 'react'
-import { isUpdated } from '../api/session.ts'
+import { checkUpdate } from '../api/session.ts'
 import { moreTexts, t } from '../texts.ts'
 import { Button } from './buttons.tsx'
 import css from './controls.module.css'
@@ -58,16 +58,16 @@ export function part<P extends object>(
 ): ComponentType<P> {
   const fresh = (): ComponentType<P> => lazy(fetched(async () => ({ default: await load() }))) as ComponentType<P>
   let Part = fresh()
-  const again = () => {
+  const refetch = () => {
     Part = fresh()
   }
-  const shown = new Shown()
+  const places = new Shown()
   return function Fetched(props: P) {
-    const round = useSyncExternalStore(shown.join, () => shown.round)
+    const round = useSyncExternalStore(places.join, () => places.round)
     const { onClose } = props as { onClose?: () => void }
     const place = Place && createElement(Place, props)
     return (
-      <Boundary shown={shown} round={round} place={place} onFailure={again} onClose={onClose}>
+      <Boundary places={places} round={round} place={place} onFailure={refetch} onClose={onClose}>
         <Suspense fallback={place}>{createElement(Part, props)}</Suspense>
       </Boundary>
     )
@@ -75,7 +75,7 @@ export function part<P extends object>(
 }
 
 interface Around {
-  shown: Shown
+  places: Shown
   round: number
   place: ReactNode
   onFailure: () => void
@@ -91,10 +91,10 @@ class Boundary extends Component<Around, { error?: unknown; isTelling?: boolean 
   }
 
   override componentDidCatch() {
-    const { shown, onFailure } = this.props
+    const { places, onFailure } = this.props
     onFailure()
-    shown.teller ??= this
-    if (shown.teller === this) this.setState({ isTelling: true })
+    places.teller ??= this
+    if (places.teller === this) this.setState({ isTelling: true })
   }
 
   override componentDidUpdate({ round }: Around) {
@@ -103,12 +103,12 @@ class Boundary extends Component<Around, { error?: unknown; isTelling?: boolean 
   }
 
   override componentWillUnmount() {
-    const { shown } = this.props
-    if (shown.teller === this) shown.teller = undefined
+    const { places } = this.props
+    if (places.teller === this) places.teller = undefined
   }
 
   override render() {
-    const { shown, place, onClose, children } = this.props
+    const { places, place, onClose, children } = this.props
     const { error, isTelling } = this.state
     if (error === undefined) return children
     return (
@@ -116,7 +116,7 @@ class Boundary extends Component<Around, { error?: unknown; isTelling?: boolean 
         {place}
         {isTelling && (
           <div className={css.missing}>
-            <Missing error={error} onRetry={shown.retry} onClose={onClose} />
+            <Missing error={error} onRetry={places.retry} onClose={onClose} />
           </div>
         )}
       </>
@@ -134,7 +134,7 @@ export function Missing({ error, onRetry, onClose }: Told & { error: unknown }) 
   const isFetched = !(error instanceof NotFetched)
   const [answer, setAnswer] = useState<{ isNew: boolean | undefined } | undefined>()
   useEffect(() => {
-    if (!isFetched) void isUpdated().then((isNew) => setAnswer({ isNew }))
+    if (!isFetched) void checkUpdate().then((isNew) => setAnswer({ isNew }))
   }, [isFetched])
   if (!isFetched && !answer) return null
   const isAway = !isFetched && answer?.isNew === undefined

@@ -29,14 +29,14 @@ export function say(text: string, more: Pick<Toast, 'undo' | 'isError'> = {}) {
 }
 
 export function Toasts() {
-  const shown = useSyncExternalStore(
+  const toastsNow = useSyncExternalStore(
     (listener) => {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
     () => toasts,
   )
-  const one = ({ id, text, undo }: Toast) => (
+  const toastView = ({ id, text, undo }: Toast) => (
     <div key={id} className={css.toast}>
       <span>{text}</span>
       {undo && (
@@ -54,8 +54,8 @@ export function Toasts() {
   )
   return (
     <div className={css.toasts}>
-      <div role="status">{shown.filter(({ isError }) => !isError).map(one)}</div>
-      <div role="alert">{shown.filter(({ isError }) => isError).map(one)}</div>
+      <div role="status">{toastsNow.filter(({ isError }) => !isError).map(toastView)}</div>
+      <div role="alert">{toastsNow.filter(({ isError }) => isError).map(toastView)}</div>
     </div>
   )
 }

@@ -144,34 +144,34 @@ export function numberText(value: Json, label: Json | undefined): string {
 }
 
 /** A value of the API, or nothing. */
-export function Value({ value, ...shown }: Shown & { value: Json | undefined }): ReactNode {
+export function Value({ value, ...options }: Shown & { value: Json | undefined }): ReactNode {
   if (value === null || value === undefined || value === '') return null
   if (isReference(value)) return nameOf(value as unknown as Reference)
-  if (Array.isArray(value)) return value.length ? items(value, shown) : null
-  switch (shown.type) {
+  if (Array.isArray(value)) return value.length ? items(value, options) : null
+  switch (options.type) {
     case 'datetime':
-      return <Moment value={`${value}`} isShort={shown.isShort ?? false} />
+      return <Moment value={`${value}`} isShort={options.isShort ?? false} />
     case 'date':
       return <time dateTime={`${value}`}>{dayText(`${value}`)}</time>
     case 'boolean':
       return value ? t('yes') : t('no')
     case 'enum':
     case 'status':
-      return <Tag value={`${value}`}>{textOf(value, shown.values)}</Tag>
+      return <Tag value={`${value}`}>{textOf(value, options.values)}</Tag>
     case 'relation':
-      return shown.label === null ? t('records.hidden', { id: `${value}` }) : numberText(value, shown.label)
+      return options.label === null ? t('records.hidden', { id: `${value}` }) : numberText(value, options.label)
     case 'integer':
-      return numberText(value, shown.label)
+      return numberText(value, options.label)
     case 'email':
-      return shown.isShort ? `${value}` : <a href={`mailto:${value}`}>{`${value}`}</a>
+      return options.isShort ? `${value}` : <a href={`mailto:${value}`}>{`${value}`}</a>
     case 'url':
-      return isLink(`${value}`) && !shown.isShort ? (
+      return isLink(`${value}`) && !options.isShort ? (
         <a href={`${value}`} target="_blank" rel="noopener noreferrer">{`${value}`}</a>
       ) : (
         `${value}`
       )
   }
-  if (typeof value !== 'object') return typeof shown.label === 'string' ? shown.label : `${value}`
-  if (shown.isShort) return inline(value)
+  if (typeof value !== 'object') return typeof options.label === 'string' ? options.label : `${value}`
+  if (options.isShort) return inline(value)
   return <pre className={css.json}>{writeJson(value, 2)}</pre>
 }

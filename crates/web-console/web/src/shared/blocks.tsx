@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useMemo } from 'react'
 import type { Column, Instance } from '../api/shapes.ts'
 import { query, read } from '../generic/address.ts'
-import { told } from '../generic/failure.tsx'
+import { failureText } from '../generic/failure.tsx'
 import generic from '../generic/generic.module.css'
 import { Link } from '../generic/go.tsx'
 import { LineTable } from '../generic/line-table.tsx'
@@ -18,7 +18,7 @@ import { t } from '../texts.ts'
 import look from './blocks.module.css'
 import { type OpenClass, useClass } from './records/class.ts'
 
-const ComponentFrame = part(() => import('../generic/component-frame.tsx').then((found) => found.ComponentFrame))
+const ComponentFrame = part(() => import('../generic/component-frame.tsx').then((module) => module.ComponentFrame))
 
 type Of<K extends Block['kind']> = Extract<Block, { kind: K }>
 
@@ -63,7 +63,7 @@ function One({ block }: { block: Block }) {
 /** A class that is deleted or not visible has no block. Administrators see the reason. */
 function Missing({ alias, error }: { alias: string; error: unknown }) {
   if (!mayConfigure()) return null
-  const reason = error ? told(error) : t('interface.class.gone', { alias })
+  const reason = error ? failureText(error) : t('interface.class.gone', { alias })
   return (
     <p className={css.notice} data-tone="warn">
       {t('interface.block.failed', { reason })}
@@ -72,7 +72,7 @@ function Missing({ alias, error }: { alias: string; error: unknown }) {
 }
 
 function Count({ block }: { block: Of<'count'> }) {
-  const { found, isMissing, reading } = useClass(block.class)
+  const { openClass, isMissing, reading } = useClass(block.class)
   const error = reading.find((one) => one.error)?.error
   if (isMissing || error) {
     return mayConfigure() ? (
@@ -81,14 +81,14 @@ function Count({ block }: { block: Of<'count'> }) {
       </li>
     ) : null
   }
-  return found ? <Counted block={block} found={found} /> : null
+  return openClass ? <Counted block={block} openClass={openClass} /> : null
 }
 
 /**
  * The query of a selection, and the parts of it that the class does not have. Only the API knows filters over a
  * relation.
  */
-function asked({ columns }: OpenClass, selection: Pick<Selection, 'filters' | 'ordering'>, limit: number) {
+function queryOf({ columns }: OpenClass, selection: Pick<Selection, 'filters' | 'ordering'>, limit: number) {
   const state = read(searchOf({ ...selection, columns: [] }), columns)
   const isOver = ([name]: [string, string]) => name.includes('.')
   const parameters = new URLSearchParams(query(state))
@@ -109,9 +109,9 @@ const Gone = ({ names }: { names: string[] }) =>
     </p>
   )
 
-function Counted({ block, found }: { block: Of<'count'>; found: OpenClass }) {
-  const { resource, name } = found
-  const { parameters, gone } = asked(found, { filters: block.filters, ordering: '' }, 1)
+function Counted({ block, openClass }: { block: Of<'count'>; openClass: OpenClass }) {
+  const { resource, name } = openClass
+  const { parameters, gone: ignored } = queryOf(openClass, { filters: block.filters, ordering: '' }, 1)
   const { data, error } = useQuery(pageOf(resource, parameters))
   return (
     <li className={look.count}>
@@ -123,7 +123,7 @@ function Counted({ block, found }: { block: Of<'count'>; found: OpenClass }) {
           <Link to={resource.route + searchOf({ filters: block.filters, ordering: '', columns: [] })}>
             {block.title || name}
           </Link>
-          <Gone names={gone} />
+          <Gone names={ignored} />
         </>
       )}
     </li>
@@ -131,16 +131,16 @@ function Counted({ block, found }: { block: Of<'count'>; found: OpenClass }) {
 }
 
 function Rows({ block }: { block: Of<'list'> }) {
-  const { found, isMissing, reading } = useClass(block.class)
+  const { openClass, isMissing, reading } = useClass(block.class)
   const error = reading.find((one) => one.error)?.error
   if (isMissing || error) return <Missing alias={block.class} error={error} />
-  if (!found) return null
+  if (!openClass) return null
   return (
     <section className={generic.section}>
       <h2>
-        <Link to={found.resource.route + searchOf(block)}>{block.title || found.name}</Link>
+        <Link to={openClass.resource.route + searchOf(block)}>{block.title || openClass.name}</Link>
       </h2>
-      <Selected found={found} selection={block} limit={block.limit} title={block.title || found.name} />
+      <Selected openClass={openClass} selection={block} limit={block.limit} title={block.title || openClass.name} />
     </section>
   )
 }
@@ -150,26 +150,26 @@ const COLUMNS = 5
 
 /** The first records of a selection. */
 export function Selected({
-  found,
+  openClass,
   selection,
   limit,
   title,
 }: {
-  found: OpenClass
+  openClass: OpenClass
   selection: Selection
   limit: number
   title: string
 }): ReactNode {
-  const { resource } = found
-  const { parameters, gone } = asked(found, selection, limit)
+  const { resource } = openClass
+  const { parameters, gone: ignored } = queryOf(openClass, selection, limit)
   const { data, error } = useQuery(pageOf(resource, parameters))
   const { columns: chosen } = selection
-  const { columns, views } = useMemo(() => columnsOf(found, chosen), [found, chosen])
-  if (error) return <Missing alias={found.alias} error={error} />
+  const { columns, views } = useMemo(() => columnsOf(openClass, chosen), [openClass, chosen])
+  if (error) return <Missing alias={openClass.alias} error={error} />
   if (!data) return null
   return (
     <>
-      <Gone names={gone} />
+      <Gone names={ignored} />
       {data.results.length === 0 ? (
         <p className={generic.none}>{t('nothing-yet')}</p>
       ) : (

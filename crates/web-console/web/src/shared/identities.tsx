@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { page, wrote } from '../api/query.ts'
+import { invalidate, page } from '../api/query.ts'
 import { call } from '../api/request.ts'
 import type { Instance } from '../api/shapes.ts'
 import { AskFirst } from '../generic/ask-first.tsx'
@@ -21,12 +21,12 @@ export function Identities({ path }: { path: string }) {
   const [offset, setOffset] = useState(0)
   const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
   const { data } = useQuery(query(offset))
-  const [asked, setAsked] = useState<Instance | undefined>()
+  const [removing, setRemoving] = useState<Instance | undefined>()
   if (!data || (data.results.length === 0 && offset === 0)) return null
   const remove = async ({ id }: Instance) => {
     await call('DELETE', `${path}${id}/`)
-    setAsked(undefined)
-    await wrote(path)
+    setRemoving(undefined)
+    await invalidate(path)
   }
   return (
     <section className={look.section}>
@@ -35,20 +35,20 @@ export function Identities({ path }: { path: string }) {
         {data.results.map((one) => (
           <li key={`${one.id}`} className={look.member}>
             <span>{nameOf(one)}</span>
-            <Button look="quiet" onPress={() => setAsked(one)}>
+            <Button look="quiet" onPress={() => setRemoving(one)}>
               {t('remove')}
             </Button>
           </li>
         ))}
       </ul>
       <Turn page={data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
-      {asked && (
+      {removing && (
         <AskFirst
-          title={t('ask', { action: t('remove'), name: nameOf(asked) })}
+          title={t('ask', { action: t('remove'), name: nameOf(removing) })}
           text={t('identities.question')}
           action={t('remove')}
-          run={() => remove(asked)}
-          onClose={() => setAsked(undefined)}
+          run={() => remove(removing)}
+          onClose={() => setRemoving(undefined)}
         />
       )}
     </section>

@@ -93,15 +93,15 @@ interface Named {
 
 /** The names of the visible classes of a menu. A class beyond the first page is read by its alias. */
 function useNames({ sections }: Menu, first: Named[], isAll: boolean): Map<string, string> {
-  const known = new Map(first.map(({ alias, name }) => [alias, name]))
+  const nameByAlias = new Map(first.map(({ alias, name }) => [alias, name]))
   const wanted = sections.flatMap(({ items }) => items.flatMap((item) => item.class ?? []))
-  const others = isAll ? [] : [...new Set(wanted)].filter((alias) => !known.has(alias))
+  const others = isAll ? [] : [...new Set(wanted)].filter((alias) => !nameByAlias.has(alias))
   const found = useQueries({ queries: others.map(classByAlias) })
   for (const [n, alias] of others.entries()) {
     const one = found[n]?.data
-    if (one) known.set(alias, `${one.name}`)
+    if (one) nameByAlias.set(alias, `${one.name}`)
   }
-  return known
+  return nameByAlias
 }
 
 function sectionsOf({ sections }: Menu, names: Map<string, string>): Part[] {
@@ -128,7 +128,7 @@ export function menu(): Part[] {
   const permissions = session()?.permissions ?? {}
   const may = (resource: string, action: string) => permissions[resource]?.[action] === true
   const isAdmin = ['super_admin', 'full', 'service_internal'].includes(session()?.user?.account_type ?? '')
-  const of = (...names: string[]) =>
+  const entriesOf = (...names: string[]) =>
     RESOURCES.filter(({ permission, name }) => names.includes(name) && may(permission ?? name, 'list')).map(
       ({ route, title, icon }) => entry(route, title, icon),
     )
@@ -141,20 +141,25 @@ export function menu(): Part[] {
         entry('/forms', 'forms', 'file-text'),
       ],
     },
-    { title: 'menu.people', entries: [...of('users'), ...of('roles'), ...of('user_groups')] },
+    { title: 'menu.people', entries: [...entriesOf('users'), ...entriesOf('roles'), ...entriesOf('user_groups')] },
     {
       title: 'menu.sign-in',
       entries: [
         ...(may('standard_authentication', 'list') ? [entry('/admin/sign-in', 'sign-in', 'shield')] : []),
-        ...of('single_sign_on'),
+        ...entriesOf('single_sign_on'),
         ...(may('administration_log', 'list') ? [entry('/admin/sign-ins', 'sign-ins', 'history')] : []),
       ],
     },
-    { title: 'menu.records', entries: isAdmin ? [...of('object_classes'), ...of('task_templates')] : [] },
+    { title: 'menu.records', entries: isAdmin ? [...entriesOf('object_classes'), ...entriesOf('task_templates')] : [] },
     {
       title: 'menu.connected',
       entries: isAdmin
-        ? [...of('integrations'), ...of('mcp_connectors'), ...of('authentication_objects'), ...of('custom_components')]
+        ? [
+            ...entriesOf('integrations'),
+            ...entriesOf('mcp_connectors'),
+            ...entriesOf('authentication_objects'),
+            ...entriesOf('custom_components'),
+          ]
         : [],
     },
     {

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { options, page, wrote } from '../api/query.ts'
+import { invalidate, options, page } from '../api/query.ts'
 import { call } from '../api/request.ts'
 import type { Fields, Instance, Json } from '../api/shapes.ts'
 import { AskFirst } from '../generic/ask-first.tsx'
@@ -44,22 +44,22 @@ const isSystem = ({ type }: Instance) => type === 'everyone' || type === 'member
 export function PermissionSets({ path, canChange }: { path: string; canChange: boolean }) {
   const [offset, setOffset] = useState(0)
   const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
-  const shown = useQuery(query(offset))
+  const setsQuery = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   /** The assignees of a set are read when it is opened. */
   const [opened, setOpened] = useState<Json[]>([])
-  if (isHidden(shown)) return null
+  if (isHidden(setsQuery)) return null
   const remove = async (set: Instance) => {
     await removeSeen(path, set)
     setDeleted(undefined)
-    await wrote(path)
+    await invalidate(path)
   }
   return (
     <section className={look.section}>
       <h2>{t('permission-sets')}</h2>
-      <Reading of={[shown]} />
-      {shown.data?.results.map((set) => (
+      <Reading of={[setsQuery]} />
+      {setsQuery.data?.results.map((set) => (
         <details
           key={`${set.id}`}
           className={look.set}
@@ -83,7 +83,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
           )}
         </details>
       ))}
-      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
+      <Turn page={setsQuery.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {canChange && (
         <div>
           <Button icon="plus" onPress={() => setEdited('new')}>
@@ -105,32 +105,32 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
   )
 }
 
-const asked = ({ name = '', permissions = {} }: Instance): Fields => ({ name, permissions })
+const permissionFields = ({ name = '', permissions = {} }: Instance): Fields => ({ name, permissions })
 
 function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; onDone: () => void }) {
   const described = useQuery(options(path))
-  const [seen, setSeen] = useState(set)
+  const [shownSet, setShownSet] = useState(set)
   const fields = (described.data?.details.schema ?? []).filter(
     ({ alias }) => alias === 'permissions' || (alias === 'name' && !(set && isSystem(set))),
   )
-  const { base, values, setValues, take, question, settled } = useMerged(set ? asked(set) : {}, fields)
+  const { base, values, setValues, take, question, settled } = useMerged(set ? permissionFields(set) : {}, fields)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const save = async () => {
     setIsBusy(true)
     try {
-      if (seen) {
-        const now = await inList(path, seen.id)
-        if (!isSeen(seen, now)) {
-          setSeen(now)
-          take({ values: asked(now), by: now, groups: fields, onBack: () => setSeen(seen) })
+      if (shownSet) {
+        const now = await inList(path, shownSet.id)
+        if (!isSeen(shownSet, now)) {
+          setShownSet(now)
+          take({ values: permissionFields(now), by: now, groups: fields, onBack: () => setShownSet(shownSet) })
           setIsBusy(false)
           return
         }
-        await call('PATCH', `${path}${seen.id}/`, { body: changed(base, values) })
+        await call('PATCH', `${path}${shownSet.id}/`, { body: changed(base, values) })
       } else await call('POST', path, { body: values })
       say(t('saved'))
-      await wrote(path)
+      await invalidate(path)
       onDone()
     } catch (refused) {
       setError(refused)

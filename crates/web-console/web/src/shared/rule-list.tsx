@@ -6,12 +6,12 @@ import look from './rule-list.module.css'
 
 /** The rules for passwords, each with whether the typed password meets it. */
 export function RuleList({ password, rules }: { password: string; rules: Fields }) {
-  const told = check(password, rules)
-  if (told.length === 0) return <p className={look.rules}>{t('password-rules.none')}</p>
+  const checks = check(password, rules)
+  if (checks.length === 0) return <p className={look.rules}>{t('password-rules.none')}</p>
   return (
     <>
       <ul className={look.rules}>
-        {told.map(({ rule, bound, isKept }) => (
+        {checks.map(({ rule, bound, isKept }) => (
           <li key={rule} data-kept={isKept && password !== '' ? '' : undefined}>
             <span className={look.sign} aria-hidden="true">
               {isKept && password !== '' ? <Icon name="check" /> : '·'}
@@ -24,7 +24,7 @@ export function RuleList({ password, rules }: { password: string; rules: Fields 
         ))}
       </ul>
       <p className="hidden" role="status">
-        {password !== '' && t('password-rules.left', { count: told.filter(({ isKept }) => !isKept).length })}
+        {password !== '' && t('password-rules.left', { count: checks.filter(({ isKept }) => !isKept).length })}
       </p>
     </>
   )

@@ -2,11 +2,11 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, queries, type Read, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, invalidate, options, page, queries, type Read } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
-import { changed, same } from '../../generic/changes.ts'
+import { changed, isEqual } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
@@ -20,9 +20,9 @@ import { filled, hintOf, INPUTS } from './field-inputs.tsx'
 import { inputsOf } from './types.ts'
 
 /** Refetches the class, its fields and the schema of its records. */
-export async function wroteFields(classPath: string) {
+export async function invalidateFields(classPath: string) {
   void queries.invalidateQueries({ queryKey: [`${classPath}object-records/`, 'options'] })
-  await wrote(classPath)
+  await invalidate(classPath)
 }
 
 /** The number of records with a value in a field, and the number of all records; null if they were not counted. */
@@ -103,7 +103,7 @@ function FieldForm({
       if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: base.etag })
       else await call('POST', path, { body })
       queries.removeQueries({ queryKey: [`${path}${field?.id}/`] })
-      await wroteFields(classPath)
+      await invalidateFields(classPath)
       say(field ? t('saved') : t('created-one', { name: `${values.label}` }))
       setError(undefined)
       if (!andNew) return onDone()
@@ -155,7 +155,7 @@ function FieldForm({
 
 /** A field that was only moved is the same. */
 const isSeenField = (shown: Instance, now: Instance) =>
-  isSeen(shown, now) || same({ ...plainOf(shown), position: 0 }, { ...plainOf(now), position: 0 })
+  isSeen(shown, now) || isEqual({ ...plainOf(shown), position: 0 }, { ...plainOf(now), position: 0 })
 const plainOf = ({ _meta, modified_at, modified_by, ...field }: Instance): Fields => field
 
 /** Asks before the deletion of a field, and names the consequences. */
@@ -174,7 +174,7 @@ export function DeleteField({
   const remove = async () => {
     const path = `${classPath}fields/${field.id}/`
     await call('DELETE', path, { ifMatch: await tagOf(path, field, isSeenField) })
-    await wroteFields(classPath)
+    await invalidateFields(classPath)
     say(t('deleted'))
     onDone()
   }

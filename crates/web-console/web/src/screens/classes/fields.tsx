@@ -2,7 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useRef, useState } from 'react'
-import { page, wrote } from '../../api/query.ts'
+import { invalidate, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance, Page } from '../../api/shapes.ts'
 import { Failure, Reading } from '../../generic/failure.tsx'
@@ -19,7 +19,7 @@ import designer from '../../shared/designer.module.css'
 import { moved, type Placed, placed } from '../../shared/positions.ts'
 import { type Key, t } from '../../texts.ts'
 import look from './classes.module.css'
-import { DeleteField, FieldDialog, wroteFields } from './field-dialog.tsx'
+import { DeleteField, FieldDialog, invalidateFields } from './field-dialog.tsx'
 import { rulesOf } from './types.ts'
 
 const SIZE = 50
@@ -40,17 +40,17 @@ function useFieldPage(fieldsPath: string) {
     ? `label__icontains=${encodeURIComponent(searched)}&limit=${SIZE}&offset=${offset}`
     : `limit=${SIZE + lead + 1}&offset=${offset - lead}`
   const query = page(fieldsPath, parameters)
-  const shown = useQuery(query)
-  const results = shown.data?.results ?? []
-  const count = shown.data?.total_count ?? results.length
+  const fieldsQuery = useQuery(query)
+  const results = fieldsQuery.data?.results ?? []
+  const count = fieldsQuery.data?.total_count ?? results.length
   return {
     query,
-    shown,
+    shown: fieldsQuery,
     results,
     lead,
     fields: results.slice(lead, lead + SIZE),
     count,
-    matching: shown.data?.filtered_count ?? count,
+    matching: fieldsQuery.data?.filtered_count ?? count,
     offset,
     setOffset,
     searched,
@@ -76,7 +76,7 @@ function useMoves(path: string, { query, results, lead }: ReturnType<typeof useF
       await call('PATCH', fieldPath, { body: { position }, ifMatch })
     }
     setError(undefined)
-    await wroteFields(path)
+    await invalidateFields(path)
   }
   const move = (from: number, to: number) => {
     const changes = placed(results.map(placeOf), from + lead, to + lead)
@@ -92,7 +92,7 @@ function useMoves(path: string, { query, results, lead }: ReturnType<typeof useF
       .then(() => send(changes))
       .catch((refused: unknown) => {
         setError(refused)
-        void wrote(fieldsPath)
+        void invalidate(fieldsPath)
       })
   }
   return { move, error }
@@ -100,7 +100,7 @@ function useMoves(path: string, { query, results, lead }: ReturnType<typeof useF
 
 export function ClassFields({ instance, path }: PanelProps) {
   const fieldPage = useFieldPage(`${path}fields/`)
-  const { shown, results, fields, lead, count, searched } = fieldPage
+  const { shown: fieldsQuery, results, fields, lead, count, searched } = fieldPage
   const { move, error } = useMoves(path, fieldPage)
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
@@ -128,9 +128,9 @@ export function ClassFields({ instance, path }: PanelProps) {
           onChange={fieldPage.search}
         />
       )}
-      <Reading of={[shown]} />
+      <Reading of={[fieldsQuery]} />
       {error !== undefined && <Failure error={error} />}
-      {shown.data && fields.length === 0 && (
+      {fieldsQuery.data && fields.length === 0 && (
         <p className={generic.none}>{searched ? t('nothing-found') : t('class-fields.nothing')}</p>
       )}
       <Ordered

@@ -18,7 +18,7 @@ import designer from '../../shared/designer.module.css'
 import { PermissionSets } from '../../shared/permission-sets.tsx'
 import { labelOf, t } from '../../texts.ts'
 
-const Preview = part(() => import('./preview.tsx').then((found) => found.Preview))
+const Preview = part(() => import('./preview.tsx').then((module) => module.Preview))
 
 export const FORMS = '/api/object-class-forms/'
 

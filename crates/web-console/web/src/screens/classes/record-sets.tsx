@@ -3,12 +3,12 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { options, page, wrote } from '../../api/query.ts'
+import { invalidate, options, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance } from '../../api/shapes.ts'
-import { give, type Held, take } from '../../generic/actions.ts'
+import { grant, type Held, revoke } from '../../generic/actions.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
-import { changed, same } from '../../generic/changes.ts'
+import { changed, isEqual } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
@@ -76,7 +76,7 @@ function Table({
   onChange?: (holdings: Holdings) => void
 }) {
   const set = (column: string, resource: string, action: string, isGiven: boolean) => {
-    const changed = (isGiven ? give : take)(fields, holdings[column] ?? {}, resource, action)
+    const changed = (isGiven ? grant : revoke)(fields, holdings[column] ?? {}, resource, action)
     const next = { ...holdings, [column]: changed }
     const people = next[PEOPLE] ?? {}
     onChange?.(
@@ -147,7 +147,7 @@ function Table({
 }
 
 /** A set as its form has it: the name, and a field for each column. */
-const asked = (set: Instance | undefined): Fields => ({ name: set?.name ?? '', ...holdingsOf(set) })
+const permissionFields = (set: Instance | undefined): Fields => ({ name: set?.name ?? '', ...holdingsOf(set) })
 
 export function RecordSets({ instance, path: classPath }: PanelProps) {
   const path = `${classPath}record-permission-sets/`
@@ -155,7 +155,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
   const described = useQuery(options(path))
   const [offset, setOffset] = useState(0)
   const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
-  const shown = useQuery(query(offset))
+  const setsQuery = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   const schema = described.data?.details.schema ?? []
@@ -163,25 +163,25 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
   const remove = async (set: Instance) => {
     await removeSeen(path, set)
     setDeleted(undefined)
-    await wrote(path)
+    await invalidate(path)
   }
   const most = described.data?.restrictions?.limit_items
-  const count = shown.data?.total_count ?? 0
+  const count = setsQuery.data?.total_count ?? 0
   return (
     <section className={generic.section} aria-label={t('record-sets')}>
       <h2>
         {t('record-sets')} <span className={css.optional}>{most ? t('count-of', { count, of: most }) : count}</span>
       </h2>
       <p className={css.hint}>{t('record-sets.hint')}</p>
-      <Reading of={[described, shown]} />
-      {shown.data?.results.map((set) => (
+      <Reading of={[described, setsQuery]} />
+      {setsQuery.data?.results.map((set) => (
         <details key={`${set.id}`} className={generic.set}>
           <summary>{`${set.name}`}</summary>
           <Table fields={fields} columns={columnsOf(set)} holdings={holdingsOf(set)} />
           {canChange && <EditOrDelete onEdit={() => setEdited(set)} onDelete={() => setDeleted(set)} />}
         </details>
       ))}
-      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
+      <Turn page={setsQuery.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {canChange && (
         <div>
           <Button icon="plus" isDisabled={most !== undefined && count >= most} onPress={() => setEdited('new')}>
@@ -229,30 +229,30 @@ function Edit({
   onMade: (set: Instance) => void
   onDone: () => void
 }) {
-  const [seen, setSeen] = useState(set)
-  const shown = columnsOf(seen)
+  const [shownSet, setShownSet] = useState(set)
+  const connectorColumns = columnsOf(shownSet)
   const { base, values, setValues, take, question, settled } = useMerged(
-    asked(set),
+    permissionFields(set),
     [
       ...schema.filter(({ alias }) => alias === 'name'),
-      ...shown.map((column) => ({ alias: column.id, label: column.name, type: 'object', required: false })),
+      ...connectorColumns.map((column) => ({ alias: column.id, label: column.name, type: 'object', required: false })),
     ],
-    Object.fromEntries(shown.map((column) => [column.id, MatrixView])),
+    Object.fromEntries(connectorColumns.map((column) => [column.id, MatrixView])),
   )
   const { name = '', ...columns } = values
   const holdings = columns as Holdings
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const { name: newName, [PEOPLE]: permissions, ...agents } = changed(base, values)
-  const isChanged = !same(base, values)
+  const isChanged = !isEqual(base, values)
   const save = async () => {
     setIsBusy(true)
     try {
-      if (seen) {
-        const now = await inList(path, seen.id)
-        if (!isSeen(seen, now)) {
-          setSeen(now)
-          take({ values: asked(now), by: now, onBack: () => setSeen(seen) })
+      if (shownSet) {
+        const now = await inList(path, shownSet.id)
+        if (!isSeen(shownSet, now)) {
+          setShownSet(now)
+          take({ values: permissionFields(now), by: now, onBack: () => setShownSet(shownSet) })
           setIsBusy(false)
           return
         }
@@ -260,7 +260,7 @@ function Edit({
           connector: Number(id),
           permissions: held,
         }))
-        await call('PATCH', `${path}${seen.id}/`, {
+        await call('PATCH', `${path}${shownSet.id}/`, {
           body: {
             ...(newName !== undefined && { name: newName }),
             ...(permissions !== undefined && { permissions }),
@@ -269,9 +269,9 @@ function Edit({
         })
       }
       const body = { name, permissions: holdings[PEOPLE] ?? {} }
-      const made = seen ? undefined : (await call<Instance>('POST', path, { body })).data
+      const made = shownSet ? undefined : (await call<Instance>('POST', path, { body })).data
       say(t('saved'))
-      await wrote(path)
+      await invalidate(path)
       const hasAgents = Array.isArray(made?.mcp_permissions) && made.mcp_permissions.length > 0
       if (made && hasAgents) onMade(made)
       else onDone()
@@ -299,7 +299,7 @@ function Edit({
       >
         <Table
           fields={fields}
-          columns={shown}
+          columns={connectorColumns}
           holdings={holdings}
           onChange={(held) => setValues((now) => ({ ...now, ...held }))}
         />

@@ -26,26 +26,26 @@ export function Trial({
 }) {
   const [record, setRecord] = useState<Choice | null>(null)
   /** The record of the requested document. */
-  const [asked, setAsked] = useState<Choice | undefined>()
+  const [chosenRecord, setChosenRecord] = useState<Choice | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const documents = `/api/object-records/${asked?.value}/documents/${template.id}/`
-  const made = useQuery({
+  const documents = `/api/object-records/${chosenRecord?.value}/documents/${template.id}/`
+  const runQuery = useQuery({
     ...anything<Instance>(documents),
-    enabled: asked !== undefined,
+    enabled: chosenRecord !== undefined,
     staleTime: 0,
     gcTime: 0,
     refetchInterval: ({ state }) => (state.data && runOf(state.data)?.status === 'processing' ? 1000 : false),
   })
-  const run = asked && made.data ? runOf(made.data) : null
-  const isRunning = isBusy || (asked !== undefined && (made.isPending || run?.status === 'processing'))
+  const run = chosenRecord && runQuery.data ? runOf(runQuery.data) : null
+  const isRunning = isBusy || (chosenRecord !== undefined && (runQuery.isPending || run?.status === 'processing'))
   const make = async () => {
     if (!record) return
     setIsBusy(true)
     setError(undefined)
-    setAsked(undefined)
+    setChosenRecord(undefined)
     const body = { object_record: record.value, document_template: template.id }
-    await call('POST', '/api/object-records/documents/', { body }).then(() => setAsked(record), setError)
+    await call('POST', '/api/object-records/documents/', { body }).then(() => setChosenRecord(record), setError)
     setIsBusy(false)
   }
   const file = run?._meta?.labels?.document
@@ -69,7 +69,7 @@ export function Trial({
         <p>{t('templates.try.not-offered')}</p>
       )}
       {error !== undefined && <Failure error={error} />}
-      <Reading of={[made]} />
+      <Reading of={[runQuery]} />
       <div role="status" className={look.trial}>
         {isRunning && <progress aria-label={t('progress')} />}
         {run && run.status !== 'processing' && (

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, type Read, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, invalidate, options, page, type Read } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
@@ -45,13 +45,13 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const owner = useQuery(instanceQuery(classPath))
   const described = useQuery(options(path))
   const query = (at: number) => page(path, `ordering=name&limit=${SIZE}&offset=${at}`)
-  const shown = useQuery(query(offset))
+  const templatesQuery = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   const [tried, setTried] = useState<Instance | undefined>()
   const remove = async (template: Instance) => {
     const one = `${path}${template.id}/`
-    await call('DELETE', one, { ifMatch: await tagOf(one, template) }).finally(() => wrote(path))
+    await call('DELETE', one, { ifMatch: await tagOf(one, template) }).finally(() => invalidate(path))
     setDeleted(undefined)
     say(t('deleted'))
   }
@@ -71,13 +71,13 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
           </Button>
         )}
       </header>
-      <Reading of={[owner, described, shown]} />
-      {shown.data && (
+      <Reading of={[owner, described, templatesQuery]} />
+      {templatesQuery.data && (
         <div className={generic.main}>
           <section className={generic.section} aria-label={t('document-templates')}>
-            {shown.data.results.length === 0 && <p className={generic.none}>{t('templates.nothing')}</p>}
+            {templatesQuery.data.results.length === 0 && <p className={generic.none}>{t('templates.nothing')}</p>}
             <ul className={generic.plain}>
-              {shown.data.results.map((template) => (
+              {templatesQuery.data.results.map((template) => (
                 <One
                   key={`${template.id}`}
                   template={template}
@@ -87,7 +87,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
                 />
               ))}
             </ul>
-            <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
+            <Turn page={templatesQuery.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
           </section>
           <Tags classPath={classPath} />
         </div>
@@ -228,7 +228,7 @@ function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefin
       if (template) await call('PATCH', `${path}${template.id}/`, { body: changes, ifMatch: base.etag })
       else await call('POST', path, { body: values })
       say(t('saved'))
-      await wrote(path)
+      await invalidate(path)
       onDone()
     } catch (refused) {
       if (template && refused instanceof Refusal && refused.status === 412) await merged().catch(setError)

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from 'react'
 import { writeJson } from '../../api/json.ts'
-import { wrote } from '../../api/query.ts'
+import { invalidate } from '../../api/query.ts'
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
 import look from '../../generic/generic.module.css'
 import type { InputProps, PanelProps } from '../../generic/resource.ts'
@@ -114,14 +114,14 @@ export function ParametersView({ value }: { value: Json }) {
           </tr>
         </thead>
         <tbody>
-          {all.map(({ parameter_name: name, ...one }) => (
+          {all.map(({ parameter_name: name, ...parameter }) => (
             <tr key={`${name}`}>
               <td data-label={t('custom-components.parameter')}>{`${name}`}</td>
-              <td data-label={named('field', 'type')}>{`${one.parameter_type}`}</td>
-              <td data-label={named('field', 'description')}>{`${one.parameter_description ?? ''}`}</td>
-              <td data-label={t('custom-components.parameter.most')}>{`${one.parameter_limit ?? ''}`}</td>
+              <td data-label={named('field', 'type')}>{`${parameter.parameter_type}`}</td>
+              <td data-label={named('field', 'description')}>{`${parameter.parameter_description ?? ''}`}</td>
+              <td data-label={t('custom-components.parameter.most')}>{`${parameter.parameter_limit ?? ''}`}</td>
               <td data-label={named('field', 'options')}>
-                {(Array.isArray(one.parameter_options) ? one.parameter_options : [])
+                {(Array.isArray(parameter.parameter_options) ? parameter.parameter_options : [])
                   .map((option) => (typeof option === 'string' ? option : writeJson(option)))
                   .join(', ')}
               </td>
@@ -138,7 +138,7 @@ export function Import({ instance, path }: PanelProps) {
   const isWaiting = instance.status === 'processing'
   useEffect(() => {
     if (!isWaiting) return
-    const timer = setInterval(() => document.hidden || void wrote(path), PAUSE)
+    const timer = setInterval(() => document.hidden || void invalidate(path), PAUSE)
     return () => clearInterval(timer)
   }, [isWaiting, path])
   const { data } = useRepository(Number(instance.repository))

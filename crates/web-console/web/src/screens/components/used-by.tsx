@@ -19,13 +19,13 @@ const PAGE = 1000
 const PAGES = 5
 
 async function formsWith(component: number, signal: AbortSignal) {
-  const found: Instance[] = []
+  const matchingForms: Instance[] = []
   for (let n = 0; n < PAGES; n++) {
     const { results, next } = await get<Page>(`${FORMS}?ordering=name&limit=${PAGE}&offset=${n * PAGE}`, signal)
-    found.push(...results.filter((form) => names(form.custom_components, component)))
-    if (!next) return { found, isWhole: true }
+    matchingForms.push(...results.filter((form) => names(form.custom_components, component)))
+    if (!next) return { found: matchingForms, isWhole: true }
   }
-  return { found, isWhole: false }
+  return { found: matchingForms, isWhole: false }
 }
 
 export function UsedBy({ instance }: PanelProps) {

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
-import { page, wrote } from '../../api/query.ts'
+import { invalidate, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -18,29 +18,29 @@ import { t } from '../../texts.ts'
 const LATEST = 'limit=25'
 
 export function WebhookTest({ instance, path }: PanelProps) {
-  const [sent, setSent] = useState<Instance | undefined>()
+  const [sentEvent, setSentEvent] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const deliveries = `${path}deliveries/`
-  const isSame = (one: Instance) => one.event_id === sent?.event_id
+  const isSame = (one: Instance) => one.event_id === sentEvent?.event_id
   const latest = useQuery({
     ...page(deliveries, LATEST),
-    enabled: sent !== undefined,
+    enabled: sentEvent !== undefined,
     refetchInterval: ({ state }) => (state.data?.results.find(isSame)?.status === 'pending' ? 1000 : false),
   })
-  const now = latest.data?.results.find(isSame) ?? sent
+  const now = latest.data?.results.find(isSame) ?? sentEvent
   // The list of deliveries must show the same.
   const status = now?.status
   useEffect(() => {
-    if (status !== undefined && status !== 'pending') void wrote(deliveries)
+    if (status !== undefined && status !== 'pending') void invalidate(deliveries)
   }, [status, deliveries])
   if (instance.type !== 'webhook' || !may(instance, 'edit')) return null
   const run = async () => {
     setIsBusy(true)
     setError(undefined)
-    setSent(undefined)
-    await call<Instance>('POST', `${path}test/`).then(({ data }) => setSent(data), setError)
-    await wrote(deliveries)
+    setSentEvent(undefined)
+    await call<Instance>('POST', `${path}test/`).then(({ data }) => setSentEvent(data), setError)
+    await invalidate(deliveries)
     setIsBusy(false)
   }
   return (

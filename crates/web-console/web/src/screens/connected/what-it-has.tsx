@@ -67,27 +67,27 @@ function Classes({ integration, connector }: { integration: string; connector: n
     ...((data?._meta?.labels?.object_classes ?? {}) as Fields),
     ...(typeof own === 'number' && { [own]: data?._meta?.labels?.object_class ?? null }),
   }
-  const shown = ids.slice(0, count)
+  const shownIds = ids.slice(0, count)
   const sets = useQueries({
-    queries: shown.map((id) => page(`/api/object-classes/${id}/record-permission-sets/`, SETS)),
+    queries: shownIds.map((id) => page(`/api/object-classes/${id}/record-permission-sets/`, SETS)),
   })
   if (!data) return <Reading of={[read]} />
   if (ids.length === 0) return <p className={generic.none}>{t('connectors.has.no-class')}</p>
   return (
     <>
-      {shown.map((id, n) => {
-        const asked = sets[n]
-        const given = givenBy(asked?.data?.results ?? [], connector)
+      {shownIds.map((id, n) => {
+        const setsQuery = sets[n]
+        const grants = givenBy(setsQuery?.data?.results ?? [], connector)
         return (
           <div key={id}>
             <h3>
               <Link to={`/admin/classes/${id}`}>{`${names[id] ?? t('connectors.has.class', { id })}`}</Link>
             </h3>
-            {asked && <Reading of={[asked]} />}
-            {asked?.data && given.length === 0 && <p className={generic.none}>{t('connectors.has.nothing')}</p>}
-            {given.length > 0 && (
+            {setsQuery && <Reading of={[setsQuery]} />}
+            {setsQuery?.data && grants.length === 0 && <p className={generic.none}>{t('connectors.has.nothing')}</p>}
+            {grants.length > 0 && (
               <dl className={generic.facts}>
-                {given.map(({ set, actions }) => (
+                {grants.map(({ set, actions }) => (
                   <div key={set} className={generic.fact}>
                     <dt>{set}</dt>
                     <dd>

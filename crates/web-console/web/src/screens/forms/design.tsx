@@ -2,11 +2,11 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { memo, type ReactNode, useCallback, useDeferredValue, useEffect, useMemo, useState } from 'react'
-import { anything, instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
+import { anything, instance as instanceQuery, invalidate, options, queries } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, FormConfiguration, Instance, Json, Options } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
-import { same } from '../../generic/changes.ts'
+import { isEqual } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
@@ -17,7 +17,14 @@ import css from '../../kit/controls.module.css'
 import { Confirmation } from '../../kit/dialogs.tsx'
 import { HoldContext, useHolds } from '../../kit/messages.ts'
 import { say } from '../../kit/toasts.tsx'
-import { configurationOf, fieldsIn, flaws, type Section, sectionsOf, shown } from '../../shared/forms/configuration.ts'
+import {
+  configurationOf,
+  fieldsIn,
+  flaws,
+  type Section,
+  sectionsOf,
+  visibleSections,
+} from '../../shared/forms/configuration.ts'
 import look from '../../shared/forms/forms.module.css'
 import { Layout } from '../../shared/forms/layout.tsx'
 import { FORMS } from '../../shared/forms/one-form.tsx'
@@ -98,7 +105,7 @@ function useDesign({ path, classId, form, etag, configuration }: DesignProps) {
   /** The entity tag of the version that another user saved meanwhile. */
   const [theirs, setTheirs] = useState<string | undefined>()
   const sections = useMemo(() => sectionsOf(values.configuration), [values.configuration])
-  const isChanged = !same(before, values)
+  const isChanged = !isEqual(before, values)
   // The next address, for when nothing is left to lose.
   const [next, setNext] = useState<string | undefined>()
   useEffect(() => {
@@ -125,7 +132,7 @@ function useDesign({ path, classId, form, etag, configuration }: DesignProps) {
       setBefore(values)
       setError(undefined)
       say(t('saved'))
-      void wrote(FORMS)
+      void invalidate(FORMS)
     } catch (refused) {
       if (path && refused instanceof Refusal && refused.status === 412)
         await call('GET', path).then(({ etag: now }) => setTheirs(now ?? undefined), setError)
@@ -137,7 +144,7 @@ function useDesign({ path, classId, form, etag, configuration }: DesignProps) {
   const remove = async () => {
     await call('DELETE', `${path}`, { ifMatch: tag })
     setValues(before)
-    void wrote(FORMS)
+    void invalidate(FORMS)
     say(t('deleted'))
     setNext(back)
   }
@@ -153,7 +160,7 @@ function Design(props: DesignProps) {
   /** Counts the changes by the designer: each draws the JSON beside it again. */
   const [round, setRound] = useState(0)
   const holds = useHolds()
-  const { gone, missing } = flaws(sections ?? [], fields)
+  const { gone: deletedAliases, missing } = flaws(sections ?? [], fields)
   const redesign = useCallback(
     (now: Section[]) => {
       setRound((count) => count + 1)
@@ -161,13 +168,13 @@ function Design(props: DesignProps) {
     },
     [change],
   )
-  const asked = details.schema.filter(({ alias }) => alias === 'name' || alias === 'is_enabled')
+  const ownFields = details.schema.filter(({ alias }) => alias === 'name' || alias === 'is_enabled')
   return (
     <>
       <DesignHead back={back} className={className} form={form} onDelete={() => setIsDeleting(true)} />
       <div className={look.designer}>
         <Form
-          fields={asked.map((field) => (field.alias === 'is_enabled' ? { ...field, label: t('forms.on') } : field))}
+          fields={ownFields.map((field) => (field.alias === 'is_enabled' ? { ...field, label: t('forms.on') } : field))}
           sections={[]}
           values={values}
           instance={form}
@@ -188,9 +195,9 @@ function Design(props: DesignProps) {
                 {t('forms.missing', { names: missing.map(labelOf).join(', ') })}
               </p>
             )}
-            {gone.length > 0 && (
+            {deletedAliases.length > 0 && (
               <p className={css.notice} data-tone="warn">
-                {t('forms.gone', { names: gone.join(', ') })}
+                {t('forms.gone', { names: deletedAliases.join(', ') })}
               </p>
             )}
             <Designer sections={sections ?? NONE} fields={fields} onChange={redesign} />
@@ -304,15 +311,15 @@ function Beside({ sections, fields, holds, children }: BesideProps) {
 /** The form as people will see it. Typed values are not sent. */
 const Look = memo(function Look({ sections, fields }: { sections: Section[]; fields: Field[] }) {
   const [values, setValues] = useState<Fields>({})
-  const visible = shown(sections, values)
-  const asked = fieldsIn(visible, fields)
+  const visible = visibleSections(sections, values)
+  const visibleFields = fieldsIn(visible, fields)
   return (
     <div className={look.paper}>
       {visible.length === 0 && <p className={generic.none}>{t('forms.empty')}</p>}
       <Layout
         sections={visible}
         input={(alias) => {
-          const field = asked.find((one) => one.alias === alias)
+          const field = visibleFields.find((one) => one.alias === alias)
           if (!field) return null
           return (
             <RecordInput

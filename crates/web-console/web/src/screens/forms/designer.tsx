@@ -7,7 +7,7 @@ import { FormDialog } from '../../generic/form-dialog.tsx'
 import { Ordered } from '../../generic/ordered.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import { Chooser } from '../../kit/fields.tsx'
-import { given, unfit } from '../../shared/components/parameters.ts'
+import { invalidParameters, withoutEmpty } from '../../shared/components/parameters.ts'
 import { useComponentChoices, useParameterFields } from '../../shared/forms/component-choices.ts'
 import { aliasesIn, kindOf, type Section } from '../../shared/forms/configuration.ts'
 import look from '../../shared/forms/forms.module.css'
@@ -48,12 +48,12 @@ interface DesignerProps {
 
 export const Designer = memo(function Designer({ sections, fields, onChange }: DesignerProps) {
   const [edited, setEdited] = useState<Edited | undefined>()
-  const asked = aliasesIn(sections)
-  const left = fields.filter(({ alias }) => !asked.includes(alias))
+  const inputs = aliasesIn(sections)
+  const unusedFields = fields.filter(({ alias }) => !inputs.includes(alias))
   const put = (n: number, change: Partial<Section>) =>
     onChange(sections.with(n, { ...(sections[n] as Section), ...change }))
   const components = useComponentChoices(USES)
-  const dialog = { sections, fields, left, onDone: () => setEdited(undefined) }
+  const dialog = { sections, fields, unusedFields, onDone: () => setEdited(undefined) }
   return (
     <>
       <Ordered
@@ -68,7 +68,7 @@ export const Designer = memo(function Designer({ sections, fields, onChange }: D
             section={section}
             index={n}
             fields={fields}
-            left={left}
+            unusedFields={unusedFields}
             components={components}
             onChange={(change) => put(n, change)}
             onRemove={() => onChange(sections.toSpliced(n, 1))}
@@ -94,7 +94,7 @@ interface SectionBlockProps {
   index: number
   fields: Field[]
   /** The fields that the form does not ask for yet. */
-  left: Field[]
+  unusedFields: Field[]
   components: Choice[]
   onChange: (change: Partial<Section>) => void
   onRemove: () => void
@@ -104,7 +104,7 @@ interface SectionBlockProps {
 
 /** A section with its items, and the choices that add items to it. */
 function SectionBlock(props: SectionBlockProps) {
-  const { section, index, fields, left, components, onChange, onRemove, onEdit } = props
+  const { section, index, fields, unusedFields, components, onChange, onRemove, onEdit } = props
   const { items, when } = section
   const name = titleOf(section)
   return (
@@ -143,7 +143,7 @@ function SectionBlock(props: SectionBlockProps) {
           name={`add-field-${index}`}
           label={t('record-fields.add')}
           isRequired
-          choices={left.map((field) => ({ value: field.alias, text: labelOf(field) }))}
+          choices={unusedFields.map((field) => ({ value: field.alias, text: labelOf(field) }))}
           value={null}
           onChange={(choice) => choice && onChange({ items: [...items, { field: `${choice.value}` }] })}
         />
@@ -194,12 +194,12 @@ const ItemLine = ({ item, name, onEdit, onRemove }: ItemLineProps) => (
 
 interface EditDialogProps extends DesignerProps {
   edited: Edited
-  left: Field[]
+  unusedFields: Field[]
   onDone: () => void
 }
 
 /** The dialog of the section or the item that is edited. */
-function EditDialog({ edited, sections, fields, left, onChange, onDone }: EditDialogProps) {
+function EditDialog({ edited, sections, fields, unusedFields, onChange, onDone }: EditDialogProps) {
   const section = sections[edited.section]
   if (!section) return null
   if (edited.item === undefined) {
@@ -225,8 +225,8 @@ function EditDialog({ edited, sections, fields, left, onChange, onDone }: EditDi
       title={isAdded ? t('forms.add-text') : nameOf(item, fields)}
       sections={sections.map(titleOf)}
       at={edited.section}
-      fields={left}
-      known={fields}
+      fields={unusedFields}
+      allFields={fields}
       onSave={save}
       onDone={onDone}
     />
@@ -268,7 +268,7 @@ function SectionDialog({
         { value: 'false', text: t('no') },
       ]
     : (chosen?.values ?? [])
-  const asked: Field[] = [
+  const inputs: Field[] = [
     { alias: 'title', type: 'string', required: false, label: t('forms.section.title') },
     { alias: 'text', type: 'text', required: false, label: t('forms.section.text') },
     {
@@ -296,7 +296,7 @@ function SectionDialog({
     <FormDialog
       {...draft}
       title={section.title || t('forms.untitled')}
-      fields={asked}
+      fields={inputs}
       sections={[]}
       error={undefined}
       isBusy={false}
@@ -357,7 +357,7 @@ function ItemDialog({
   sections,
   at,
   fields,
-  known,
+  allFields,
   onSave,
   onDone,
 }: {
@@ -367,7 +367,7 @@ function ItemDialog({
   at: number
   /** The fields that the form does not ask for yet. */
   fields: Field[]
-  known: Field[]
+  allFields: Field[]
   onSave: (item: Fields, section: number) => void
   onDone: () => void
 }) {
@@ -376,18 +376,18 @@ function ItemDialog({
   const parameters = useParameterFields(item.component)
   const [error, setError] = useState<unknown>()
   // A component may fill in its own field and unused fields. It cannot send files.
-  const fillable = known.filter(
+  const fillable = allFields.filter(
     (field) =>
       field.type !== 'file' && field.type !== 'document' && (fields.includes(field) || field.alias === item.field),
   )
-  const asked = [
+  const inputs = [
     ...itemFields(kind, fillable, Boolean(draft.values.field), parameters),
     ...(sections.length > 1 ? [placeField(sections)] : []),
   ]
   const save = () => {
-    const { section, width: wide, parameters: typed, ...rest } = draft.values
-    const told = given(typed)
-    const wrong = unfit(parameters[0]?.schema ?? [], told)
+    const { section, width: wide, parameters: typed, ...item } = draft.values
+    const parameterValues = withoutEmpty(typed)
+    const wrong = invalidParameters(parameters[0]?.schema ?? [], parameterValues)
     if (wrong.length > 0)
       return setError(
         refusal(
@@ -395,9 +395,9 @@ function ItemDialog({
           t('forms.item.unfit'),
         ),
       )
-    const all: Fields = { ...rest, ...(Object.keys(told).length > 0 && { parameters: told }) }
+    const all: Fields = { ...item, ...(Object.keys(parameterValues).length > 0 && { parameters: parameterValues }) }
     const kept = Object.entries(all).filter(([, value]) => value !== '' && value !== null && value !== false)
-    if (kind === 'text' && !rest.text) return onDone()
+    if (kind === 'text' && !item.text) return onDone()
     onSave({ ...Object.fromEntries(kept), ...(wide === 'half' && { width: wide }) }, Number(section))
     onDone()
   }
@@ -405,7 +405,7 @@ function ItemDialog({
     <FormDialog
       {...draft}
       title={title}
-      fields={asked}
+      fields={inputs}
       sections={[]}
       error={error}
       isBusy={false}

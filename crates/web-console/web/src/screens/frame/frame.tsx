@@ -18,14 +18,14 @@ import { t } from '../../texts.ts'
 import look from './frame.module.css'
 
 const sessionOver = () => import('./session-over.tsx')
-const SessionOver = part(() => sessionOver().then((found) => found.default))
-const Password = part(() => import('../../shared/password.tsx').then((found) => found.Password))
-const Palette = part(() => import('./palette.tsx').then((found) => found.default))
-const Shortcuts = part(() => import('./shortcuts.tsx').then((found) => found.default))
+const SessionOver = part(() => sessionOver().then((module) => module.default))
+const Password = part(() => import('../../shared/password.tsx').then((module) => module.Password))
+const Palette = part(() => import('./palette.tsx').then((module) => module.default))
+const Shortcuts = part(() => import('./shortcuts.tsx').then((module) => module.default))
 
 export function Frame({ children }: { children: ReactNode }) {
   const [isOpen, setIsOpen] = useState(false)
-  const [shown, setShown] = useState<'palette' | 'shortcuts' | undefined>()
+  const [openDialog, setOpenDialog] = useState<'palette' | 'shortcuts' | undefined>()
   const { path, search } = useAddress()
   const go = useGo()
   const main = useRef<HTMLElement>(null)
@@ -33,8 +33,8 @@ export function Frame({ children }: { children: ReactNode }) {
   const isOver = useSyncExternalStore(onSession, sessionIsOver)
   const { name = session()?.build ?? '', logo } = useSyncExternalStore(onTheme, theme)
   useShortcuts([
-    { keys: 'Ctrl+K', text: t('palette'), run: () => setShown('palette') },
-    { keys: '?', text: t('shortcuts'), run: () => setShown('shortcuts') },
+    { keys: 'Ctrl+K', text: t('palette'), run: () => setOpenDialog('palette') },
+    { keys: '?', text: t('shortcuts'), run: () => setOpenDialog('shortcuts') },
     ...parts
       .flatMap(({ entries }) => entries)
       .flatMap(({ to, text, keys }) => (keys ? [{ keys, text: t('go-to', { name: text }), run: () => go(to) }] : [])),
@@ -70,7 +70,7 @@ export function Frame({ children }: { children: ReactNode }) {
           <span>{name}</span>
         </Link>
         <div className={look.spacer} />
-        <button type="button" className={look.palette} onClick={() => setShown('palette')}>
+        <button type="button" className={look.palette} onClick={() => setOpenDialog('palette')}>
           <Icon name="search" />
           <span>{t('palette')}</span>
           <kbd>{keysText('Ctrl+K')}</kbd>
@@ -80,7 +80,7 @@ export function Frame({ children }: { children: ReactNode }) {
           icon="user"
           actions={[
             { id: 'me', text: t('me'), run: () => go('/me') },
-            { id: 'shortcuts', text: t('shortcuts'), keys: '?', run: () => setShown('shortcuts') },
+            { id: 'shortcuts', text: t('shortcuts'), keys: '?', run: () => setOpenDialog('shortcuts') },
             { id: 'sign-out', text: t('sign-out'), run: () => void signOut().catch(sayError) },
           ]}
         />
@@ -114,8 +114,8 @@ export function Frame({ children }: { children: ReactNode }) {
       <Fetching />
       <Toasts />
       {isOver && <SessionOver />}
-      {shown === 'palette' && <Palette parts={parts} onClose={() => setShown(undefined)} />}
-      {shown === 'shortcuts' && <Shortcuts onClose={() => setShown(undefined)} />}
+      {openDialog === 'palette' && <Palette parts={parts} onClose={() => setOpenDialog(undefined)} />}
+      {openDialog === 'shortcuts' && <Shortcuts onClose={() => setOpenDialog(undefined)} />}
     </div>
   )
 }

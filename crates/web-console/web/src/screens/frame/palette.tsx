@@ -31,26 +31,26 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
   const [typed, setTyped] = useState('')
   const [here] = useState(shortcuts)
   const permissions = session()?.permissions ?? {}
-  const [asked, setAsked] = useState('')
+  const [searchText, setSearchText] = useState('')
   useEffect(() => {
-    const timer = setTimeout(() => setAsked(typed.trim().length > 1 ? typed.trim() : ''), 150)
+    const timer = setTimeout(() => setSearchText(typed.trim().length > 1 ? typed.trim() : ''), 150)
     return () => clearTimeout(timer)
   }, [typed])
-  const { data = [] } = useQuery(search(asked, FOUND))
-  const found = asked === '' ? [] : data
-  const names = useClassNames(found)
+  const { data = [] } = useQuery(search(searchText, FOUND))
+  const results = searchText === '' ? [] : data
+  const names = useClassNames(results)
   // "New invoice" also finds the class of that name.
   const making = t('create-one', { one: '' }).trim().toLowerCase()
-  const [first = '', ...rest] = asked.split(' ')
-  const called = first.toLowerCase() === making ? rest.join(' ') : asked
+  const [first = '', ...rest] = searchText.split(' ')
+  const called = first.toLowerCase() === making ? rest.join(' ') : searchText
   const classes = useQuery({
     ...page(
       '/api/object-classes/',
       `${new URLSearchParams({ name__icontains: called, ordering: 'name', limit: '5' })}`,
     ),
-    enabled: asked !== '',
+    enabled: searchText !== '',
   })
-  const asksFor = asked === '' ? [] : (classes.data?.results ?? [])
+  const asksFor = searchText === '' ? [] : (classes.data?.results ?? [])
   const items: Item[] = [
     ...parts.flatMap(({ entries }) =>
       entries.map(({ to, text, keys }) => ({ id: to, text: t('go-to', { name: text }), keys, run: () => go(to) })),
@@ -71,7 +71,7 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
       .map(({ keys, text, run }, n) => ({ id: `do ${n}`, text, keys, run })),
   ]
   const wanted = typed.toLowerCase()
-  const shown: Item[] = [
+  const visibleItems: Item[] = [
     ...items.filter(({ text }) => text.toLowerCase().includes(wanted)),
     ...asksFor
       .filter((one) => mayRecords(one, 'create'))
@@ -85,7 +85,7 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
       .map(({ alias, name }) => ({ id: `/records/${alias}`, name: `${name}` }))
       .filter(({ id }) => items.every((item) => item.id !== id))
       .map(({ id, name }) => ({ id, text: t('go-to', { name }), run: () => go(id) })),
-    ...found.map((one) => ({
+    ...results.map((one) => ({
       id: `${one.type} ${one.id}`,
       text: one.label,
       kind: one.type === 'object_record' ? names.get(one.object_class ?? 0) : undefined,
@@ -124,7 +124,7 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
                   onKeyDown={(event) => {
                     // Late choices remove the mark of the first one for a moment.
                     if (event.key === 'Enter' && !event.currentTarget.hasAttribute('aria-activedescendant'))
-                      choose(shown[0])
+                      choose(visibleItems[0])
                   }}
                 />
               </TextField>
@@ -133,7 +133,7 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
                 ref={(list: HTMLElement | null) => list?.setAttribute('tabindex', '0')}
                 className={`${css.list} ${look.list}`}
                 aria-label={t('palette')}
-                items={shown.slice(0, 60)}
+                items={visibleItems.slice(0, 60)}
                 renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}
               >
                 {(item: Item) => (

@@ -18,13 +18,13 @@ import own from './home.module.css'
 const may = (resource: string, action: string) => session()?.permissions?.[resource]?.[action] === true
 
 /** True if a list has at least this number of entries. */
-async function has(path: string, parameters: string, least = 1): Promise<boolean> {
+async function checkCount(path: string, parameters: string, least = 1): Promise<boolean> {
   const { filtered_count, results } = await get<Page>(`${path}?${parameters}limit=${least}`)
   return (filtered_count ?? results.length) >= least
 }
 
 /** True if a class has a record. Usually one of the first has. */
-async function hasRecord(): Promise<boolean> {
+async function checkAnyRecord(): Promise<boolean> {
   for (const limit of [25, 1000]) {
     const { results, next } = await get<Page>(`/api/object-classes/?ordering=created_at&limit=${limit}`)
     if (results.some(({ num_of_records }) => Number(num_of_records) > 0)) return true
@@ -35,8 +35,9 @@ async function hasRecord(): Promise<boolean> {
 
 /** The sign-in rules were changed, or there is another way to sign in. */
 const decidedOnSignIn = async () =>
-  (may('administration_log', 'list') && (await has('/api/administration/log/', 'resource=standard_authentication&'))) ||
-  (may('single_sign_on', 'list') && (await has('/api/single-sign-on/', 'is_enabled=true&')))
+  (may('administration_log', 'list') &&
+    (await checkCount('/api/administration/log/', 'resource=standard_authentication&'))) ||
+  (may('single_sign_on', 'list') && (await checkCount('/api/single-sign-on/', 'is_enabled=true&')))
 
 interface Step {
   text: Key
@@ -69,20 +70,20 @@ const STEPS = (): Step[] => [
     text: 'guide.second',
     to: '/admin/users/new',
     mayTake: session()?.user?.account_type === 'super_admin',
-    ask: () => has('/api/users/', 'account_type=super_admin&', 2),
+    ask: () => checkCount('/api/users/', 'account_type=super_admin&', 2),
   },
   {
     text: 'guide.class',
     to: '/admin/classes/new',
     mayTake: may('object_classes', 'create'),
-    ask: () => has('/api/object-classes/', ''),
+    ask: () => checkCount('/api/object-classes/', ''),
   },
-  { text: 'guide.record', to: '/records', mayTake: may('object_classes', 'create'), ask: hasRecord },
+  { text: 'guide.record', to: '/records', mayTake: may('object_classes', 'create'), ask: checkAnyRecord },
   {
     text: 'guide.connector',
     to: '/admin/connectors/new',
     mayTake: may('mcp_connectors', 'create'),
-    ask: () => has('/api/mcp/connectors/', ''),
+    ask: () => checkCount('/api/mcp/connectors/', ''),
   },
 ]
 

@@ -16,7 +16,7 @@ import { type Key, t } from '../../texts.ts'
 import { Guide } from './guide.tsx'
 import own from './home.module.css'
 
-const Blocks = part(() => import('../../shared/blocks.tsx').then((found) => found.Blocks))
+const Blocks = part(() => import('../../shared/blocks.tsx').then((module) => module.Blocks))
 
 export function Home() {
   const user = session()?.user

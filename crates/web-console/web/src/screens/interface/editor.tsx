@@ -6,12 +6,12 @@ import { parseJson, writeJson } from '../../api/json.ts'
 import { Refusal } from '../../api/refusal.ts'
 import type { Fields, Json } from '../../api/shapes.ts'
 import type { Reading as Understood } from '../../api/written.ts'
-import { messages, same } from '../../generic/changes.ts'
+import { isEqual, messages } from '../../generic/changes.ts'
 import { Failure, Reading } from '../../generic/failure.tsx'
 import { Leaving } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { shortened } from '../../generic/not-understood.tsx'
-import { type Kept, keep, readToWrite } from '../../generic/ui-config.ts'
+import { type Kept, readToWrite, storeConfiguration } from '../../generic/ui-config.ts'
 import { written } from '../../generic/ui-contents.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -67,7 +67,7 @@ function useContent<T extends object>({ component, understand, components, onSav
   const [theirs, setTheirs] = useState<Kept | undefined>()
   const { content: understood, flaws } = useMemo(() => understand(content), [content, understand])
   const start = before.content ?? written(understand(undefined).content)
-  const isChanged = wrong !== undefined || !same(start, content)
+  const isChanged = wrong !== undefined || !isEqual(start, content)
   const set = (next: Json) => {
     setContent(next)
     setTyped(undefined)
@@ -86,7 +86,7 @@ function useContent<T extends object>({ component, understand, components, onSav
     setIsBusy(true)
     setError(undefined)
     try {
-      const now = await keep(component, content as Fields, over, components?.(understood))
+      const now = await storeConfiguration(component, content as Fields, over, components?.(understood))
       setBefore(now)
       onSaved?.(understood, content)
       say(t('saved'))

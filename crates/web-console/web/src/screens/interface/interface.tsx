@@ -57,25 +57,25 @@ export function Interface() {
 }
 
 /** The address contains the class. */
-function OfClass({ editor: One }: { editor: (props: { found: OpenClass }) => React.ReactNode }) {
+function OfClass({ editor: One }: { editor: (props: { openClass: OpenClass }) => React.ReactNode }) {
   const { path, search } = useHere()
   const go = useGo()
   const id = Number(new URLSearchParams(search).get('class')) || undefined
-  const { found, reading } = useClass(id)
+  const { openClass, reading } = useClass(id)
   return (
     <>
       <div className={look.class}>
         <ClassChooser
           name="class"
           label={t('interface.class')}
-          value={found?.id ?? null}
-          text={found?.name ?? ''}
+          value={openClass?.id ?? null}
+          text={openClass?.name ?? ''}
           onChoose={(one) => go(`${path}?class=${one.id}`)}
         />
       </div>
       <Reading of={reading} />
       {id === undefined && <p className={generic.none}>{t('interface.class.choose')}</p>}
-      {found && <One key={found.id} found={found} />}
+      {openClass && <One key={openClass.id} openClass={openClass} />}
     </>
   )
 }

@@ -120,7 +120,7 @@ function Item({
   onRemove: () => void
 }) {
   const place = item.class === undefined ? `${item.link}` : t('interface.item.class')
-  const called = item.class ?? item.label ?? place
+  const itemName = item.class ?? item.label ?? place
   return (
     <div className={look.block}>
       <div className={look.line}>
@@ -128,7 +128,7 @@ function Item({
           {item.class === undefined ? item.label : <ClassName alias={item.class} />}{' '}
           <span className={look.quiet}>{place}</span>
         </span>
-        <Button look="quiet" icon="trash-2" aria-label={t('remove-one', { name: called })} onPress={onRemove} />
+        <Button look="quiet" icon="trash-2" aria-label={t('remove-one', { name: itemName })} onPress={onRemove} />
       </div>
       {item.class !== undefined && (
         <TextField

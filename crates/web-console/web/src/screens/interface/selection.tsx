@@ -49,16 +49,16 @@ export function ClassChooser({
 
 export function FilterFields({
   name,
-  found,
+  openClass,
   filters,
   onChange,
 }: {
   name: string
-  found: OpenClass
+  openClass: OpenClass
   filters: string
   onChange: (filters: string) => void
 }) {
-  const { columns } = found
+  const { columns } = openClass
   const state = useMemo(() => read(searchOf({ filters, ordering: '', columns: [] }), columns), [filters, columns])
   return (
     <Fieldset name={name} label={t('filters')}>
@@ -69,16 +69,16 @@ export function FilterFields({
 
 export function SelectionFields<T extends Selection>({
   name,
-  found,
+  openClass,
   selection,
   onChange,
 }: {
   name: string
-  found: OpenClass
+  openClass: OpenClass
   selection: T
   onChange: (selection: T) => void
 }) {
-  const columns = found.columns.filter(({ is_parameter }) => !is_parameter)
+  const columns = openClass.columns.filter(({ is_parameter }) => !is_parameter)
   const choices = columns.map((column) => ({ value: column.alias, text: labelOf(column) }))
   const textOf = (alias: string) => choices.find(({ value }) => value === alias)?.text ?? alias
   const orders = columns
@@ -91,7 +91,7 @@ export function SelectionFields<T extends Selection>({
     <>
       <FilterFields
         name={`${name}.filters`}
-        found={found}
+        openClass={openClass}
         filters={selection.filters}
         onChange={(filters) => onChange({ ...selection, filters })}
       />

@@ -45,9 +45,13 @@ export function placeOf(line: Instance, routes: { [resource: string]: string }):
     return owner === null ? `/forms/${uuid}` : `${routes.object_classes}/${owner}/forms/${uuid}`
   }
   // A part of another object is shown on the page of that object, if the changes name it.
-  const of = (alias: string, list: string | undefined) => {
+  const pathOfOwner = (alias: string, list: string | undefined) => {
     const owner = changed(line, alias)
     return list && owner !== null ? `${list}/${owner}` : undefined
   }
-  return of('object_class', routes.object_classes) ?? of('user_group', routes.user_groups) ?? of('user', routes.users)
+  return (
+    pathOfOwner('object_class', routes.object_classes) ??
+    pathOfOwner('user_group', routes.user_groups) ??
+    pathOfOwner('user', routes.users)
+  )
 }

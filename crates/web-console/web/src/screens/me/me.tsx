@@ -1,6 +1,6 @@
 // The page of the own account: details, password, sessions, linked sign-ins, settings.
 
-import { userIs } from '../../api/session.ts'
+import { setUser } from '../../api/session.ts'
 import type { User } from '../../api/shapes.ts'
 import look from '../../generic/generic.module.css'
 import { type Settings, useSettings } from '../../generic/settings.ts'
@@ -31,7 +31,7 @@ export function Me() {
       sections={SECTIONS}
       hidden={['next_actions']}
       canEdit
-      onSaved={(user) => userIs(user as unknown as User)}
+      onSaved={(user) => setUser(user as unknown as User)}
       panels={[Looks, OwnPassword, Sessions, OwnIdentities]}
     />
   )

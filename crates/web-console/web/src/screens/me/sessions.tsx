@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { page, wrote } from '../../api/query.ts'
+import { invalidate, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
@@ -33,11 +33,11 @@ export function Sessions() {
   const [offset, setOffset] = useState(0)
   const query = (at: number) => page(PATH, `limit=${SIZE}&offset=${at}`)
   const { data } = useQuery(query(offset))
-  const [asked, setAsked] = useState<Instance | undefined>()
+  const [ending, setEnding] = useState<Instance | undefined>()
   if (!data) return null
   const end = async ({ id }: Instance) => {
-    await call('DELETE', `${PATH}${id}/`).finally(() => wrote(PATH))
-    setAsked(undefined)
+    await call('DELETE', `${PATH}${id}/`).finally(() => invalidate(PATH))
+    setEnding(undefined)
   }
   const list = (title: Key, sessions: Instance[], hint?: Key) =>
     sessions.length > 0 && (
@@ -46,7 +46,7 @@ export function Sessions() {
         {hint && <p className={css.hint}>{t(hint)}</p>}
         <ul className={look.plain}>
           {sessions.map((one) => (
-            <Session key={`${one.id}`} one={one} onEnd={() => setAsked(one)} />
+            <Session key={`${one.id}`} session={one} onEnd={() => setEnding(one)} />
           ))}
         </ul>
       </>
@@ -61,31 +61,31 @@ export function Sessions() {
         'sessions.programs.hint',
       )}
       <Turn page={data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
-      {asked && (
+      {ending && (
         <AskFirst
-          title={t('sessions.end-question', { name: nameOf(asked) })}
+          title={t('sessions.end-question', { name: nameOf(ending) })}
           text={t('sessions.ends')}
           action={t('sessions.end')}
-          run={() => end(asked)}
-          onClose={() => setAsked(undefined)}
+          run={() => end(ending)}
+          onClose={() => setEnding(undefined)}
         />
       )}
     </section>
   )
 }
 
-function Session({ one, onEnd }: { one: Instance; onEnd: () => void }) {
-  const name = nameOf(one)
+function Session({ session, onEnd }: { session: Instance; onEnd: () => void }) {
+  const name = nameOf(session)
   return (
     <li className={look.member}>
       <span className={look.session}>
-        <span title={`${one.user_agent}`}>{name}</span>
+        <span title={`${session.user_agent}`}>{name}</span>
         <span className={look.when}>
-          {`${one.ip} · `}
-          {typeof one.last_used_at === 'string' && <Moment value={one.last_used_at} />}
+          {`${session.ip} · `}
+          {typeof session.last_used_at === 'string' && <Moment value={session.last_used_at} />}
         </span>
       </span>
-      {one.is_current === true ? (
+      {session.is_current === true ? (
         <Tag value="active">{t('sessions.this')}</Tag>
       ) : (
         <Button look="quiet" aria-label={t('sessions.end-one', { name })} onPress={onEnd}>

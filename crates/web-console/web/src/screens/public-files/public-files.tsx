@@ -1,7 +1,7 @@
 // Files that anybody may download who has their address.
 
 import { useRef, useState } from 'react'
-import { wrote } from '../../api/query.ts'
+import { invalidate } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Instance, Json } from '../../api/shapes.ts'
@@ -21,7 +21,7 @@ const PATH = '/api/files/public-storage/'
 const Address = ({ value }: { value: Json }) => <Copyable text={`${value}`} />
 
 export function PublicFiles() {
-  const [asked, setAsked] = useState<Instance | undefined>()
+  const [deleting, setDeleting] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
   /** Each call gets all files since the page was opened, but each file is published once. */
   const published = useRef(new Set<Json>())
@@ -34,11 +34,11 @@ export function PublicFiles() {
         say(t('saved'))
       }, setError)
     }
-    await wrote(PATH)
+    await invalidate(PATH)
   }
   const remove = async ({ uuid }: Instance) => {
-    await call('DELETE', `${PATH}${uuid}/`).finally(() => wrote(PATH))
-    setAsked(undefined)
+    await call('DELETE', `${PATH}${uuid}/`).finally(() => invalidate(PATH))
+    setDeleting(undefined)
   }
   return (
     <>
@@ -55,7 +55,7 @@ export function PublicFiles() {
               look="quiet"
               icon="trash-2"
               aria-label={t('remove-one', { name: `${file.filename}${file.extension}` })}
-              onPress={() => setAsked(file)}
+              onPress={() => setDeleting(file)}
             />
           )
         }
@@ -73,13 +73,13 @@ export function PublicFiles() {
         )}
         {error !== undefined && <Failure error={error} />}
       </Lines>
-      {asked && (
+      {deleting && (
         <AskFirst
-          title={t('ask', { action: t('delete'), name: `${asked.filename}${asked.extension}` })}
+          title={t('ask', { action: t('delete'), name: `${deleting.filename}${deleting.extension}` })}
           text={t('public-files.deletes')}
           action={t('delete')}
-          run={() => remove(asked)}
-          onClose={() => setAsked(undefined)}
+          run={() => remove(deleting)}
+          onClose={() => setDeleting(undefined)}
         />
       )}
     </>

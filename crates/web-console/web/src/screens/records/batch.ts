@@ -20,7 +20,7 @@ export interface Progress<T> {
 function places(body: { [field: string]: Json }): Map<number, string> | undefined {
   const told = body.items ?? body.ids
   if (!told || typeof told !== 'object' || Array.isArray(told)) return undefined
-  const found = Object.entries(told).map(([place, what]): [number, string] => {
+  const places = Object.entries(told).map(([place, what]): [number, string] => {
     const inner =
       typeof what === 'object' && what !== null && !Array.isArray(what) ? (what as Fields) : { detail: what }
     const texts = Object.entries(messages(inner)).map(([name, text]) =>
@@ -28,7 +28,7 @@ function places(body: { [field: string]: Json }): Map<number, string> | undefine
     )
     return [Number(place), texts.join(' ')]
   })
-  return new Map(found.filter(([place]) => Number.isInteger(place)))
+  return new Map(places.filter(([place]) => Number.isInteger(place)))
 }
 
 /**
@@ -58,30 +58,30 @@ const sleep = (seconds: number) => new Promise<void>((resolve) => setTimeout(res
  */
 async function part<T>(items: T[], send: (items: T[]) => Promise<unknown>, pause = sleep): Promise<Refused<T>[]> {
   const refused: Refused<T>[] = []
-  let left = items
-  while (left.length > 0) {
+  let remaining = items
+  while (remaining.length > 0) {
     try {
-      const now = left
+      const now = remaining
       await patiently(() => send(now), pause)
       return refused
     } catch (error) {
       if (!(error instanceof Refusal) || ![400, 403, 404].includes(error.status)) throw error
       const at = error.status === 400 ? places(error.body) : undefined
       if (at && at.size > 0) {
-        refused.push(...left.flatMap((item, n) => (at.has(n) ? [{ item, text: at.get(n) ?? '' }] : [])))
-        const before = left.length
-        left = left.filter((_, n) => !at.has(n))
-        if (left.length < before) continue
+        refused.push(...remaining.flatMap((item, n) => (at.has(n) ? [{ item, text: at.get(n) ?? '' }] : [])))
+        const before = remaining.length
+        remaining = remaining.filter((_, n) => !at.has(n))
+        if (remaining.length < before) continue
       }
-      const [first] = left
+      const [first] = remaining
       if (first === undefined) return refused
-      if (left.length === 1 || error.body.error_code)
-        return [...refused, ...left.map((item) => ({ item, text: error.detail ?? error.message }))]
-      const middle = Math.ceil(left.length / 2)
+      if (remaining.length === 1 || error.body.error_code)
+        return [...refused, ...remaining.map((item) => ({ item, text: error.detail ?? error.message }))]
+      const middle = Math.ceil(remaining.length / 2)
       return [
         ...refused,
-        ...(await part(left.slice(0, middle), send, pause)),
-        ...(await part(left.slice(middle), send, pause)),
+        ...(await part(remaining.slice(0, middle), send, pause)),
+        ...(await part(remaining.slice(middle), send, pause)),
       ]
     }
   }
@@ -91,7 +91,7 @@ async function part<T>(items: T[], send: (items: T[]) => Promise<unknown>, pause
 export async function inBatches<T>(
   parts: AsyncIterable<T[]> | Iterable<T[]>,
   send: (items: T[]) => Promise<unknown>,
-  told: (progress: Progress<T>) => void,
+  onProgress: (progress: Progress<T>) => void,
   isStopped: () => boolean,
   pause?: (seconds: number) => Promise<void>,
 ): Promise<Progress<T>> {
@@ -103,7 +103,7 @@ export async function inBatches<T>(
       done: progress.done + items.length - refused.length,
       refused: [...progress.refused, ...refused],
     }
-    told(progress)
+    onProgress(progress)
     if (isStopped()) break
   }
   return progress

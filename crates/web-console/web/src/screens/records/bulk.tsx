@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useRef, useState } from 'react'
-import { anything, wrote } from '../../api/query.ts'
+import { anything, invalidate } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Choice, Field, Instance, Json, Page } from '../../api/shapes.ts'
 import { isEmpty } from '../../generic/changes.ts'
@@ -26,24 +26,24 @@ import look from './records.module.css'
 type Doing = 'edit' | 'owner' | 'task' | 'delete'
 
 export interface BulkProps {
-  found: OpenClass
+  openClass: OpenClass
   selected: Instance[]
   matching: Matching
   onClose: () => void
 }
 
-export function Bulk({ found, selected, matching, onClose }: BulkProps) {
+export function Bulk({ openClass, selected, matching, onClose }: BulkProps) {
   const [isAll, setIsAll] = useState(false)
   const [doing, setDoing] = useState<Doing | undefined>()
-  const all = (action: string) => selected.every((one) => may(one, action))
+  const mayAll = (action: string) => selected.every((one) => may(one, action))
   const mayTask = selected.every(
     (one) => (one._meta?.permissions as { tasks?: { create?: boolean } } | undefined)?.tasks?.create === true,
   )
   const choices: { doing: Doing; text: Key; isShown: boolean }[] = [
-    { doing: 'edit', text: 'records.bulk.edit', isShown: all('edit') },
-    { doing: 'owner', text: 'records.bulk.owner', isShown: all('edit_owners') },
+    { doing: 'edit', text: 'records.bulk.edit', isShown: mayAll('edit') },
+    { doing: 'owner', text: 'records.bulk.owner', isShown: mayAll('edit_owners') },
     { doing: 'task', text: 'records.bulk.task', isShown: mayTask },
-    { doing: 'delete', text: 'delete', isShown: all('delete') },
+    { doing: 'delete', text: 'delete', isShown: mayAll('delete') },
   ]
   const count = isAll ? matching.count : selected.length
   const offered = choices.filter(({ isShown }) => isShown)
@@ -53,7 +53,7 @@ export function Bulk({ found, selected, matching, onClose }: BulkProps) {
       run: () => setDoing(choice.doing),
     })),
   )
-  const target: Target = { found, selected, matching, isAll, count }
+  const target: Target = { openClass, selected, matching, isAll, count }
   const isMore = matching.count === null || matching.count > selected.length
   if (matching.isTooMuch && isAll) setIsAll(false)
   return (
@@ -83,7 +83,7 @@ export function Bulk({ found, selected, matching, onClose }: BulkProps) {
 }
 
 interface Target {
-  found: OpenClass
+  openClass: OpenClass
   selected: Instance[]
   matching: Matching
   isAll: boolean
@@ -117,12 +117,12 @@ function Run({
   isDangerous?: boolean
   children: ReactNode
 }) {
-  const { found, selected, matching, isAll, count } = target
+  const { openClass, selected, matching, isAll, count } = target
   const [progress, setProgress] = useState<Progress<number> | undefined>()
   const [state, setState] = useState<'asking' | 'running' | 'over'>('asking')
   const [error, setError] = useState<unknown>()
   const isStopped = useRef(false)
-  const path = found.resource.path
+  const path = openClass.resource.path
   async function* parts() {
     if (!isAll)
       return yield* cut(
@@ -147,22 +147,22 @@ function Run({
       setError(failed)
       setState('over')
     }
-    void wrote(path, RECORDS)
+    void invalidate(path, RECORDS)
   }
   const close = () => {
     isStopped.current = true
     if (state === 'over') onDone()
     else onClose()
   }
-  const far = (progress?.done ?? 0) + (progress?.refused.length ?? 0)
+  const handled = (progress?.done ?? 0) + (progress?.refused.length ?? 0)
   return (
     <Dialog title={title} isOpen mustBeAnswered={state === 'running'} onClose={close}>
       <div className={look.dialog}>
         {state === 'asking' && children}
         {state === 'running' && (
           <>
-            <progress {...(count !== null && { value: far, max: count })} aria-label={t('progress')} />
-            <p role="status">{t('records.bulk.far', { count: far, of: count ?? '…' })}</p>
+            <progress {...(count !== null && { value: handled, max: count })} aria-label={t('progress')} />
+            <p role="status">{t('records.bulk.far', { count: handled, of: count ?? '…' })}</p>
           </>
         )}
         {error !== undefined && <Failure error={error} />}
@@ -202,24 +202,24 @@ function Run({
   )
 }
 
-const many = (key: Key, count: number | null) => t(key, { count: count ?? -1 })
+const countText = (key: Key, count: number | null) => t(key, { count: count ?? -1 })
 
 /** A field of files is not among them: an upload serves one place. */
 const canBeSet = ({ type, editable }: Field) => type !== 'file' && editable !== false
 
 function EditMany(props: DoingProps) {
-  const { found, count } = props.target
-  const fields = found.fields.filter(canBeSet)
+  const { openClass, count } = props.target
+  const fields = openClass.fields.filter(canBeSet)
   const [alias, setAlias] = useState<string | null>(null)
   const [value, setValue] = useState<Json>(null)
   const [isEmptying, setIsEmptying] = useState(false)
   const field = fields.find((one) => one.alias === alias)
   // An invalid typed value would empty the field.
-  const { held, hold } = useHolds()
+  const { held: reasons, hold } = useHolds()
   const canEmpty = field !== undefined && !field.required && field.type !== 'status'
   const empty = field?.type === 'set' ? [] : null
   const send = (ids: number[]) =>
-    call('PATCH', `${found.resource.path}batch/`, {
+    call('PATCH', `${openClass.resource.path}batch/`, {
       body: { items: ids.map((id) => ({ id, fields: { [alias ?? '']: isEmptying ? empty : value } })) },
     })
   const choices = fields.map((one) => ({ value: one.alias, text: labelOf(one) }))
@@ -231,10 +231,10 @@ function EditMany(props: DoingProps) {
   return (
     <Run
       {...props}
-      title={many('records.bulk.edit-title', count)}
-      action={isEmptying ? many('records.bulk.empty', count) : t('save')}
+      title={countText('records.bulk.edit-title', count)}
+      action={isEmptying ? countText('records.bulk.empty', count) : t('save')}
       send={send}
-      isReady={isEmptying || (!isEmpty(value) && Object.keys(held).length === 0)}
+      isReady={isEmptying || (!isEmpty(value) && Object.keys(reasons).length === 0)}
       isDangerous={isEmptying}
     >
       {choices.length > 20 ? (
@@ -297,16 +297,16 @@ function NewValue({ field, value, onChange }: { field: Field; value: Json; onCha
 const USERS = '/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains='
 
 function OwnMany(props: DoingProps) {
-  const { found, count } = props.target
+  const { openClass, count } = props.target
   const [owner, setOwner] = useState<Choice | null>(null)
   const send = (ids: number[]) =>
-    call('PATCH', `${found.resource.path}batch/`, {
+    call('PATCH', `${openClass.resource.path}batch/`, {
       body: { items: ids.map((id) => ({ id, owner: owner?.value ?? null })) },
     })
   return (
     <Run
       {...props}
-      title={many('records.bulk.owner-title', count)}
+      title={countText('records.bulk.owner-title', count)}
       action={t('records.bulk.owner')}
       send={send}
       isReady={owner !== null}
@@ -340,7 +340,7 @@ function TaskMany(props: DoingProps) {
   return (
     <Run
       {...props}
-      title={many('records.bulk.task-title', count)}
+      title={countText('records.bulk.task-title', count)}
       action={t('records.tasks.start')}
       send={send}
       size={1}
@@ -415,12 +415,12 @@ export function TaskInputs({
 }
 
 function DeleteMany(props: DoingProps) {
-  const { found, count } = props.target
-  const send = (ids: number[]) => call('DELETE', `${found.resource.path}batch/`, { body: { ids } })
+  const { openClass, count } = props.target
+  const send = (ids: number[]) => call('DELETE', `${openClass.resource.path}batch/`, { body: { ids } })
   return (
     <Run
       {...props}
-      title={many('records.bulk.delete-title', count)}
+      title={countText('records.bulk.delete-title', count)}
       action={t('delete')}
       send={send}
       isReady

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
-import { anything, page, wrote } from '../../api/query.ts'
+import { anything, invalidate, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Fields, Instance, Json, Page } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -22,24 +22,25 @@ const isRunning = (templates: Instance[]) => templates.some((one) => runOf(one)?
 
 export function Documents({ instance, path }: PanelProps) {
   const all = `${path}documents/`
-  const [asked, setAsked] = useState<Instance | undefined>()
+  const [generating, setGenerating] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
   const [offset, setOffset] = useState(0)
   const query = (at: number) => page(all, `ordering=name&limit=25&offset=${at}`)
-  const shown = useQuery({
+  const templatesQuery = useQuery({
     ...query(offset),
     refetchInterval: ({ state }) => (isRunning(state.data?.results ?? []) ? 1000 : false),
   })
-  const templates = shown.data?.results ?? []
+  const templates = templatesQuery.data?.results ?? []
   const isBusy = isRunning(templates)
   const wasBusy = useRef(false)
   // A document that is done may be in a field by now.
   useEffect(() => {
-    if (wasBusy.current && !isBusy) void wrote(path)
+    if (wasBusy.current && !isBusy) void invalidate(path)
     wasBusy.current = isBusy
   }, [isBusy, path])
-  if (shown.error || !shown.data || (templates.length === 0 && offset === 0)) return null
-  const cancel = (template: Instance) => call('POST', `${all}${template.id}/cancel/`).then(() => wrote(all), setError)
+  if (templatesQuery.error || !templatesQuery.data || (templates.length === 0 && offset === 0)) return null
+  const cancel = (template: Instance) =>
+    call('POST', `${all}${template.id}/cancel/`).then(() => invalidate(all), setError)
   return (
     <section className={generic.section}>
       <h2>{t('records.documents')}</h2>
@@ -62,7 +63,7 @@ export function Documents({ instance, path }: PanelProps) {
                   </>
                 ) : (
                   template.allow_on_demand_generation === true && (
-                    <Button onPress={() => setAsked(template)}>{t('records.documents.make')}</Button>
+                    <Button onPress={() => setGenerating(template)}>{t('records.documents.make')}</Button>
                   )
                 )}
               </span>
@@ -71,14 +72,14 @@ export function Documents({ instance, path }: PanelProps) {
           )
         })}
       </ul>
-      <Turn page={shown.data} offset={offset} size={25} query={query} onTurn={setOffset} />
-      {asked && (
+      <Turn page={templatesQuery.data} offset={offset} size={25} query={query} onTurn={setOffset} />
+      {generating && (
         <Make
-          template={asked}
+          template={generating}
           record={Number(instance.id)}
           path={path}
           onClose={() => {
-            setAsked(undefined)
+            setGenerating(undefined)
             setError(undefined)
           }}
         />
@@ -109,7 +110,7 @@ function Make({
     if (field !== null) body.object_record_field = field
     try {
       await call('POST', '/api/object-records/documents/', { body })
-      await wrote(`${path}documents/`)
+      await invalidate(`${path}documents/`)
       onClose()
     } catch (refused) {
       setError(refused)

@@ -1,7 +1,7 @@
 // Events of a record contain the new values only. The previous values are in older events.
 
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
-import { same } from '../../generic/changes.ts'
+import { isEqual } from '../../generic/changes.ts'
 
 export interface Change {
   key: string
@@ -28,20 +28,25 @@ export function changesOf(events: Instance[], isWhole = true): Change[][] {
       isKnown = true
     }
     const isChange = event.event_type === 'field_values_changed'
-    return asObjects(event.event_data).flatMap((one, n): Change[] => {
-      if (one.field_id !== undefined && one.field_name !== undefined) {
-        const key = `${one.field_id}`
-        const now = one.field_value ?? null
+    return asObjects(event.event_data).flatMap((eventField, n): Change[] => {
+      if (eventField.field_id !== undefined && eventField.field_name !== undefined) {
+        const key = `${eventField.field_id}`
+        const now = eventField.field_value ?? null
         const old = values.get(key)
         values.set(key, now)
         // The creation of a record has two events for its status.
-        const change = { key, name: `${one.field_name}`, type: `${one.field_type}`, now }
+        const change = { key, name: `${eventField.field_name}`, type: `${eventField.field_type}`, now }
         const isFurther = isChange && old === undefined && !isKnown
-        return [{ ...change, old: same(old, now) ? undefined : old, isFurther }]
+        return [{ ...change, old: isEqual(old, now) ? undefined : old, isFurther }]
       }
-      if (typeof one.name !== 'string') return []
-      const set = one.permission_set as Fields | undefined
-      const change = { key: `${n} ${one.id}`, name: set ? `${set.name}` : '', type: 'string', now: one.name }
+      if (typeof eventField.name !== 'string') return []
+      const set = eventField.permission_set as Fields | undefined
+      const change = {
+        key: `${n} ${eventField.id}`,
+        name: set ? `${set.name}` : '',
+        type: 'string',
+        now: eventField.name,
+      }
       return [{ ...change, old: undefined, isFurther: false }]
     })
   })

@@ -10,13 +10,13 @@ import { filesOf } from '../../shared/records/shape.ts'
 import { t } from '../../texts.ts'
 
 export function Files({ value, instance }: { value: Json; instance: Instance }) {
-  const known = filesOf(instance)
+  const storedFiles = filesOf(instance)
   const ids = Array.isArray(value) ? value : []
   if (ids.length === 0) return <span className={generic.none}>{t('none')}</span>
   return (
     <ul className={look.files}>
       {ids.map((id) => {
-        const file = known[`${id}`]
+        const file = storedFiles[`${id}`]
         return <li key={`${id}`}>{file ? <FileLine file={file} /> : `${id}`}</li>
       })}
     </ul>

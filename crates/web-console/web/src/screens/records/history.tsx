@@ -25,8 +25,8 @@ const LATE = 2500
 
 export function History({ instance, path }: PanelProps) {
   const all = `${path}history/`
-  const { found } = useClass(Number(instance.object_class))
-  const shown = useInfiniteQuery({
+  const { openClass } = useClass(Number(instance.object_class))
+  const eventsQuery = useInfiniteQuery({
     queryKey: [all, 'pages'],
     queryFn: ({ pageParam, signal }) => get<Page>(`${all}?limit=${SIZE}&offset=${pageParam}`, signal),
     initialPageParam: 0,
@@ -40,9 +40,9 @@ export function History({ instance, path }: PanelProps) {
     const timer = setTimeout(() => void queries.invalidateQueries({ queryKey: [all] }), LATE)
     return () => clearTimeout(timer)
   }, [state, all])
-  const events = shown.data?.pages.flatMap(({ results }) => results) ?? []
+  const events = eventsQuery.data?.pages.flatMap(({ results }) => results) ?? []
   const isFurther = (all: Change[][]) => all.flat().some((change) => change.isFurther)
-  const told = changesOf(events, !shown.hasNextPage)
+  const eventChanges = changesOf(events, !eventsQuery.hasNextPage)
   // Older events contain the previous values of the last changes of this page. Some are read by their kind.
   const oldest = `${events.at(-1)?.event_datetime}`
   const older = useQuery({
@@ -52,17 +52,17 @@ export function History({ instance, path }: PanelProps) {
         `${all}?${new URLSearchParams({ event_type__in: 'record_created,field_values_changed', event_datetime__lt: oldest, limit: `${LOOKED}` })}`,
         signal,
       ),
-    enabled: isFurther(told),
+    enabled: isFurther(eventChanges),
   })
-  const earlier = older.data && isFurther(told) ? older.data : undefined
-  const changes = earlier ? changesOf([...events, ...earlier.results], !earlier.next) : told
-  const fields = found?.fields ?? []
+  const earlier = older.data && isFurther(eventChanges) ? older.data : undefined
+  const changes = earlier ? changesOf([...events, ...earlier.results], !earlier.next) : eventChanges
+  const fields = openClass?.fields ?? []
   const names = namesIn(instance, fields, events)
   return (
     <section className={generic.section}>
       <h2>{t('records.history')}</h2>
-      <Reading of={[shown]} />
-      {shown.data && events.length === 0 && <p className={generic.none}>{t('nothing-yet')}</p>}
+      <Reading of={[eventsQuery]} />
+      {eventsQuery.data && events.length === 0 && <p className={generic.none}>{t('nothing-yet')}</p>}
       {events.length > 0 && (
         <ol className={generic.timeline}>
           {events.map((event, n) => (
@@ -77,9 +77,9 @@ export function History({ instance, path }: PanelProps) {
           ))}
         </ol>
       )}
-      {shown.hasNextPage && (
+      {eventsQuery.hasNextPage && (
         <div>
-          <Button isDisabled={shown.isFetchingNextPage} onPress={() => void shown.fetchNextPage()}>
+          <Button isDisabled={eventsQuery.isFetchingNextPage} onPress={() => void eventsQuery.fetchNextPage()}>
             {t('records.history.older')}
           </Button>
         </div>
@@ -95,7 +95,7 @@ function who({ source_type, source_name, source_info, source_id }: Instance): st
   return source_type === 'system' ? t('the-system') : name || named('event', `${source_type}`)
 }
 
-function What({ changes, ...known }: { changes: Change[]; fields: Field[]; names: Names }) {
+function What({ changes, ...context }: { changes: Change[]; fields: Field[]; names: Names }) {
   if (changes.length === 0) return null
   return (
     <ul className={generic.changes}>
@@ -106,12 +106,12 @@ function What({ changes, ...known }: { changes: Change[]; fields: Field[]; names
           {!isNothing(change.old) && (
             <>
               <del>
-                <Told change={change} value={change.old ?? null} {...known} />
+                <Told change={change} value={change.old ?? null} {...context} />
               </del>
               {' → '}
             </>
           )}
-          <Told change={change} value={change.now} {...known} />
+          <Told change={change} value={change.now} {...context} />
         </li>
       ))}
     </ul>

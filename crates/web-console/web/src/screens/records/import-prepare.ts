@@ -194,11 +194,11 @@ function itemOf(values: Fields, fields: Field[], columns: (Field | undefined)[])
   const { id = null, owner = null, ...own } = values
   const isNew = id === null
   // A missing value of a new record takes its default. Its owner is the user who creates it.
-  const told = isNew ? Object.fromEntries(Object.entries(own).filter(([, value]) => value !== null)) : own
+  const newValues = isNew ? Object.fromEntries(Object.entries(own).filter(([, value]) => value !== null)) : own
   const missing = (isNew ? fields : columns).filter((field): field is Field => {
     if (!field?.required) return false
     const hasDefault = field.default !== undefined && field.default !== null
-    return isNew ? told[field.alias] === undefined && !hasDefault : told[field.alias] === null
+    return isNew ? newValues[field.alias] === undefined && !hasDefault : newValues[field.alias] === null
   })
-  return { item: { ...(!isNew && { id }), ...(owner !== null && { owner }), fields: told }, missing }
+  return { item: { ...(!isNew && { id }), ...(owner !== null && { owner }), fields: newValues }, missing }
 }

@@ -165,15 +165,15 @@ const SHORT = ['integer', 'decimal', 'boolean', 'date', 'datetime']
 export const LONGEST = 100
 
 /** Converts a cell; an empty text is null. The API must be asked for a `name`. */
-export function meant(field: Field, given: Json, notation: Notation): Meant {
-  if (given === null) return { value: null }
-  if (typeof given === 'object')
-    return { value: typeof (given as Fields).id === 'number' ? ((given as Fields).id ?? null) : given }
-  const whole = typeof given === 'string' && notation.isGuarded ? unguarded(given) : `${given}`
+export function meant(field: Field, cell: Json, notation: Notation): Meant {
+  if (cell === null) return { value: null }
+  if (typeof cell === 'object')
+    return { value: typeof (cell as Fields).id === 'number' ? ((cell as Fields).id ?? null) : cell }
+  const whole = typeof cell === 'string' && notation.isGuarded ? unguarded(cell) : `${cell}`
   const text = whole.trim()
   if (text === '') return { value: null }
   if (field.autocomplete) return /^\d{1,15}$/.test(text) ? { value: Number(text) } : { name: text }
-  if (typeof given !== 'string') return { value: given }
+  if (typeof cell !== 'string') return { value: cell }
   if (text.length > LONGEST && SHORT.includes(field.type))
     return { problem: field.type as Problem['problem'], of: `${text.slice(0, LONGEST)}…` }
   switch (field.type) {
@@ -261,15 +261,15 @@ const plain = (text: string) =>
 /** Maps columns to the aliases of fields, by alias, else by label; empty for a column without a field. Each field is used once. */
 export function fieldsFor(columns: string[], fields: Field[]): string[] {
   const free = new Set(fields.map(({ alias }) => alias))
-  const take = (field: Field | undefined): string => {
+  const claimField = (field: Field | undefined): string => {
     if (field) free.delete(field.alias)
     return field?.alias ?? ''
   }
-  const exact = columns.map((column) => take(fields.find(({ alias }) => alias === column && free.has(alias))))
+  const exact = columns.map((column) => claimField(fields.find(({ alias }) => alias === column && free.has(alias))))
   return columns.map((column, n) => {
     const key = plain(column)
     if (exact[n] !== '' || key === '' || OF_EXPORTS.includes(column)) return exact[n] ?? ''
     const isNamed = ({ alias, label }: Field) => plain(alias) === key || plain(label ?? '') === key
-    return take(fields.find((field) => free.has(field.alias) && isNamed(field)))
+    return claimField(fields.find((field) => free.has(field.alias) && isNamed(field)))
   })
 }

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { anything, page, wrote } from '../../api/query.ts'
+import { anything, invalidate, page } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Accessible, Choice, Instance, Json, Reference, Way } from '../../api/shapes.ts'
@@ -65,7 +65,7 @@ function Owner({ instance, path, canChange }: PanelProps & { canChange: boolean 
       if (refused instanceof Refusal && refused.status === 412) sayError(refused)
       else setError(refused)
     }
-    void wrote(RECORDS, CLASSES)
+    void invalidate(RECORDS, CLASSES)
   }
   if (!isEditing) {
     return (
@@ -132,7 +132,7 @@ function Access({ path, canAskAboutOthers }: { path: string; canAskAboutOthers: 
     ...(user && user.value !== me?.id && { user: `${user.value}` }),
     ...(connector && { connector: `${connector.value}` }),
   })
-  const told = useQuery({ ...anything<Accessible>(`${path}access/?${asked}`), enabled: isOpen && user !== null })
+  const accessQuery = useQuery({ ...anything<Accessible>(`${path}access/?${asked}`), enabled: isOpen && user !== null })
   return (
     <details className={generic.set} onToggle={(event) => setIsOpen(event.currentTarget.open)}>
       <summary>{t('records.access')}</summary>
@@ -161,8 +161,8 @@ function Access({ path, canAskAboutOthers }: { path: string; canAskAboutOthers: 
               />
             )}
           </div>
-          {told.error && <Failure error={told.error} />}
-          {told.data && <Ways told={told.data} />}
+          {accessQuery.error && <Failure error={accessQuery.error} />}
+          {accessQuery.data && <Ways access={accessQuery.data} />}
         </div>
       )}
     </details>
@@ -184,15 +184,15 @@ function answerText(isAllowed: boolean, ways: Way[]): string {
   return isAllowed ? t('records.access.yes', { ways: given }) : t('records.access.inactive', { ways: given })
 }
 
-function Ways({ told }: { told: Accessible }) {
+function Ways({ access }: { access: Accessible }) {
   return (
     <>
-      {Object.entries(told.permissions).map(([resource, actions]) => (
+      {Object.entries(access.permissions).map(([resource, actions]) => (
         <div key={resource} className={look.box}>
           <h3>{named('resource', resource)}</h3>
           <dl className={generic.facts}>
             {Object.entries(actions).map(([action, isAllowed]) => {
-              const ways = told.ways.filter((way) => way.resource === resource && way.action === action)
+              const ways = access.ways.filter((way) => way.resource === resource && way.action === action)
               return (
                 <div key={action} className={generic.fact}>
                   <dt>{named('action', action)}</dt>

@@ -30,7 +30,7 @@ import { People } from './people.tsx'
 import { Related } from './related.tsx'
 import { Tasks } from './tasks.tsx'
 
-const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((found) => found.ComponentFrame))
+const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((module) => module.ComponentFrame))
 
 /** A link to a related record of any class. */
 function RelatedRecord({ value, instance, field }: { value: Json; instance: Instance; field: Field }) {
@@ -80,16 +80,20 @@ function Noted({ resource, id }: { resource: Resource; id: string }) {
 
 export function OneRecord() {
   const { alias, id } = useParams({ strict: false }) as { alias: string; id: string }
-  const { found, isMissing, reading } = useClass(alias)
-  const { content, flaws, isKnown } = useConfiguration(`record-${found?.id}`, readRecord, found !== undefined)
-  const parts = useMemo(() => found && partsOf(found), [found])
-  const resource = useMemo(() => found && arranged(found.resource, content), [found, content])
+  const { openClass, isMissing, reading } = useClass(alias)
+  const { content, flaws, isKnown } = useConfiguration(`record-${openClass?.id}`, readRecord, openClass !== undefined)
+  const parts = useMemo(() => openClass && partsOf(openClass), [openClass])
+  const resource = useMemo(() => openClass && arranged(openClass.resource, content), [openClass, content])
   if (isMissing || !/^\d+$/.test(id)) return <NotFound />
-  if (!found || !parts || !resource) return <Reading of={reading} title={t('records')} />
+  if (!openClass || !parts || !resource) return <Reading of={reading} title={t('records')} />
   if (!isKnown) return null
   return (
     <>
-      <NotUnderstood component={`record-${found.id}`} flaws={flaws} to={`/admin/interface/records?class=${found.id}`} />
+      <NotUnderstood
+        component={`record-${openClass.id}`}
+        flaws={flaws}
+        to={`/admin/interface/records?class=${openClass.id}`}
+      />
       <Detail key={id} resource={resource} parts={parts} id={id} />
       <Noted resource={resource} id={id} />
     </>
@@ -101,27 +105,27 @@ export function NewRecord() {
   const go = useGo()
   const { search } = useHere()
   const form = new URLSearchParams(search).get('form')
-  const { found, isMissing, reading } = useClass(alias)
-  const parts = useMemo(() => found && partsOf(found), [found])
+  const { openClass, isMissing, reading } = useClass(alias)
+  const parts = useMemo(() => openClass && partsOf(openClass), [openClass])
   if (isMissing) return <NotFound />
-  if (!found || !parts) return <Reading of={reading} title={t('records')} />
-  if (!mayRecords(found.instance, 'create')) {
-    const asked = { method: 'POST', path: found.resource.path }
+  if (!openClass || !parts) return <Reading of={reading} title={t('records')} />
+  if (!mayRecords(openClass.instance, 'create')) {
+    const asked = { method: 'POST', path: openClass.resource.path }
     return <FailurePage error={new Refusal(403, {}, null, null, asked)} />
   }
   if (form) {
-    const { route } = found.resource
+    const { route } = openClass.resource
     const above = (
       <nav className={generic.trail} aria-label={t('trail')}>
-        <Link to={route}>{found.name}</Link>
+        <Link to={route}>{openClass.name}</Link>
       </nav>
     )
     const place = { above, onMade: ({ id }: Instance) => go(`${route}/${id}`), onCancel: () => go(route) }
     return <OneForm key={form} uuid={form} place={place} />
   }
-  const given = found.fields.filter((field) => field.default !== undefined && field.default !== null)
+  const given = openClass.fields.filter((field) => field.default !== undefined && field.default !== null)
   const initial = Object.fromEntries(given.map((field) => [field.alias, field.default as Json]))
-  return <Create key={alias} resource={found.resource} parts={parts} initial={initial} />
+  return <Create key={alias} resource={openClass.resource} parts={parts} initial={initial} />
 }
 
 /** A record of an unknown class. The address with its class replaces this one. */
@@ -129,8 +133,8 @@ export function AnyRecord() {
   const { id } = useParams({ strict: false }) as { id: string }
   const go = useGo()
   const read = useQuery(instanceQuery(`${RECORDS}${id}/`))
-  const { found, reading } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
-  const alias = found?.alias
+  const { openClass, reading } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
+  const alias = openClass?.alias
   // biome-ignore lint/correctness/useExhaustiveDependencies: `go` is a new function in each drawing
   useEffect(() => {
     if (alias) go(`/records/${alias}/${id}`, true)

@@ -25,50 +25,50 @@ import { labelOf, t } from '../../texts.ts'
 import { exportRecords } from './export.ts'
 import { over } from './related-columns.ts'
 
-const Bulk = part(() => import('./bulk.tsx').then((found) => found.Bulk))
+const Bulk = part(() => import('./bulk.tsx').then((module) => module.Bulk))
 
 export function Records() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, reading } = useClass(alias)
-  const related = useRelated(found)
+  const { openClass, isMissing, reading } = useClass(alias)
+  const related = useRelated(openClass)
   if (isMissing) return <NotFound />
-  if (!found || !related.resource) return <Reading of={[...reading, ...related.reading]} title={t('records')} />
+  if (!openClass || !related.resource) return <Reading of={[...reading, ...related.reading]} title={t('records')} />
   return (
     <List
       key={alias}
       resource={related.resource}
       moreColumns={related.more}
-      canCreate={mayRecords(found.instance, 'create')}
-      actions={<More found={found} resource={related.resource} />}
+      canCreate={mayRecords(openClass.instance, 'create')}
+      actions={<More openClass={openClass} resource={related.resource} />}
       bulk={(selected, clear, matching) => (
-        <Bulk found={found} selected={selected} matching={matching} onClose={clear} />
+        <Bulk openClass={openClass} selected={selected} matching={matching} onClose={clear} />
       )}
     />
   )
 }
 
 /** Filters over a relation. The columns of its class are read when one of them is chosen or in the address. */
-function useRelated(found: OpenClass | undefined) {
+function useRelated(openClass: OpenClass | undefined) {
   const { search } = useHere()
   const [wanted, setWanted] = useState<string[]>([])
   const named = [...new URLSearchParams(search).keys()].flatMap((name) => name.match(/^(\w+)\./)?.[1] ?? [])
-  const relations = (found?.columns ?? []).filter((column) => relatedClass(column) !== undefined)
-  const shown = relations.filter(({ alias }) => wanted.includes(alias) || named.includes(alias))
+  const relations = (openClass?.columns ?? []).filter((column) => relatedClass(column) !== undefined)
+  const shownRelations = relations.filter(({ alias }) => wanted.includes(alias) || named.includes(alias))
   const described = useQueries({
-    queries: shown.map((column) => options(listOf(relatedClass(column) ?? 0))),
+    queries: shownRelations.map((column) => options(listOf(relatedClass(column) ?? 0))),
     combine: (answers) => ({
       data: answers.every(({ isPending }) => !isPending) ? answers.map(({ data }) => data) : undefined,
       reading: answers,
     }),
   })
-  const key = shown.map(({ alias }) => alias).join()
+  const key = shownRelations.map(({ alias }) => alias).join()
   // biome-ignore lint/correctness/useExhaustiveDependencies: `key` says which columns are shown
   const resource = useMemo(() => {
-    if (!found || !described.data) return undefined
-    return shown.length === 0 ? found.resource : over(found.resource, shown, described.data)
-  }, [found, key, described.data])
+    if (!openClass || !described.data) return undefined
+    return shownRelations.length === 0 ? openClass.resource : over(openClass.resource, shownRelations, described.data)
+  }, [openClass, key, described.data])
   const more = relations
-    .filter((column) => !shown.includes(column))
+    .filter((column) => !shownRelations.includes(column))
     .map((column) => ({
       id: `${column.alias}.`,
       text: t('records.over', { name: labelOf(column) }),
@@ -84,12 +84,12 @@ function useRelated(found: OpenClass | undefined) {
 const PINS = 20
 
 /** Import, export, forms, and deleted records. */
-function More({ found, resource }: { found: OpenClass; resource: Resource }) {
+function More({ openClass, resource }: { openClass: OpenClass; resource: Resource }) {
   const go = useGo()
   const { search } = useHere()
-  const { alias, name, id, instance } = found
+  const { alias, name, id, instance } = openClass
   // Those of the list, over relations, too.
-  const columns = useQuery(describedBy(resource)).data?.list?.columns ?? found.columns
+  const columns = useQuery(describedBy(resource)).data?.list?.columns ?? openClass.columns
   const canCreate = mayRecords(instance, 'create')
   const forms = useQuery({
     ...page('/api/object-class-forms/', `object_class=${id}&type=create&is_enabled=true&ordering=name&limit=25`),

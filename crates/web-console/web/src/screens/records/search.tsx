@@ -54,13 +54,13 @@ export function Search() {
           : data && t(data.length < SIZE ? 'search.found' : 'search.more', { count: data.length })}
       </p>
       <ul className={look.rows}>
-        {data?.map((one) => (
-          <li key={`${one.type} ${one.id}`} className={look.row}>
+        {data?.map((result) => (
+          <li key={`${result.type} ${result.id}`} className={look.row}>
             <span className={look.file}>
-              <Icon name={ICONS[one.type]} />
-              <Link to={foundRoute(one)}>{one.label}</Link>
+              <Icon name={ICONS[result.type]} />
+              <Link to={foundRoute(result)}>{result.label}</Link>
             </span>
-            <Tag>{kind(one)}</Tag>
+            <Tag>{kind(result)}</Tag>
           </li>
         ))}
       </ul>

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { anything, page } from '../../api/query.ts'
 import { session } from '../../api/session.ts'
 import type { Field, Fields, Instance, Json, Provider, User } from '../../api/shapes.ts'
-import { same } from '../../generic/changes.ts'
+import { isEqual } from '../../generic/changes.ts'
 import { FieldInput } from '../../generic/input.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { Single } from '../../generic/single.tsx'
@@ -87,7 +87,7 @@ interface Ways {
 
 /** The accounts that a change of the methods would lock out. */
 function closed(before: Fields, methods: Fields, { providers, identities, hasPassword }: Ways): string[] {
-  const changed = Object.keys(methods).filter((type) => !same(before[type] ?? null, methods[type] ?? null))
+  const changed = Object.keys(methods).filter((type) => !isEqual(before[type] ?? null, methods[type] ?? null))
   const by = (method: Json) => changed.filter((type) => methods[type] === method).map((type) => named('field', type))
   const names = (list: string[]) => list.join(', ')
   const warnings: string[] = []
@@ -104,7 +104,7 @@ function closed(before: Fields, methods: Fields, { providers, identities, hasPas
 
 /** Warns before a change removes the last way to sign in. */
 function LastWay({ before, methods }: { before: Fields; methods: Fields }) {
-  const isChanged = !same(before, methods)
+  const isChanged = !isEqual(before, methods)
   const providers = useQuery({ ...anything<Provider[]>('/api/single-sign-on/login/'), enabled: isChanged })
   const identities = useQuery({ ...page('/api/users/me/identities/', 'limit=1'), enabled: isChanged })
   const me = useQuery({ ...anything<User & Instance>('/api/users/me/'), enabled: isChanged })

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { wrote } from '../../api/query.ts'
+import { invalidate } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Json, SignInTrial } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -28,14 +28,14 @@ function Trial({ instance, path }: PanelProps) {
   if (!may(instance, 'edit')) return null
   const run = async () => {
     // The window is opened at once: later, browsers take it for an advertisement.
-    const shown = window.open('', '_blank')
+    const window_ = window.open('', '_blank')
     await call<SignInTrial>('POST', `${path}test/`).then(
       ({ data }) => {
         setError(undefined)
-        if (shown) shown.location.href = data.redirect_uri
+        if (window_) window_.location.href = data.redirect_uri
       },
       (refused) => {
-        shown?.close()
+        window_?.close()
         setError(refused)
       },
     )
@@ -48,7 +48,7 @@ function Trial({ instance, path }: PanelProps) {
         }),
       setError,
     )
-    await wrote('/api/single-sign-on/')
+    await invalidate('/api/single-sign-on/')
   }
   return (
     <>

@@ -98,7 +98,7 @@ function RecordFields({ name, value, onChange }: { name: string; value: Fields; 
   const aliases = Array.isArray(value.fields) ? value.fields.map(String) : []
   const labelIn = (alias: string) => all.find((one) => one.alias === alias)?.label ?? alias
   const set = (fields: string[]) => onChange({ ...value, fields })
-  const left = all.filter(({ alias }) => !aliases.includes(alias))
+  const unusedFields = all.filter(({ alias }) => !aliases.includes(alias))
   return (
     <>
       <Chooser
@@ -141,7 +141,7 @@ function RecordFields({ name, value, onChange }: { name: string; value: Fields; 
             name={`${name}.add`}
             label={t('record-fields.add')}
             isRequired
-            choices={left.map((one) => ({ value: one.alias, text: labelOf(one) }))}
+            choices={unusedFields.map((one) => ({ value: one.alias, text: labelOf(one) }))}
             value={null}
             onChange={(choice) => choice && set([...aliases, `${choice.value}`])}
           />

@@ -10,7 +10,7 @@ import { Button } from '../../kit/buttons.tsx'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { Chooser, Fieldset, Select, TextField } from '../../kit/fields.tsx'
 import { Tag } from '../../kit/values.tsx'
-import { given, unfit } from '../../shared/components/parameters.ts'
+import { invalidParameters, withoutEmpty } from '../../shared/components/parameters.ts'
 import look from '../../shared/designer.module.css'
 import { useComponentChoices, useParameterFields } from '../../shared/forms/component-choices.ts'
 import {
@@ -100,35 +100,35 @@ function free(label: string, taken: string[]): string {
 
 function QuestionDialog({
   question,
-  taken,
+  usedNames,
   onSave,
   onDone,
 }: {
   question: Question | undefined
-  taken: string[]
+  usedNames: string[]
   onSave: (question: Fields) => void
   onDone: () => void
 }) {
   const [before] = useState<Fields>(() => {
-    const { custom, ...rest } = question ?? { type: 'text' as const, custom: undefined }
+    const { custom, ...stored } = question ?? { type: 'text' as const, custom: undefined }
     const asked = custom && {
       component: custom.component,
       parameters: custom.parameters,
       fields: (custom.fields ?? []).join(', '),
     }
-    return { ...(rest as unknown as Fields), ...asked }
+    return { ...(stored as unknown as Fields), ...asked }
   })
   const [values, setValues] = useState(before)
   const [error, setError] = useState<unknown>()
   const parameters = useParameterFields(values.type === 'file' ? null : values.component)
   const save = () => {
     const { label = '', name = '', type, options, required, help, component } = values
-    const told = given(values.parameters)
-    const wrong = unfit(parameters[0]?.schema ?? [], told)
+    const parameterValues = withoutEmpty(values.parameters)
+    const wrong = invalidParameters(parameters[0]?.schema ?? [], parameterValues)
     const choices = (Array.isArray(options) ? options : []).filter((option) => (option as Fields).value) as Fields[]
     if (`${label}`.trim() === '') return setError(refusal(['label'], t('required')))
     if (isChoice(type) && choices.length === 0) return setError(refusal(['options'], t('required')))
-    if (taken.includes(`${name}`)) return setError(refusal(['name'], t('question.name.taken')))
+    if (usedNames.includes(`${name}`)) return setError(refusal(['name'], t('question.name.taken')))
     if (wrong.length > 0)
       return setError(
         refusal(
@@ -139,7 +139,7 @@ function QuestionDialog({
     const isAsked = typeof component === 'number' && type !== 'file'
     const named = aliasesOf(`${values.fields ?? ''}`.split(/[\s,]+/).filter(Boolean))
     onSave({
-      name: name || free(`${label}`, taken),
+      name: name || free(`${label}`, usedNames),
       label,
       type: type ?? 'text',
       ...(isChoice(type) && {
@@ -149,7 +149,7 @@ function QuestionDialog({
       ...(help && { help }),
       ...(isAsked && {
         component,
-        ...(Object.keys(told).length > 0 && { parameters: told }),
+        ...(Object.keys(parameterValues).length > 0 && { parameters: parameterValues }),
         ...(named.length > 0 && { fields: named }),
       }),
     })
@@ -195,7 +195,7 @@ export function Questions({
     const list = Array.isArray(value.questions) ? (value.questions as Fields[]) : []
     return list.find((one) => one?.name === question.name) ?? (question as unknown as Fields)
   })
-  const take = (question: Fields) => {
+  const applyQuestion = (question: Fields) => {
     if (edited === 'new') set([...stored, question])
     else if (edited !== undefined) {
       const { options, required, help, component, parameters, fields, ...kept } = stored[edited] ?? {}
@@ -256,8 +256,8 @@ export function Questions({
         {edited !== undefined && (
           <QuestionDialog
             question={at}
-            taken={questions.flatMap((question) => (question === at ? [] : question.name))}
-            onSave={take}
+            usedNames={questions.flatMap((question) => (question === at ? [] : question.name))}
+            onSave={applyQuestion}
             onDone={() => setEdited(undefined)}
           />
         )}

@@ -21,7 +21,7 @@ import { refusal, within } from '../../shared/forms/refusals.ts'
 import { RECORDS } from '../../shared/records/class.ts'
 import { RECORD } from '../../shared/records/shape.ts'
 import { labelOf, t } from '../../texts.ts'
-import { take } from './step-dialog.tsx'
+import { performStep } from './step-dialog.tsx'
 import look from './tasks.module.css'
 
 const NAME = 'comment'
@@ -37,7 +37,7 @@ const knownIn = (value: Json[]): { [id: string]: Kept } =>
   )
 
 function QuestionInput({ field, name, value, onChange }: InputProps) {
-  const [known] = useState(() => knownIn(Array.isArray(value) ? value : []))
+  const [storedFiles] = useState(() => knownIn(Array.isArray(value) ? value : []))
   if (field.type !== 'file') return <RecordInput field={field} name={name} value={value} onChange={onChange} />
   return (
     <Files
@@ -47,7 +47,7 @@ function QuestionInput({ field, name, value, onChange }: InputProps) {
       isRequired={field.required}
       value={Array.isArray(value) ? value : []}
       most={1}
-      known={known}
+      known={storedFiles}
       wrap={(token) => ({ file: token })}
       onChange={(now) => onChange(now.length > 0 ? now : null)}
     />
@@ -55,14 +55,14 @@ function QuestionInput({ field, name, value, onChange }: InputProps) {
 }
 
 /** A configuration without questions asks for one text. */
-const one = (): Question[] => [
+const textQuestion = (): Question[] => [
   { name: 'text', label: t('task.answer'), type: 'longtext', options: [], required: true, help: '' },
 ]
 
 export const formOf = ({ form }: Instance): Fields => (form ?? {}) as Fields
 const isUpdate = (form: Fields) => form.task_type === 'tt_object_record_update'
 const recordFieldsOf = (form: Fields) => (Array.isArray(form.fields) ? form.fields : []) as unknown as Field[]
-export const questionsIn = (form: Fields) => questionsOf(form.configuration) ?? one()
+export const questionsIn = (form: Fields) => questionsOf(form.configuration) ?? textQuestion()
 
 /**
  * The answer beside the record of the task. The record is read if a component gets its fields, and if the caller may
@@ -85,9 +85,9 @@ export function Answer({ task }: { task: Instance }) {
 function AnswerForm({ task }: { task: Instance }) {
   const form = formOf(task)
   const questions = isUpdate(form) ? [] : questionsIn(form)
-  const asked = isUpdate(form) ? recordFieldsOf(form) : questions.map(fieldOf)
+  const inputFields = isUpdate(form) ? recordFieldsOf(form) : questions.map(fieldOf)
   const [before] = useState<Fields>(() => {
-    if (isUpdate(form)) return editable((form.values ?? {}) as Fields, asked)
+    if (isUpdate(form)) return editable((form.values ?? {}) as Fields, inputFields)
     const answers = (task.response ?? {}) as Fields
     return Object.fromEntries(questions.map((question) => [question.name, shownOf(question, answers[question.name])]))
   })
@@ -97,7 +97,7 @@ function AnswerForm({ task }: { task: Instance }) {
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   // A question may be called as the comment is.
-  const commentName = asked.some(({ alias }) => alias === NAME) ? '_comment' : NAME
+  const commentName = inputFields.some(({ alias }) => alias === NAME) ? '_comment' : NAME
   const comments: Field[] =
     form.allow_comment === true ? [{ alias: commentName, type: 'text', required: false, label: t('task.comment') }] : []
   const complete = async () => {
@@ -110,17 +110,19 @@ function AnswerForm({ task }: { task: Instance }) {
     try {
       // Unchanged values are not written, so that changes of others remain.
       const response = isUpdate(form) ? { fields: changed(before, values) } : answers
-      await take(task, 'complete', { response, ...(comment && { comment }) })
+      await performStep(task, 'complete', { response, ...(comment && { comment }) })
     } catch (refused) {
       setError(within(refused, 'response', 'fields'))
       setIsBusy(false)
     }
   }
-  const inputs = Object.fromEntries(asked.map(({ alias }) => [alias, isUpdate(form) ? RecordFormInput : QuestionInput]))
+  const inputs = Object.fromEntries(
+    inputFields.map(({ alias }) => [alias, isUpdate(form) ? RecordFormInput : QuestionInput]),
+  )
   const isChanged = comment !== '' || Object.keys(changed(before, values)).length > 0
   return (
     <Form
-      fields={[...asked, ...comments]}
+      fields={[...inputFields, ...comments]}
       sections={[]}
       values={{ ...values, ...(comments.length > 0 && { [commentName]: comment }) }}
       instance={{ _meta: { labels: form.labels ?? {} } } as unknown as Instance}

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, invalidate } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -14,10 +14,10 @@ import type { Step } from './steps.ts'
 
 export const TASKS = '/api/tasks/'
 
-export async function take(task: Instance, step: Step, body: Fields = {}) {
+export async function performStep(task: Instance, step: Step, body: Fields = {}) {
   const { data } = await call<Instance>('POST', `${TASKS}${task.id}/${step}/`, { body })
   say(t(`task.${step}.done`))
-  await wrote(TASKS)
+  await invalidate(TASKS)
   return data
 }
 
@@ -37,7 +37,7 @@ function useTaking({ task, step, onDone }: StepProps) {
   const run = async (body?: Fields) => {
     setIsBusy(true)
     try {
-      await take(task, step, body)
+      await performStep(task, step, body)
       onDone()
     } catch (refused) {
       setError(refused)

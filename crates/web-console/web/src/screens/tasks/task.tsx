@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, invalidate, options, queries } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Choice, Fields, Instance, Json, Reference } from '../../api/shapes.ts'
@@ -21,7 +21,7 @@ import { say } from '../../kit/toasts.tsx'
 import { Moment, nameOf, Value } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { Answer, Answered, formOf } from './answer.tsx'
-import { StepDialog, TASKS, take } from './step-dialog.tsx'
+import { performStep, StepDialog, TASKS } from './step-dialog.tsx'
 import { isLate, type Step, stateOf, stepsOf } from './steps.ts'
 import look from './tasks.module.css'
 import { Timeline } from './timeline.tsx'
@@ -81,7 +81,7 @@ function Task({ id }: { id: string }) {
   const steps = stepsOf(task, session()?.user?.id)
   const canComplete = steps.includes('complete')
   const begin = (one: Step) => {
-    if (one === 'reopen') take(task, one).catch(setError)
+    if (one === 'reopen') performStep(task, one).catch(setError)
     else if (one !== 'complete') setStep(one)
   }
   const sendLinks = async () => {
@@ -91,7 +91,7 @@ function Task({ id }: { id: string }) {
   const remove = async () => {
     await call('DELETE', path, { ifMatch: read.data.etag })
     queries.removeQueries({ queryKey: [path] })
-    void wrote(TASKS)
+    void invalidate(TASKS)
     say(t('deleted'))
     go('/tasks')
   }

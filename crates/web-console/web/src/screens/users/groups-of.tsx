@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { page, wrote } from '../../api/query.ts'
+import { invalidate, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Choice, Instance } from '../../api/shapes.ts'
@@ -29,10 +29,10 @@ const canBeMember = ({ account_type, status }: Instance) =>
 export function GroupsOf({ instance: user }: PanelProps) {
   const [offset, setOffset] = useState(0)
   const query = (at: number) => page(GROUPS, `member=${user.id}&ordering=name&limit=${SIZE}&offset=${at}`)
-  const shown = useQuery(query(offset))
+  const groupsQuery = useQuery(query(offset))
   const [chosen, setChosen] = useState<Choice[]>([])
   const [error, setError] = useState<unknown>()
-  if (isHidden(shown)) return null
+  if (isHidden(groupsQuery)) return null
   const groups = session()?.permissions?.user_groups
   const change = async (method: 'POST' | 'DELETE', group: Choice['value']) => {
     await call(method, membersOf(group), { body: [Number(user.id)] })
@@ -48,12 +48,12 @@ export function GroupsOf({ instance: user }: PanelProps) {
     } catch (refused) {
       setError(refused)
     }
-    await wrote(GROUPS)
+    await invalidate(GROUPS)
   }
   const remove = async (group: Instance) => {
     const back = async () => {
       await change('POST', Number(group.id)).catch((refused: unknown) => sayError(refused))
-      await wrote(GROUPS)
+      await invalidate(GROUPS)
     }
     try {
       await change('DELETE', Number(group.id))
@@ -62,20 +62,21 @@ export function GroupsOf({ instance: user }: PanelProps) {
     } catch (refused) {
       setError(refused)
     }
-    await wrote(GROUPS)
+    await invalidate(GROUPS)
   }
   return (
     <section className={look.section}>
       <h2>
-        {t('user-groups')} {shown.data && <span className={css.optional}>{shown.data.filtered_count ?? ''}</span>}
+        {t('user-groups')}{' '}
+        {groupsQuery.data && <span className={css.optional}>{groupsQuery.data.filtered_count ?? ''}</span>}
       </h2>
-      <Reading of={[shown]} />
+      <Reading of={[groupsQuery]} />
       {error !== undefined && <Failure error={error} />}
-      {shown.data?.results.length === 0 && offset === 0 && (
+      {groupsQuery.data?.results.length === 0 && offset === 0 && (
         <p className={look.none}>{t(groups?.view ? 'groups-of.none' : 'groups-of.none-visible')}</p>
       )}
       <ul className={look.plain}>
-        {shown.data?.results.map((group) => (
+        {groupsQuery.data?.results.map((group) => (
           <li key={`${group.id}`} className={look.member}>
             <Link to={`/admin/groups/${group.id}`}>{`${group.name}`}</Link>
             {may(group, 'edit') && (
@@ -91,7 +92,7 @@ export function GroupsOf({ instance: user }: PanelProps) {
           </li>
         ))}
       </ul>
-      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
+      <Turn page={groupsQuery.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {/* The owner of a single group adds members on its page: here most choices would be groups that they may not change. */}
       {groups?.edit && canBeMember(user) && (
         <div className={look.adding}>

@@ -1,10 +1,10 @@
 // The components and repositories. The API lists components only, so repositories come from the log.
 
 import { useQuery } from '@tanstack/react-query'
-import { page, wrote } from '../../api/query.ts'
+import { invalidate, page } from '../../api/query.ts'
 import { session } from '../../api/session.ts'
 import type { Use } from '../../api/shapes.ts'
-import { known } from './log.ts'
+import { repositoriesIn } from './log.ts'
 
 export const COMPONENTS = '/api/custom-components/'
 export const REPOSITORIES = `${COMPONENTS}repository/`
@@ -31,18 +31,18 @@ export function useComponents() {
 export function useRepositories() {
   const mayReadLog = session()?.permissions?.administration_log?.list === true
   const components = useComponents()
-  const made = useQuery({ ...ofLog('create'), enabled: mayReadLog })
+  const createdLines = useQuery({ ...ofLog('create'), enabled: mayReadLog })
   const deleted = useQuery({ ...ofLog('delete'), enabled: mayReadLog })
-  const isThere = components.data && (!mayReadLog || (made.data && deleted.data))
+  const isThere = components.data && (!mayReadLog || (createdLines.data && deleted.data))
   return {
     data: isThere
-      ? known(components.data?.results ?? [], made.data?.results ?? [], deleted.data?.results ?? [])
+      ? repositoriesIn(components.data?.results ?? [], createdLines.data?.results ?? [], deleted.data?.results ?? [])
       : undefined,
-    reading: [components, made, deleted],
+    reading: [components, createdLines, deleted],
   }
 }
 
 /** Refetches after the creation or an import of a repository. */
-export const wroteRepository = () => wrote(COMPONENTS, LOG)
+export const invalidateRepository = () => invalidate(COMPONENTS, LOG)
 /** After a deletion only the log is read again, because the repository does not exist any more. */
-export const deletedRepository = () => wrote(LOG)
+export const invalidateLog = () => invalidate(LOG)

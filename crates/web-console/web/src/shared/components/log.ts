@@ -10,22 +10,22 @@ export interface Known {
 }
 
 /** The repositories in the log, newest first: created and not deleted. Components add theirs. */
-export function known(components: Instance[], made: Instance[], deleted: Instance[]): Known[] {
-  const found = new Map<number, Known>()
+export function repositoriesIn(components: Instance[], created: Instance[], deleted: Instance[]): Known[] {
+  const byId = new Map<number, Known>()
   for (const { id, name, repository, repository_url } of components) {
     if (typeof repository !== 'number') continue
-    found.set(repository, {
+    byId.set(repository, {
       id: repository,
       address: `${repository_url}`,
       component: { id: Number(id), name: `${name}` },
     })
   }
   const gone = new Set(deleted.map(({ object_id }) => object_id))
-  for (const { object_id: id, object_name } of made) {
-    if (typeof id === 'number' && !gone.has(id) && !found.has(id))
-      found.set(id, { id, address: `${object_name}`, component: undefined })
+  for (const { object_id: id, object_name } of created) {
+    if (typeof id === 'number' && !gone.has(id) && !byId.has(id))
+      byId.set(id, { id, address: `${object_name}`, component: undefined })
   }
-  return [...found.values()].toSorted((a, b) => b.id - a.id)
+  return [...byId.values()].toSorted((a, b) => b.id - a.id)
 }
 
 export const names = (list: Json | undefined, component: number) => Array.isArray(list) && list.includes(component)

@@ -20,12 +20,13 @@ function limitOf(type: string, limit: Json | undefined): Validator[] {
 
 export function parameterFields(parameters: Json | undefined): Field[] {
   const all = Array.isArray(parameters) ? parameters.filter(isObject) : []
-  return all.flatMap((one): Field[] => {
-    const { parameter_name: name, parameter_type: given, parameter_description: description } = one
+  return all.flatMap((parameter): Field[] => {
+    const { parameter_name: name, parameter_type: withoutEmpty, parameter_description: description } = parameter
     if (typeof name !== 'string' || name === '') return []
-    const values = (Array.isArray(one.parameter_options) ? one.parameter_options : []).flatMap(optionOf)
-    const type = given === 'enum' || given === 'integer' || given === 'boolean' ? given : 'string'
-    const limits = limitOf(type, one.parameter_limit)
+    const values = (Array.isArray(parameter.parameter_options) ? parameter.parameter_options : []).flatMap(optionOf)
+    const type =
+      withoutEmpty === 'enum' || withoutEmpty === 'integer' || withoutEmpty === 'boolean' ? withoutEmpty : 'string'
+    const limits = limitOf(type, parameter.parameter_limit)
     return [
       {
         alias: name,
@@ -41,13 +42,13 @@ export function parameterFields(parameters: Json | undefined): Field[] {
 }
 
 /** The stored parameters, without empty ones. */
-export const given = (parameters: Json | undefined): Fields =>
+export const withoutEmpty = (parameters: Json | undefined): Fields =>
   Object.fromEntries(
     Object.entries(isObject(parameters) ? parameters : {}).filter(([, value]) => value !== null && value !== ''),
   )
 
 /** The parameters with a value of another type or beyond their limit. */
-export const unfit = (fields: Field[], values: Fields): string[] =>
+export const invalidParameters = (fields: Field[], values: Fields): string[] =>
   fields
     .filter(({ alias, type, validators }) => {
       const value = values[alias] ?? null

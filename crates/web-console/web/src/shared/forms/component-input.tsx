@@ -10,7 +10,7 @@ import { useHold, useMessages } from '../../kit/messages.ts'
 import { part } from '../../kit/part.tsx'
 import { labelOf } from '../../texts.ts'
 
-const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((found) => found.ComponentFrame))
+const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((module) => module.ComponentFrame))
 
 /** The record beside a form, as a flat instance; without a record, its components get none. */
 export const BesideRecord = createContext<{ id: number; record: Fields } | undefined>(undefined)
@@ -34,7 +34,7 @@ export function ComponentInput({
   value: Json | undefined
   onChange: (value: Json) => void
 }) {
-  const told = useTold(custom)
+  const input = useTold(custom)
   const [errors, setErrors] = useState<string[]>([])
   useHold(name, errors.length > 0 ? errors.join(' ') : undefined)
   const message = useMessages(name)
@@ -42,7 +42,7 @@ export function ComponentInput({
   return (
     <Fieldset name={name} label={labelOf(field)} hint={field.description || undefined} isRequired={field.required}>
       <ComponentFrame
-        {...told}
+        {...input}
         value={value ?? null}
         onValue={(now) => onChange(now as Json)}
         onErrors={setErrors}

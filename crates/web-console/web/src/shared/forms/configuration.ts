@@ -69,7 +69,7 @@ const isChosen = (value: Json | undefined, wanted: Json[]) =>
       wanted.includes(value ?? null) || ((value ?? null) === null && wanted.includes(false))
 
 /** The sections that are shown with these values. A condition on a hidden field is not met. */
-export function shown(sections: Section[], values: Fields): Section[] {
+export function visibleSections(sections: Section[], values: Fields): Section[] {
   const asked = new Set<string>()
   return sections.filter(({ when, items }) => {
     const isShown = !when || (asked.has(when.field) && isChosen(values[when.field], when.in))
@@ -83,12 +83,12 @@ export const aliasesIn = (sections: Section[]): string[] =>
 
 /** The fields of the class in a form, with the form's labels and requirements. The first place of each counts. */
 export function fieldsIn(sections: Section[], fields: Field[], use: Use = STANDALONE): Field[] {
-  const found = new Map<string, Field>()
+  const byAlias = new Map<string, Field>()
   for (const item of sections.flatMap(({ items }) => items)) {
     const field = fields.find(({ alias }) => alias === item.field)
-    if (!field || found.has(field.alias)) continue
+    if (!field || byAlias.has(field.alias)) continue
     const custom = placedIn(item, use)
-    found.set(field.alias, {
+    byAlias.set(field.alias, {
       ...field,
       ...(custom && { custom }),
       required: field.required || item.required === true,
@@ -96,7 +96,7 @@ export function fieldsIn(sections: Section[], fields: Field[], use: Use = STANDA
       ...(textOf(item.help) && { description: textOf(item.help) }),
     })
   }
-  return [...found.values()]
+  return [...byAlias.values()]
 }
 
 /** The flaws of a form that the API would refuse or the page would omit: deleted fields, and missing required ones. */

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
+import { anything, instance as instanceQuery, invalidate, options, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, FormConfiguration, Instance, Json } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
@@ -14,7 +14,7 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
 import { t } from '../../texts.ts'
-import { fieldsIn, type Section, STANDALONE, sectionsOf, shown } from './configuration.ts'
+import { fieldsIn, type Section, STANDALONE, sectionsOf, visibleSections } from './configuration.ts'
 import { Layout } from './layout.tsx'
 import { recordFields } from './record-fields.ts'
 import { RecordFormInput } from './record-input.tsx'
@@ -39,11 +39,11 @@ export function OneForm({ uuid, place }: { uuid: string; place?: Place }) {
   const path = `${FORMS}${uuid}/`
   const form = useQuery(instanceQuery(path))
   const configured = useQuery(anything<FormConfiguration>(`${path}configuration/`))
-  const found = form.data?.instance
-  const classPath = `${CLASSES}${found?.object_class}/`
-  const described = useQuery({ ...options(`${classPath}object-records/`), enabled: found !== undefined })
+  const formInstance = form.data?.instance
+  const classPath = `${CLASSES}${formInstance?.object_class}/`
+  const described = useQuery({ ...options(`${classPath}object-records/`), enabled: formInstance !== undefined })
   const reading = [form, configured, described]
-  if (!found || !configured.data || !described.data) return <Reading of={reading} title={t('forms.one.title')} />
+  if (!formInstance || !configured.data || !described.data) return <Reading of={reading} title={t('forms.one.title')} />
   const fields = recordFields(described.data)
   // A configuration of another kind, and none: all fields in their order.
   const sections = sectionsOf(configured.data.configuration) ?? [
@@ -52,7 +52,7 @@ export function OneForm({ uuid, place }: { uuid: string; place?: Place }) {
   return (
     <>
       <Reading of={reading} />
-      <Fill form={found} classPath={classPath} sections={sections} fields={fields} place={place} />
+      <Fill form={formInstance} classPath={classPath} sections={sections} fields={fields} place={place} />
     </>
   )
 }
@@ -77,23 +77,23 @@ function Fill({
   const [values, setValues] = useState(before)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const [made, setMade] = useState<Instance | undefined>()
+  const [created, setCreated] = useState<Instance | undefined>()
   const go = useGo()
   const isChanged = Object.keys(changed(before, values)).length > 0
-  const visible = shown(sections, values)
+  const visible = visibleSections(sections, values)
   const use = place ? 'object_class_create_form' : STANDALONE
-  const asked = fieldsIn(visible, fields, use)
+  const inputs = fieldsIn(visible, fields, use)
   const [round, setRound] = useState(0)
-  const again = () => {
+  const restart = () => {
     setRound((count) => count + 1)
     setValues(before)
     setError(undefined)
     setIsBusy(false)
-    setMade(undefined)
+    setCreated(undefined)
   }
   const send = async (andNew = false) => {
     const isEmpty = (value: Json | undefined) => value === undefined || value === null || value === ''
-    const lacking = asked.filter(
+    const lacking = inputs.filter(
       ({ alias, required, type }) => required && type !== 'boolean' && isEmpty(values[alias]),
     )
     if (lacking.length > 0)
@@ -105,36 +105,36 @@ function Fill({
       )
     setIsBusy(true)
     try {
-      const named = new Set(asked.map(({ alias }) => alias))
+      const named = new Set(inputs.map(({ alias }) => alias))
       const body = { fields: Object.fromEntries(Object.entries(values).filter(([alias]) => named.has(alias))) }
       const { data } = await call<Instance>('POST', `${classPath}object-records/`, { body })
-      void wrote(classPath)
+      void invalidate(classPath)
       if (andNew) {
         say(t('forms.sent', { id: `${data.id}` }))
-        again()
+        restart()
       } else if (place) place.onMade(data)
-      else setMade(data)
+      else setCreated(data)
     } catch (refused) {
       setError(within(refused, 'fields'))
       setIsBusy(false)
     }
   }
-  const classes = useQuery({ ...page(CLASSES, `id=${form.object_class}&limit=1`), enabled: made !== undefined })
-  if (made) {
+  const classes = useQuery({ ...page(CLASSES, `id=${form.object_class}&limit=1`), enabled: created !== undefined })
+  if (created) {
     const alias = classes.data?.results[0]?.alias
     return (
       <>
         <h1 tabIndex={-1}>{`${form.name}`}</h1>
         <div className={css.notice} data-tone="ok" role="status">
-          <p>{t('forms.sent', { id: `${made.id}` })}</p>
+          <p>{t('forms.sent', { id: `${created.id}` })}</p>
         </div>
         <p className={css.actions}>
           {alias !== undefined && (
-            <Link className={css.button} to={`/records/${alias}/${made.id}`}>
+            <Link className={css.button} to={`/records/${alias}/${created.id}`}>
               {t('forms.to-record')}
             </Link>
           )}
-          <Button onPress={again}>{t('forms.again')}</Button>
+          <Button onPress={restart}>{t('forms.again')}</Button>
         </p>
       </>
     )
@@ -148,10 +148,10 @@ function Fill({
       {!mayFillIn(form) && <p className={css.notice}>{t('forms.may-not')}</p>}
       <Form
         key={round}
-        fields={asked}
+        fields={inputs}
         sections={[]}
         values={values}
-        inputs={Object.fromEntries(asked.map(({ alias }) => [alias, RecordFormInput]))}
+        inputs={Object.fromEntries(inputs.map(({ alias }) => [alias, RecordFormInput]))}
         error={error}
         isBusy={isBusy}
         isChanged={isChanged}
@@ -160,7 +160,7 @@ function Fill({
         onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
         onSubmit={() => void send()}
         onSubmitAndNew={place && (() => void send(true))}
-        onCancel={place?.onCancel ?? (() => (isChanged ? again() : go('/forms')))}
+        onCancel={place?.onCancel ?? (() => (isChanged ? restart() : go('/forms')))}
       />
     </>
   )

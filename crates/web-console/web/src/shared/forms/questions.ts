@@ -63,13 +63,13 @@ export const aliasesOf = (value: Json | undefined): string[] =>
 
 function customOf({ component, parameters, fields }: Fields): { custom?: Placed } {
   if (typeof component !== 'number') return {}
-  const told = aliasesOf(fields)
+  const aliases = aliasesOf(fields)
   return {
     custom: {
       component,
       use: 'task_template_form',
       parameters: isObject(parameters) ? parameters : {},
-      ...(told.length > 0 && { fields: told }),
+      ...(aliases.length > 0 && { fields: aliases }),
     },
   }
 }

@@ -35,18 +35,18 @@ function labelField(one: Instance, fields: Field[]): string | undefined {
   return fields.find((field) => field.type === 'string' && (limit(field, 'max_length') ?? 0) <= 400)?.alias
 }
 
-function opened(one: Instance, described: Options, actions: Action[] | undefined): OpenClass {
-  const id = Number(one.id)
-  const name = `${one.name}`
+function opened(instance: Instance, described: Options, actions: Action[] | undefined): OpenClass {
+  const id = Number(instance.id)
+  const name = `${instance.name}`
   const fields = described.details.schema.filter(({ alias }) => !BESIDE.includes(alias))
-  const label = labelField(one, fields)
+  const label = labelField(instance, fields)
   const aliases = fields.map(({ alias }) => alias)
   const first = label ? [label, ...aliases.filter((alias) => alias !== label)] : ['id', ...aliases]
   return {
     id,
     name,
-    alias: `${one.alias}`,
-    instance: one,
+    alias: `${instance.alias}`,
+    instance: instance,
     fields,
     columns: described.list?.columns ?? [],
     resource: {
@@ -54,7 +54,7 @@ function opened(one: Instance, described: Options, actions: Action[] | undefined
       path: listOf(id),
       instances: RECORDS,
       shape: RECORD,
-      route: `/records/${one.alias}`,
+      route: `/records/${instance.alias}`,
       icon: 'file-text',
       title: 'records',
       one: 'records.one',
@@ -82,7 +82,7 @@ const byId = (id: number) => ({
 })
 
 export interface Opening {
-  found: OpenClass | undefined
+  openClass: OpenClass | undefined
   /** The class does not exist, or is not visible. */
   isMissing: boolean
   /** The state of reading the class. */
@@ -97,12 +97,12 @@ export function useClass(name: string | number | undefined, actions?: Action[]):
   const one = (isId ? numbered.data : named.data) ?? undefined
   const path = listOf(Number(one?.id))
   const described = useQuery({ ...describedBy({ path, shape: RECORD }), enabled: one !== undefined })
-  const found = useMemo(
+  const openClass = useMemo(
     () => (one && described.data ? opened(one, described.data, actions) : undefined),
     [one, described.data, actions],
   )
   return {
-    found,
+    openClass: openClass,
     isMissing: named.data === null && !isId,
     reading: [named, numbered, described],
   }

@@ -49,7 +49,7 @@ const fileText = (id: string, file: Fields | undefined, count: number) =>
 
 function instance(record: Instance): Instance {
   if (!isObject(record.fields)) return record
-  const { fields, _meta, ...rest } = record
+  const { fields, _meta, ...metaMembers } = record
   const meta = (_meta ?? {}) as Fields
   const given = (isObject(meta.labels) ? meta.labels : {}) as Fields
   const files = (isObject(given.files) ? given.files : {}) as Fields
@@ -58,7 +58,7 @@ function instance(record: Instance): Instance {
     if (Array.isArray(value) && value.length > 0 && value.every((id) => typeof id === 'number'))
       labels[alias] = value.map((id) => fileText(`${id}`, files[`${id}`] as Fields | undefined, value.length))
   }
-  return { ...(fields as Fields), ...rest, _meta: { ...meta, labels, files } } as Instance
+  return { ...(fields as Fields), ...metaMembers, _meta: { ...meta, labels, files } } as Instance
 }
 
 const BESIDE = ['owner', 'permission_sets', 'id']
