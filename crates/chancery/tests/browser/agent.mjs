@@ -99,11 +99,11 @@ await journey('no frame shows it, of whatever origin', async (page, tab) => {
   trap = `<h1>A trap</h1><iframe src="${address().replaceAll('&', '&amp;')}"></iframe>`
   // A substitute, since the server has no page that frames another one.
   await page.route(`${api}/trap/`, (route) => route.fulfill({ contentType: 'text/html', body: trap }))
-  for (const of of [`${api}/trap/`, trapAddress]) {
+  for (const framing of [`${api}/trap/`, trapAddress]) {
     const happened = ['requestfailed', 'console'].map((event) => page.waitForEvent(event))
-    const [refused] = await Promise.all([...happened, page.goto(of)])
-    const found = [refused.url(), refused.failure().errorText]
-    assert.deepEqual(found, [address(), 'net::ERR_BLOCKED_BY_RESPONSE'], of)
+    const [refused] = await Promise.all([...happened, page.goto(framing)])
+    const failure = [refused.url(), refused.failure().errorText]
+    assert.deepEqual(failure, [address(), 'net::ERR_BLOCKED_BY_RESPONSE'], framing)
     tab.isSilent(`"frame-ancestors 'none'". The request has been blocked.`)
   }
 })

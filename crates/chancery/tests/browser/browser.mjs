@@ -33,7 +33,7 @@ export async function journey(title, run, { widths = WIDTHS.slice(0, 1), ...opti
     executablePath: '/usr/bin/chromium',
     args: process.getuid() === 0 ? ['--no-sandbox'] : [],
   })
-  const at = async (width) => {
+  const runAt = async (width) => {
     const viewport = { width, height: 900 }
     const context = await browser.newContext({ colorScheme: SCHEMES[0], viewport, ...options })
     // A journey waits for things that come late on a busy machine. This timeout only ends a wait without result.
@@ -48,7 +48,7 @@ export async function journey(title, run, { widths = WIDTHS.slice(0, 1), ...opti
     assert.equal(tab.faults.join('\n'), '')
     await context.close()
   }
-  await Promise.all(widths.map(at))
+  await Promise.all(widths.map(runAt))
   console.log(`${((Date.now() - begin) / 1000).toFixed(1)} s: ${title}`)
 }
 
@@ -74,8 +74,8 @@ class Tab {
   constructor(page, name) {
     Object.assign(this, { page, name })
     page.on('console', (message) => {
-      const said = `${message.text()} ${message.location().url}`
-      if (!AUTOFOCUS.test(said)) this.console.push(said)
+      const line = `${message.text()} ${message.location().url}`
+      if (!AUTOFOCUS.test(line)) this.console.push(line)
     })
     page.on('pageerror', (error) => this.console.push(`${error}`))
     page.on('request', (request) => this.requests.push(request))
@@ -83,9 +83,9 @@ class Tab {
 
   /** Checks that the console has only these new messages. Chromium writes each refused request there. */
   isSilent(...expected) {
-    const said = this.console.splice(0)
-    assert.equal(said.length, expected.length, `${this.name}: the console says ${said.join('\n')}`)
-    expected.forEach((text, n) => assert.ok(said[n].includes(text), `${this.name}: the console says ${said[n]}`))
+    const lines = this.console.splice(0)
+    assert.equal(lines.length, expected.length, `${this.name}: the console says ${lines.join('\n')}`)
+    expected.forEach((text, n) => assert.ok(lines[n].includes(text), `${this.name}: the console says ${lines[n]}`))
   }
 
   /** axe-core finds nothing on the page as it is, in each colour scheme, and nothing is wider than the window. */
@@ -110,9 +110,9 @@ class Tab {
       (runOnly) => globalThis.axe.run({ resultTypes: ['violations'], ...(runOnly && { runOnly }) }),
       rules,
     )
-    const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join('\n    ')}`)
+    const faults = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join('\n    ')}`)
     await this.picture(name)
-    for (const fault of found) this.faults.push(`${name}: ${fault}`)
+    for (const fault of faults) this.faults.push(`${name}: ${fault}`)
     await this.fits(name)
   }
 

@@ -37,7 +37,7 @@ const fill = async (page) => {
   await page.evaluate((token) => localStorage.setItem('token', token), token)
 }
 
-const found = async (frame, name) => {
+const findsTheSame = async (frame, name) => {
   await frame.waitForFunction(() => document.title === 'done', null, { polling: 100 })
   assert.deepEqual(JSON.parse(await frame.locator('#found').innerText()), expected, name)
 }
@@ -53,7 +53,7 @@ const front = (sandbox) => `<h1>Front end</h1><iframe ${sandbox} src="${index}">
 
 const framed = async (page, name) => {
   const frame = page.frames().find((frame) => frame !== page.mainFrame())
-  await found(frame, name)
+  await findsTheSame(frame, name)
 }
 
 // A front end at the server's own origin, which is the worst case. Its page is a substitute: a proxy would serve it.

@@ -25,7 +25,7 @@ async function type(page, values, within = 'main') {
 }
 
 const DIALOG = '[role=dialog]'
-const said = (page, text) => page.getByText(text).first().waitFor()
+const shows = (page, text) => page.getByText(text).first().waitFor()
 
 /** Opens a page by the palette. */
 async function goBy(page, text, title) {
@@ -61,7 +61,7 @@ async function edit(page) {
 async function save(page) {
   await press(page, 'Control+s')
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
-  await said(page, 'Saved.')
+  await shows(page, 'Saved.')
   await settled(page)
 }
 
@@ -158,7 +158,7 @@ await journey('signing in, finding somebody, editing and saving', async (page, t
   await edit(page)
   await type(page, { job_title: 'Clerk' })
   await save(page)
-  await said(page, 'Clerk')
+  await shows(page, 'Clerk')
 })
 
 await journey('a role: an action brings along what it requires', async (page) => {
@@ -181,7 +181,7 @@ await journey('a role: an action brings along what it requires', async (page) =>
 
 await journey('the groups that somebody is in', async (page) => {
   await open(page, '/admin/users/1')
-  await said(page, 'Not a member of any group.')
+  await shows(page, 'Not a member of any group.')
   for (const name of ['Registry', 'Archive']) {
     await goBy(page, 'New group', 'New group')
     await type(page, { name })
@@ -198,12 +198,12 @@ await journey('the groups that somebody is in', async (page) => {
     await press(page, 'ArrowDown', 'Enter')
   }
   await use(page, 'Add 2')
-  await said(page, 'Saved.')
+  await shows(page, 'Saved.')
   const groups = () => page.locator('main section', { hasText: 'Add to a group' }).getByRole('link').allInnerTexts()
   await settled(page)
   assert.deepEqual(await groups(), ['Archive', 'Registry'])
   await use(page, 'Remove from Archive')
-  await said(page, 'Removed from Archive.')
+  await shows(page, 'Removed from Archive.')
   await settled(page)
   assert.deepEqual(await groups(), ['Registry'])
   await use(page, 'Undo')
@@ -300,7 +300,7 @@ await journey('a date and a moment, typed and chosen', async (page, tab) => {
 
   await open(page, '/records/visit/new')
   await page.waitForSelector('main [name=at]')
-  await said(page, 'Time in Europe/Zurich')
+  await shows(page, 'Time in Europe/Zurich')
   await tabTo(page, 'main [name=day]')
   // This day does not exist. The form is not sent, and the text remains.
   await page.keyboard.type('31022026')
@@ -336,7 +336,7 @@ await journey('a date and a moment, typed and chosen', async (page, tab) => {
   await change()
   await tabTo(page, 'main [name=at]')
   await press(page, 'End', ...Array(5).fill('Backspace'), 'Control+s')
-  await said(page, 'Enter the date and the time, such as 31/12/2026, 14:30, or clear both.')
+  await shows(page, 'Enter the date and the time, such as 31/12/2026, 14:30, or clear both.')
   await use(page, 'At: Enter')
   await page.waitForSelector('main [name=at]:focus')
   await tab.isAccessible('half a date')
@@ -362,18 +362,18 @@ await journey('an import', async (page) => {
   let chooser
   for (let n = 0; n < 3 && !chooser; n++) {
     await tabTo(page, 'input[type=file]')
-    const asked = page.waitForEvent('filechooser', { timeout: 5000 }).catch(() => undefined)
+    const opening = page.waitForEvent('filechooser', { timeout: 5000 }).catch(() => undefined)
     await press(page, 'Enter')
-    chooser = await asked
+    chooser = await opening
   }
   assert.ok(chooser, 'no file is asked for')
   const buffer = Buffer.from('Title;Sum\nOne;1,5\nTwo;x\n')
   await chooser.setFiles({ name: 'orders.csv', mimeType: 'text/csv', buffer })
-  await said(page, '2 rows with 2 columns.')
+  await shows(page, '2 rows with 2 columns.')
   await use(page, 'Check all rows')
-  await said(page, 'One row would be refused.')
+  await shows(page, 'One row would be refused.')
   await use(page, 'Import one row')
-  await said(page, 'One record was created')
+  await shows(page, 'One record was created')
 })
 
 await end()

@@ -41,12 +41,12 @@ const MORE = ['/search?text=img', '/nowhere', '/records/order?ordering=-title&to
 
 function addressesOf(route) {
   if (!route.includes('$')) return [route]
-  const found = WITH_PARAMETERS[route]
-  assert.ok(found, `${route} is a screen that nobody looks at: name an address of it`)
-  return found.map((rest) => `${route.slice(0, route.indexOf('$'))}${rest}`)
+  const endings = WITH_PARAMETERS[route]
+  assert.ok(endings, `${route} is a screen that nobody looks at: name an address of it`)
+  return endings.map((ending) => `${route.slice(0, route.indexOf('$'))}${ending}`)
 }
 
-const noted = new Set()
+const shownTexts = new Set()
 
 /** Texts of users never become elements. All texts of the page are recorded. */
 async function isText(page, what) {
@@ -61,7 +61,7 @@ async function isText(page, what) {
   }))
   assert.equal(ran, undefined, `${what}: a script ran`)
   assert.equal(elements, 0, `${what}: a text became an element`)
-  for (const text of texts) if (shown.includes(text)) noted.add(text)
+  for (const text of texts) if (shown.includes(text)) shownTexts.add(text)
 }
 
 async function look(page, tab, what) {
@@ -74,9 +74,9 @@ await journey('every screen', async (page, tab) => {
   page.on('dialog', (dialog) => assert.fail(`a script ran: ${dialog.message()}`))
   await open(page)
   const routes = await page.evaluate(() => Object.keys(globalThis.__TSR_ROUTER__.routesByPath))
-  const known = routes.filter((route) => route !== LED_ON && route !== CLOSES)
-  assert.deepEqual(Object.keys(WITH_PARAMETERS).filter((route) => !known.includes(route)), [], 'no screens')
-  const addresses = [...known.flatMap(addressesOf), ...MORE]
+  const screens = routes.filter((route) => route !== LED_ON && route !== CLOSES)
+  assert.deepEqual(Object.keys(WITH_PARAMETERS).filter((route) => !screens.includes(route)), [], 'no screens')
+  const addresses = [...screens.flatMap(addressesOf), ...MORE]
   for (const path of addresses) {
     await go(page, path)
     assert.equal(await page.locator('main h1').count(), 1, path)
@@ -183,6 +183,6 @@ await journey('what opens on screens', async (page, tab) => {
   }
 }, everyWidth)
 
-if (!process.env.JOURNEY) assert.deepEqual(texts.filter((text) => !noted.has(text)), [], 'nobody looks at these texts')
+if (!process.env.JOURNEY) assert.deepEqual(texts.filter((text) => !shownTexts.has(text)), [], 'nobody looks at these texts')
 
 await end()

@@ -22,11 +22,11 @@ export async function settled(page) {
   do {
     await page.evaluate(() => new Promise((resolve) => {
       let timer = setTimeout(resolve, 100)
-      const seen = new MutationObserver(() => {
+      const observer = new MutationObserver(() => {
         clearTimeout(timer)
         timer = setTimeout(resolve, 100)
       })
-      seen.observe(document, { subtree: true, childList: true, characterData: true })
+      observer.observe(document, { subtree: true, childList: true, characterData: true })
     }))
     const urls = [...page.waiting].map((request) => request.url())
     assert.ok(Date.now() < end, `the page does not settle: ${urls.join(', ')}`)
@@ -67,17 +67,17 @@ export async function tabTo(page, selector, most = 150) {
 
 /** Presses Tab until the name of the focused element begins with `name`. */
 export async function tabToName(page, name, most = 250) {
-  const seen = []
+  const names = []
   for (let n = 0; n < most; n++) {
     const called = await page.evaluate(() => {
       const { activeElement: at } = document
       return at?.getAttribute('aria-label') ?? (at?.labels?.[0] ?? at)?.textContent?.trim() ?? ''
     })
     if (called.startsWith(name)) return
-    seen.push(called.slice(0, 30))
+    names.push(called.slice(0, 30))
     await page.keyboard.press('Tab')
   }
-  assert.fail(`${name} is not reached by Tab, which leads over ${seen.slice(0, 60).join(' | ')}`)
+  assert.fail(`${name} is not reached by Tab, which leads over ${names.slice(0, 60).join(' | ')}`)
 }
 
 /** Signs in on the page that is open, by keyboard alone. */

@@ -28,7 +28,7 @@ async function classOf(name, fields) {
 
 const listOf = (id) => `/api/object-classes/${id}/object-records/`
 const records = async (id) => (await json('GET', `${listOf(id)}?ordering=id`)).results
-const said = (page, text) => page.waitForFunction((wanted) => document.querySelector('main').textContent.includes(wanted), text)
+const shows = (page, text) => page.waitForFunction((wanted) => document.querySelector('main').textContent.includes(wanted), text)
 const press = (page, name) => page.getByRole('button', { name, exact: true }).click()
 
 // Typed into the field, and saved.
@@ -116,21 +116,21 @@ await journey('whole numbers beyond 2^53', async (page) => {
   await go(page, `/records/big?num=${BIG}`)
   await page.locator('tbody', { hasText: BIG }).waitFor()
   await page.locator('tbody a').first().click()
-  await said(page, BIG)
+  await shows(page, BIG)
   await press(page, 'Edit')
   const num = page.locator('main [name=num]')
   await num.waitFor()
   assert.equal(await num.inputValue(), BIG)
   await page.locator('main [name=name]').fill('B')
   await page.keyboard.press('Control+s')
-  await said(page, 'B')
+  await shows(page, 'B')
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
   assert.equal(await stored(), BIG)
   await press(page, 'Edit')
   await num.fill('-9007199254740995')
   await page.keyboard.press('Control+s')
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
-  await said(page, '-9007199254740995')
+  await shows(page, '-9007199254740995')
   assert.equal(await stored(), '-9007199254740995')
 })
 
@@ -144,9 +144,9 @@ async function choose(page, alias, name, content) {
 /** Checks all rows, and then imports them. */
 async function importAll(page, checked, button, over) {
   await press(page, 'Check all rows')
-  await said(page, checked)
+  await shows(page, checked)
   await press(page, button)
-  await said(page, over)
+  await shows(page, over)
 }
 
 await journey('files of many kinds', async (page, tab) => {
@@ -167,27 +167,27 @@ await journey('files of many kinds', async (page, tab) => {
 
   // Row ends that differ, and rows that do not fit.
   await choose(page, 'files', 'a.csv', 'Name,Zip\r\nA,1\nB,2\nMiller, Ltd,3\nC,4\n')
-  await said(page, '4 rows with 2 columns.')
+  await shows(page, '4 rows with 2 columns.')
   await importAll(page, 'One row would be refused.', 'Import 3 rows', '3 records were created')
-  await said(page, 'Line 4: 3 cells, 2 columns.')
+  await shows(page, 'Line 4: 3 cells, 2 columns.')
   await tab.isAccessible('a row that does not fit')
   assert.deepEqual(await values('name', 'zip'), [['A', '1'], ['B', '2'], ['C', '4']])
   await empty()
 
   // A quotation mark that never closes: nothing can be imported.
   await choose(page, 'files', 'a.csv', 'Name,Zip\nA,"1\nB,2\n')
-  await said(page, 'Line 2: a quotation mark opens here')
+  await shows(page, 'Line 2: a quotation mark opens here')
   assert.equal(await page.getByRole('button', { name: 'Check all rows' }).count(), 0)
   await tab.isAccessible('a file that is broken')
   await choose(page, 'files', 'a.csv', 'PK\x03\x04\x00\x00')
-  await said(page, 'This is not a text file.')
+  await shows(page, 'This is not a text file.')
 
   // As spreadsheets write it in Britain and America, in another encoding.
   const sheet = 'sep=;\r\nName;Day;Total\r\nZo\xeb;31/12/2026;\xa31,234.50\r\nB;1/2/26;(5.00)\r\n'
   await choose(page, 'files', 'a.csv', Buffer.from(sheet, 'latin1'))
-  await said(page, '2 rows with 3 columns.')
+  await shows(page, '2 rows with 3 columns.')
   assert.equal(await page.locator('main [name=order]').inputValue(), 'dmy')
-  await said(page, '1/2/26 is read as 1 Feb 2026')
+  await shows(page, '1/2/26 is read as 1 Feb 2026')
   await tab.isAccessible('how dates are written')
   await importAll(page, 'Nothing is wrong.', 'Import 2 rows', '2 records were created')
   assert.deepEqual(await values('name', 'day', 'total'), [['Zoë', '2026-12-31', '1234.50'], ['B', '2026-02-01', '-5.00']])
@@ -203,7 +203,7 @@ await journey('files of many kinds', async (page, tab) => {
   await choose(page, 'files', 'a.csv', 'Name,Zip\nNew,1\nNew,2\nNew,3\n')
   await page.locator('main [name=match]').selectOption('zip')
   await importAll(page, 'One record would be created, one changed. One row would be refused.', 'Import 2 rows', 'One record was created')
-  await said(page, 'Line 3: Zip: “2” has more than one match.')
+  await shows(page, 'Line 3: Zip: “2” has more than one match.')
   assert.deepEqual(await values('name', 'zip'), [['New', '1'], ['Old', '2'], ['Old', '2'], ['New', '3']])
   await empty()
   const many = Array.from({ length: 60 }, (_, n) => [`Old ${n}`, `z${n}`])
@@ -219,7 +219,7 @@ await journey('files of many kinds', async (page, tab) => {
   // JSON as a list, with a number beyond 2^53. Each error appears once, with all its lines.
   await choose(page, 'files', 'a.json', `[\n  {"name": "A", "num": ${BIG}},\n  {"name": "B", "num": "x"},\n  {"name": "C", "num": "y"}\n]`)
   await importAll(page, '2 rows would be refused.', 'Import one row', 'One record was created')
-  await said(page, 'Items 2, 3: Num: “x” is not a whole number.')
+  await shows(page, 'Items 2, 3: Num: “x” is not a whole number.')
   assert.match(await call('GET', listOf(id)), new RegExp(`"num":${BIG}`))
 })
 
@@ -274,9 +274,9 @@ await journey('an export that comes back', async (page, tab) => {
     const content = bytes.toString()
     if (format === 'csv') assert.ok(content.includes(",''=x,'=x,"), content)
     await choose(page, 'roundtrip', `roundtrip.${format}`, content)
-    await said(page, '3 rows with')
+    await shows(page, '3 rows with')
     await press(page, 'Check all rows')
-    await said(page, 'No record would be created, none changed. Nothing is wrong. 3 rows change nothing.')
+    await shows(page, 'No record would be created, none changed. Nothing is wrong. 3 rows change nothing.')
     assert.ok(await page.getByRole('button', { name: 'Import no row' }).isDisabled())
     await tab.isAccessible(`an export as ${format} that comes back`)
     assert.equal(await call('GET', listOf(id)), before)
@@ -284,11 +284,11 @@ await journey('an export that comes back', async (page, tab) => {
     // Only the differences are sent.
     await choose(page, 'roundtrip', `roundtrip.${format}`, content.replace('0123', '0124'))
     await press(page, 'Check all rows')
-    await said(page, 'No record would be created, one changed. Nothing is wrong. 2 rows change nothing.')
-    const sent = page.waitForRequest(/batch\/$/)
+    await shows(page, 'No record would be created, one changed. Nothing is wrong. 2 rows change nothing.')
+    const batch = page.waitForRequest(/batch\/$/)
     await press(page, 'Import one row')
-    assert.deepEqual(JSON.parse((await sent).postData()).items.map(({ fields }) => fields), [{ string: '0124' }])
-    await said(page, 'one changed')
+    assert.deepEqual(JSON.parse((await batch).postData()).items.map(({ fields }) => fields), [{ string: '0124' }])
+    await shows(page, 'one changed')
     await settled(page)
 
     // As a new record, too.
@@ -297,9 +297,9 @@ await journey('an export that comes back', async (page, tab) => {
     const alone = format === 'csv' ? [head, last.replace(/^\d+/, '')].join('\n') : JSON.stringify({ ...JSON.parse(last), id: undefined })
     await choose(page, 'roundtrip', `roundtrip.${format}`, alone)
     await importAll(page, 'Nothing is wrong.', 'Import one row', 'One record was created')
-    const made = (await records(id)).at(-1)
-    assert.deepEqual([made.fields.string, made.fields.text], ["'=x", '=x'])
-    await call('DELETE', `${listOf(id)}batch/`, { ids: [made.id] })
+    const created = (await records(id)).at(-1)
+    assert.deepEqual([created.fields.string, created.fields.text], ["'=x", '=x'])
+    await call('DELETE', `${listOf(id)}batch/`, { ids: [created.id] })
 
     const [, second] = await records(id)
     assert.equal(second.fields.string, '0124')
