@@ -73,19 +73,9 @@ function Shared({ component, views, flaws }: { component: string; views: SharedV
   )
 }
 
-export default function Views({
-  name,
-  shared,
-  onDone,
-}: {
-  name: string
-  /** The UI configuration with the views for everybody. */
-  shared: string | undefined
-  onDone: () => void
-}) {
-  const { path, search } = useHere()
-  const [viewName, setViewName] = useState('')
-  const key = `console.views.${name
+/** The user's own views of a list, and the function that changes them. */
+function useOwnViews(list: string) {
+  const key = `console.views.${list
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]/g, '-')
     .slice(0, 80)}`
@@ -93,17 +83,7 @@ export default function Views({
     queryKey: [ALL, key],
     queryFn: async () => ((await get<Page>(`${ALL}?key=${key}`)).results[0]?.value ?? []) as unknown as View[],
   }
-  const forAll = useConfiguration(shared ?? '', readViews, shared !== undefined)
-  const [{ pinnedViews }, change] = useSettings()
-  const pin = (text: string, to: string, isPinned: boolean) =>
-    change((now) => {
-      const others = now.pinnedViews.filter((one) => one.to !== to)
-      return { pinnedViews: isPinned ? others : [...others, { name: text, to }] }
-    })
-  const offer = (view: View) =>
-    publish(`${shared}`, view).then(() => say(t('views.published', { name: view.name })), sayError)
   const own = useQuery(query)
-  const views = own.data
   /** The whole list is written, so the stored one is read before. Another tab may have changed it. */
   const storeOwn = (change: (views: View[]) => View[]) => {
     writing = writing
@@ -114,58 +94,91 @@ export default function Views({
       })
       .catch(sayError)
   }
+  return { own, storeOwn }
+}
+
+interface ViewLineProps {
+  view: View
+  /** The UI configuration with the views for everybody. */
+  shared: string | undefined
+  onRemove: () => void
+}
+
+/** One of the user's own views, with its actions. */
+function ViewLine({ view, shared, onRemove }: ViewLineProps) {
+  const { path, search } = useHere()
+  const [{ pinnedViews }, change] = useSettings()
+  const { name } = view
+  const to = path + view.search
+  const isPinned = pinnedViews.some((pinned) => pinned.to === to)
+  const pin = () =>
+    change((now) => {
+      const others = now.pinnedViews.filter((pinned) => pinned.to !== to)
+      return { pinnedViews: isPinned ? others : [...others, { name, to }] }
+    })
+  const offer = () => publish(`${shared}`, view).then(() => say(t('views.published', { name })), sayError)
+  return (
+    <li className={look.adding}>
+      <Link to={to} isCurrent={view.search === search}>
+        {name}
+      </Link>
+      <span className={look.filters}>
+        <Button
+          look="quiet"
+          aria-label={t(isPinned ? 'views.unpin-one' : 'views.pin-one', { name })}
+          isDisabled={!isPinned && pinnedViews.length >= PINS}
+          onPress={pin}
+        >
+          {t(isPinned ? 'views.unpin' : 'views.pin')}
+        </Button>
+        {shared && mayConfigure() && (
+          <Button look="quiet" aria-label={t('views.publish-one', { name })} onPress={() => void offer()}>
+            {t('views.publish')}
+          </Button>
+        )}
+        <button type="button" className={css.remove} aria-label={t('remove-one', { name })} onClick={onRemove}>
+          {'×'}
+        </button>
+      </span>
+    </li>
+  )
+}
+
+interface ViewsProps {
+  name: string
+  /** The UI configuration with the views for everybody. */
+  shared: string | undefined
+  onDone: () => void
+}
+
+export default function Views({ name, shared, onDone }: ViewsProps) {
+  const { search } = useHere()
+  const [viewName, setViewName] = useState('')
+  const forAll = useConfiguration(shared ?? '', readViews, shared !== undefined)
+  const { own, storeOwn } = useOwnViews(name)
+  const views = own.data
   return (
     <div className={look.editing}>
       {shared && <Shared component={shared} views={forAll.content.views} flaws={forAll.flaws} />}
       <Reading of={[own]} />
       {views?.length === 0 && <p className={look.none}>{t('views.none')}</p>}
       <ul className={look.plain}>
-        {views?.map((view) => {
-          const to = path + view.search
-          const isPinned = pinnedViews.some((one) => one.to === to)
-          return (
-            <li key={view.name} className={look.adding}>
-              <Link to={to} isCurrent={view.search === search}>
-                {view.name}
-              </Link>
-              <span className={look.filters}>
-                <Button
-                  look="quiet"
-                  aria-label={t(isPinned ? 'views.unpin-one' : 'views.pin-one', { name: view.name })}
-                  isDisabled={!isPinned && pinnedViews.length >= PINS}
-                  onPress={() => pin(view.name, to, isPinned)}
-                >
-                  {t(isPinned ? 'views.unpin' : 'views.pin')}
-                </Button>
-                {shared && mayConfigure() && (
-                  <Button
-                    look="quiet"
-                    aria-label={t('views.publish-one', { name: view.name })}
-                    onPress={() => void offer(view)}
-                  >
-                    {t('views.publish')}
-                  </Button>
-                )}
-                <button
-                  type="button"
-                  className={css.remove}
-                  aria-label={t('remove-one', { name: view.name })}
-                  onClick={() => storeOwn((all) => all.filter((one) => one.name !== view.name))}
-                >
-                  {'×'}
-                </button>
-              </span>
-            </li>
-          )
-        })}
+        {views?.map((view) => (
+          <ViewLine
+            key={view.name}
+            view={view}
+            shared={shared}
+            onRemove={() => storeOwn((all) => all.filter((other) => other.name !== view.name))}
+          />
+        ))}
       </ul>
       <form
         className={look.editing}
         onSubmit={(event) => {
           event.preventDefault()
-          const kept = { name: viewName.trim(), search }
-          if (!kept.name) return
-          storeOwn((all) => [...all.filter((view) => view.name !== kept.name), kept].slice(-MOST))
+          const added = { name: viewName.trim(), search }
+          if (!added.name) return
+          storeOwn((all) => [...all.filter((view) => view.name !== added.name), added].slice(-MOST))
           onDone()
         }}
       >

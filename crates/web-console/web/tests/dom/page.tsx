@@ -87,9 +87,9 @@ export const pageOf = (results: Json[], count = results.length, offset = 0): Jso
   filtered_count: count,
 })
 
-/** Repeats a check until it passes, for two seconds. */
+/** Repeats a check until it passes. The limit is for a busy machine. */
 export async function eventually<T>(check: () => T): Promise<T> {
-  for (const end = Date.now() + 2000; ; ) {
+  for (const end = Date.now() + 20_000; ; ) {
     await act(async () => {
       await new Promise((resolve) => setTimeout(resolve, 5))
     })

@@ -96,19 +96,7 @@ interface DoingProps {
   onDone: () => void
 }
 
-/** Runs an action over many records: its progress, a button to stop, and a report of refusals. */
-function Run({
-  target,
-  title,
-  action,
-  send,
-  size = SIZE,
-  isReady,
-  isDangerous = false,
-  onClose,
-  onDone,
-  children,
-}: DoingProps & {
+interface RunProps extends DoingProps {
   title: string
   action: string
   send: (ids: number[]) => Promise<unknown>
@@ -116,10 +104,15 @@ function Run({
   isReady: boolean
   isDangerous?: boolean
   children: ReactNode
-}) {
-  const { openClass, selected, matching, isAll, count } = target
+}
+
+type RunState = 'asking' | 'running' | 'over'
+
+/** Runs an action over many records, in parts. */
+function useRun({ target, send, size = SIZE, onClose, onDone }: RunProps) {
+  const { openClass, selected, matching, isAll } = target
   const [progress, setProgress] = useState<Progress<number> | undefined>()
-  const [state, setState] = useState<'asking' | 'running' | 'over'>('asking')
+  const [state, setState] = useState<RunState>('asking')
   const [error, setError] = useState<unknown>()
   const isStopped = useRef(false)
   const path = openClass.resource.path
@@ -149,48 +142,35 @@ function Run({
     }
     void invalidate(path, RECORDS)
   }
-  const close = () => {
+  const stop = () => {
     isStopped.current = true
+  }
+  const close = () => {
+    stop()
     if (state === 'over') onDone()
     else onClose()
   }
-  const handled = (progress?.done ?? 0) + (progress?.refused.length ?? 0)
+  return { state, progress, error, run, stop, close }
+}
+
+/** The dialog of an action over many records: its question, its progress, and a report of refusals. */
+function Run(props: RunProps) {
+  const { target, title, action, isReady, isDangerous = false, children } = props
+  const { state, progress, error, run, stop, close } = useRun(props)
   return (
     <Dialog title={title} isOpen mustBeAnswered={state === 'running'} onClose={close}>
       <div className={look.dialog}>
         {state === 'asking' && children}
-        {state === 'running' && (
-          <>
-            <progress {...(count !== null && { value: handled, max: count })} aria-label={t('progress')} />
-            <p role="status">{t('records.bulk.far', { count: handled, of: count ?? '…' })}</p>
-          </>
-        )}
+        {state === 'running' && <RunProgress progress={progress} count={target.count} />}
         {error !== undefined && <Failure error={error} />}
-        {state === 'over' && progress && (
-          <p role="status">{t('records.bulk.report', { done: progress.done, refused: progress.refused.length })}</p>
-        )}
-        {state === 'over' && progress && progress.refused.length > 0 && (
-          <ul className={look.reasons}>
-            {progress.refused.slice(0, 100).map(({ item, text }) => (
-              <li key={item}>{`#${item}: ${text}`}</li>
-            ))}
-          </ul>
-        )}
+        {state === 'over' && progress && <Report progress={progress} />}
         <div className={css.actions}>
           {state === 'asking' && (
             <Button look={isDangerous ? 'danger' : 'primary'} isDisabled={!isReady} onPress={() => void run()}>
               {action}
             </Button>
           )}
-          {state === 'running' && (
-            <Button
-              onPress={() => {
-                isStopped.current = true
-              }}
-            >
-              {t('records.stop')}
-            </Button>
-          )}
+          {state === 'running' && <Button onPress={stop}>{t('records.stop')}</Button>}
           {state !== 'running' && (
             <Button look="quiet" onPress={close} autoFocus={isDangerous}>
               {state === 'over' ? t('close') : t('cancel')}
@@ -201,6 +181,30 @@ function Run({
     </Dialog>
   )
 }
+
+function RunProgress({ progress, count }: { progress: Progress<number> | undefined; count: number | null }) {
+  const handled = (progress?.done ?? 0) + (progress?.refused.length ?? 0)
+  return (
+    <>
+      <progress {...(count !== null && { value: handled, max: count })} aria-label={t('progress')} />
+      <p role="status">{t('records.bulk.far', { count: handled, of: count ?? '…' })}</p>
+    </>
+  )
+}
+
+/** The result of a run, with the first hundred refusals. */
+const Report = ({ progress: { done, refused } }: { progress: Progress<number> }) => (
+  <>
+    <p role="status">{t('records.bulk.report', { done, refused: refused.length })}</p>
+    {refused.length > 0 && (
+      <ul className={look.reasons}>
+        {refused.slice(0, 100).map(({ item, text }) => (
+          <li key={item}>{`#${item}: ${text}`}</li>
+        ))}
+      </ul>
+    )}
+  </>
+)
 
 const countText = (key: Key, count: number | null) => t(key, { count: count ?? -1 })
 

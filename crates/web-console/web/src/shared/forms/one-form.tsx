@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { anything, instance as instanceQuery, invalidate, options, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
-import type { Field, Fields, FormConfiguration, Instance, Json } from '../../api/shapes.ts'
+import type { Field, Fields, FormConfiguration, Instance, Json, Use } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
@@ -60,30 +60,36 @@ export function OneForm({ uuid, place }: { uuid: string; place?: Place }) {
 const defaultsOf = (fields: Field[]): Fields =>
   Object.fromEntries(fields.flatMap((field) => (field.default === undefined ? [] : [[field.alias, field.default]])))
 
-function Fill({
-  form,
-  classPath,
-  sections,
-  fields,
-  place,
-}: {
+interface FillProps {
   place: Place | undefined
   form: Instance
   classPath: string
   sections: Section[]
   fields: Field[]
-}) {
+}
+
+/** Returns the refusal of the fields that must have a value and have none; undefined if all have one. */
+function missingValues(inputs: Field[], values: Fields) {
+  const isEmpty = (value: Json | undefined) => value === undefined || value === null || value === ''
+  const missing = inputs.filter(({ alias, required, type }) => required && type !== 'boolean' && isEmpty(values[alias]))
+  if (missing.length === 0) return undefined
+  return refusal(
+    missing.map(({ alias }) => alias),
+    t('required'),
+  )
+}
+
+/** The values of a form, and how they become a record. */
+function useFill({ place, classPath, sections, fields }: FillProps) {
   const [before] = useState(() => defaultsOf(fieldsIn(sections, fields)))
   const [values, setValues] = useState(before)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const [created, setCreated] = useState<Instance | undefined>()
-  const go = useGo()
-  const isChanged = Object.keys(changed(before, values)).length > 0
-  const visible = visibleSections(sections, values)
-  const use = place ? 'object_class_create_form' : STANDALONE
-  const inputs = fieldsIn(visible, fields, use)
   const [round, setRound] = useState(0)
+  const visible = visibleSections(sections, values)
+  const use: Use = place ? 'object_class_create_form' : STANDALONE
+  const inputs = fieldsIn(visible, fields, use)
   const restart = () => {
     setRound((count) => count + 1)
     setValues(before)
@@ -92,21 +98,12 @@ function Fill({
     setCreated(undefined)
   }
   const send = async (andNew = false) => {
-    const isEmpty = (value: Json | undefined) => value === undefined || value === null || value === ''
-    const lacking = inputs.filter(
-      ({ alias, required, type }) => required && type !== 'boolean' && isEmpty(values[alias]),
-    )
-    if (lacking.length > 0)
-      return setError(
-        refusal(
-          lacking.map(({ alias }) => alias),
-          t('required'),
-        ),
-      )
+    const missing = missingValues(inputs, values)
+    if (missing) return setError(missing)
     setIsBusy(true)
     try {
-      const named = new Set(inputs.map(({ alias }) => alias))
-      const body = { fields: Object.fromEntries(Object.entries(values).filter(([alias]) => named.has(alias))) }
+      const aliases = new Set(inputs.map(({ alias }) => alias))
+      const body = { fields: Object.fromEntries(Object.entries(values).filter(([alias]) => aliases.has(alias))) }
       const { data } = await call<Instance>('POST', `${classPath}object-records/`, { body })
       void invalidate(classPath)
       if (andNew) {
@@ -119,26 +116,28 @@ function Fill({
       setIsBusy(false)
     }
   }
-  const classes = useQuery({ ...page(CLASSES, `id=${form.object_class}&limit=1`), enabled: created !== undefined })
-  if (created) {
-    const alias = classes.data?.results[0]?.alias
-    return (
-      <>
-        <h1 tabIndex={-1}>{`${form.name}`}</h1>
-        <div className={css.notice} data-tone="ok" role="status">
-          <p>{t('forms.sent', { id: `${created.id}` })}</p>
-        </div>
-        <p className={css.actions}>
-          {alias !== undefined && (
-            <Link className={css.button} to={`/records/${alias}/${created.id}`}>
-              {t('forms.to-record')}
-            </Link>
-          )}
-          <Button onPress={restart}>{t('forms.again')}</Button>
-        </p>
-      </>
-    )
+  return {
+    values,
+    change: (alias: string, value: Json) => setValues((now) => ({ ...now, [alias]: value })),
+    isChanged: Object.keys(changed(before, values)).length > 0,
+    isBusy,
+    error,
+    created,
+    visible,
+    use,
+    inputs,
+    round,
+    restart,
+    send,
   }
+}
+
+function Fill(props: FillProps) {
+  const { form, place } = props
+  const fill = useFill(props)
+  const { inputs, visible, use, isChanged, restart } = fill
+  const go = useGo()
+  if (fill.created) return <Created form={form} record={fill.created} onAgain={restart} />
   return (
     <>
       {place?.above}
@@ -147,21 +146,43 @@ function Fill({
       </header>
       {!mayFillIn(form) && <p className={css.notice}>{t('forms.may-not')}</p>}
       <Form
-        key={round}
+        key={fill.round}
         fields={inputs}
         sections={[]}
-        values={values}
+        values={fill.values}
         inputs={Object.fromEntries(inputs.map(({ alias }) => [alias, RecordFormInput]))}
-        error={error}
-        isBusy={isBusy}
+        error={fill.error}
+        isBusy={fill.isBusy}
         isChanged={isChanged}
         submit={t(place ? 'create' : 'forms.send')}
         layout={(input) => <Layout sections={visible} use={use} input={input} />}
-        onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
-        onSubmit={() => void send()}
-        onSubmitAndNew={place && (() => void send(true))}
+        onChange={fill.change}
+        onSubmit={() => void fill.send()}
+        onSubmitAndNew={place && (() => void fill.send(true))}
         onCancel={place?.onCancel ?? (() => (isChanged ? restart() : go('/forms')))}
       />
+    </>
+  )
+}
+
+/** The thanks after a form was sent, with a link to its record. */
+function Created({ form, record, onAgain }: { form: Instance; record: Instance; onAgain: () => void }) {
+  const classes = useQuery(page(CLASSES, `id=${form.object_class}&limit=1`))
+  const alias = classes.data?.results[0]?.alias
+  return (
+    <>
+      <h1 tabIndex={-1}>{`${form.name}`}</h1>
+      <div className={css.notice} data-tone="ok" role="status">
+        <p>{t('forms.sent', { id: `${record.id}` })}</p>
+      </div>
+      <p className={css.actions}>
+        {alias !== undefined && (
+          <Link className={css.button} to={`/records/${alias}/${record.id}`}>
+            {t('forms.to-record')}
+          </Link>
+        )}
+        <Button onPress={onAgain}>{t('forms.again')}</Button>
+      </p>
     </>
   )
 }
