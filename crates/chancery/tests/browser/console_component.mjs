@@ -57,7 +57,7 @@ await journey('a component that goes elsewhere is closed', async (page, tab) => 
   tab.console.splice(0)
 })
 
-await journey('a component beside a record is told of the fields that its item names', async (page, tab) => {
+await journey('a component beside a record gets the fields that its item names', async (page, tab) => {
   await open(page, '/records/berth/1')
   const body = page.frameLocator('main iframe').locator('body[data-told]')
   const { record, fields, parameters, use } = JSON.parse(await body.getAttribute('data-told'))
@@ -80,7 +80,7 @@ for (const way of ['flood', 'beside']) {
   })
 }
 
-await journey('a component that does not answer is told', async (page, tab) => {
+await journey('a component that does not answer has a notice', async (page, tab) => {
   await open(page, `/admin/components/${silent}`)
   await page.waitForSelector('text=This component does not answer.')
   tab.console.splice(0)

@@ -26,7 +26,7 @@ async function signOut(page) {
   await page.waitForURL(`${api}/sign-in/**`)
 }
 
-await journey('what is wrong is told at its field, and the focus goes there', async (page, tab) => {
+await journey('an error appears at its field, which gets the focus', async (page, tab) => {
   await open(page, '/admin/users/new')
   await page.getByRole('button', { name: 'Create', exact: true }).click()
   await page.waitForSelector('[role=alert]')
@@ -46,7 +46,7 @@ await journey('filters stand in the address, and one of a field that is gone can
   assert.ok(new URL(page.url()).search.includes('account_type__in=internal'))
 })
 
-await journey('somebody else changed the same object', async (page, tab) => {
+await journey('another user changed the same object', async (page, tab) => {
   await open(page, '/admin/users/3')
   const other = await page.context().newPage()
   await other.goto(`${api}/console/admin/users/3`)
@@ -79,7 +79,7 @@ await journey('somebody else changed the same object', async (page, tab) => {
   for (const kept of ['Ours', '1', '3']) assert.ok(facts.includes(kept), facts)
 })
 
-await journey('what was typed is not left without a question', async (page) => {
+await journey('a form with changes asks before it is left', async (page) => {
   await open(page, '/admin/users/6')
   await page.getByRole('button', { name: 'Edit' }).click()
   await page.fill('[name=job_title]', 'Unsaved')
@@ -105,7 +105,7 @@ await journey('a session that ended elsewhere', async (page, tab) => {
   tab.console.splice(0)
 })
 
-await journey('whoever signs out empties the other tabs', async (page, tab) => {
+await journey('a sign-out empties the other tabs', async (page, tab) => {
   await typed(page, 4, 'Typed before')
   const other = await page.context().newPage()
   await other.goto(`${api}/console/`)

@@ -141,7 +141,7 @@ await journey('the first steps', async (page, tab) => {
     await page.locator('main li', { hasText: done }).getByText('done').waitFor({ state: 'attached' })
 })
 
-await journey('signing in, finding somebody, editing and saving', async (page, tab) => {
+await journey('signing in, finding a user, editing and saving', async (page, tab) => {
   count(page)
   await page.goto(`${api}/console/admin/roles`)
   await signIn(page)
@@ -161,7 +161,7 @@ await journey('signing in, finding somebody, editing and saving', async (page, t
   await shows(page, 'Clerk')
 })
 
-await journey('a role: an action brings along what it requires', async (page) => {
+await journey('a role: an action also selects the actions that it requires', async (page) => {
   await open(page)
   await goBy(page, 'New role', 'New role')
   await type(page, { name: 'Made by keys' })
@@ -179,7 +179,7 @@ await journey('a role: an action brings along what it requires', async (page) =>
   await heading(page, 'Made by keys')
 })
 
-await journey('the groups that somebody is in', async (page) => {
+await journey('the groups of a user', async (page) => {
   await open(page, '/admin/users/1')
   await shows(page, 'Not a member of any group.')
   for (const name of ['Registry', 'Archive']) {

@@ -7,7 +7,7 @@ import { go, open, settled } from './console_steps.mjs'
 
 const { api, form } = settings
 
-await journey('what the first list weighs', async (page) => {
+await journey('the size of the first list', async (page) => {
   await open(page)
   const files = []
   page.on('response', (response) => {

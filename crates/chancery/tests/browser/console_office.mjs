@@ -58,7 +58,7 @@ await journey('roles, records and templates are called by their names', async (p
   await page.waitForURL(`${api}/console/records/invoice/2`)
 })
 
-await journey('what is due on a day is due on that day in every zone', async (page) => {
+await journey('a due day is the same in every time zone', async (page) => {
   await open(page, '/tasks')
   const [day, next] = ['31 Dec 2026', '1 Jan 2027']
   for (const path of ['/', '/tasks', '/tasks/board', '/tasks/1', '/records/invoice/2']) {
@@ -91,7 +91,7 @@ await journey('an account that waits for its link, where no mail leaves the serv
   await tab.isAccessible('the link')
 })
 
-await journey('a status needs its first option, and what is added has the focus', async (page) => {
+await journey('a status needs its first option, and an added option has the focus', async (page) => {
   await open(page, '/admin/classes/2')
   await press(page, 'New field')
   const dialog = page.getByRole('dialog')
@@ -112,7 +112,7 @@ await journey('a section that is added to the menu is named at once', async (pag
   await page.waitForSelector('[name="sections.0.title"]:focus')
 })
 
-await journey('a record that somebody may not see is called the same everywhere', async (page, tab) => {
+await journey('a record that is not visible has the same name everywhere', async (page, tab) => {
   await open(page, '/records/invoice', { username: fia, password: settings.password })
   const hidden = 'Record 1 (not visible to you)'
   await page.getByRole('row', { name: /I-2/ }).getByText(hidden).waitFor()
@@ -149,7 +149,7 @@ await journey('an order and a filter of fields that are gone', async (page) => {
   await page.getByRole('checkbox', { name: /All .*matching records/ }).waitFor()
 })
 
-await journey('what the home page and the board leave out is named', async (page, tab) => {
+await journey('the home page and the board name ignored parts', async (page, tab) => {
   await open(page)
   await main(page).getByText('Not applied, because the class does not have it any more: gone.').waitFor()
   await main(page).getByText('Not applied, because the class does not have it any more: -nosuch.').waitFor()
@@ -251,7 +251,7 @@ await journey('a click with Shift selects all rows in between', async (page) => 
   assert.equal(await selected(page), 2)
 })
 
-await journey('what a relation is filtered by', async (page) => {
+await journey('the filters of a relation', async (page) => {
   await open(page, '/records/invoice')
   const add = async (name) => {
     await page.keyboard.press('f')
@@ -338,7 +338,7 @@ await journey('the log of a class tells of its fields and names people', async (
   await main(page).getByText('Customer', { exact: true }).first().waitFor({ state: 'attached' })
 })
 
-await journey('a slow server: a frame, and a bar until what is asked for is there', async (page) => {
+await journey('a slow server: the frame, and a bar until the answer arrives', async (page) => {
   await open(page)
   // The answers are the server's own. They are only delayed, since none of this server takes as long as over a slow network.
   await page.route('**/console/assets/*/main.js', async (route) => {
@@ -359,7 +359,7 @@ await journey('a slow server: a frame, and a bar until what is asked for is ther
   await page.waitForSelector('.fetching', { state: 'detached' })
 })
 
-await journey('what could not be saved while there was no connection is saved afterwards', async (page, tab) => {
+await journey('a change without a connection is saved when the connection returns', async (page, tab) => {
   await open(page, '/records/invoice/4')
   await press(page, 'Edit')
   await page.fill('[name=note]', 'Typed on a train')
@@ -372,7 +372,7 @@ await journey('what could not be saved while there was no connection is saved af
   tab.console.splice(0)
 })
 
-await journey('somebody who is no super admin is asked for none', async (page) => {
+await journey('a user who is not a super admin does not see the step for super admins', async (page) => {
   await open(page, '/', { username: anna, password: settings.password })
   await page.getByRole('heading', { name: 'First steps' }).waitFor()
   await settled(page)

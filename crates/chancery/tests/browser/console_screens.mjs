@@ -165,7 +165,7 @@ const OPENED = {
   'moving a task': ['/tasks/board', press(/^Actions of/)],
 }
 
-await journey('what opens on screens', async (page, tab) => {
+await journey('dialogs and menus of the screens', async (page, tab) => {
   page.on('dialog', (dialog) => assert.fail(`a script ran: ${dialog.message()}`))
   await open(page)
   for (const [what, [path, ...steps]] of Object.entries(OPENED)) {

@@ -13,11 +13,11 @@ const FIELDS = [
   set('tasks', { view: ['object_records.view'], assign: ['view'] }),
 ]
 
-test('an action brings along what it requires, also of other resources', () => {
+test('an action also selects the actions that it requires, also of other resources', () => {
   assert.deepEqual(grant(FIELDS, {}, 'tasks', 'assign'), { tasks: ['assign', 'view'], object_records: ['view'] })
 })
 
-test('with an action goes what requires it', () => {
+test('removing an action also removes the actions that require it', () => {
   const held = { object_records: ['view', 'edit'], tasks: ['view', 'assign'] }
   assert.deepEqual(dependents(FIELDS, held, 'tasks', 'view'), [['tasks', 'assign']])
   assert.deepEqual(revoke(FIELDS, held, 'tasks', 'view'), { object_records: ['view', 'edit'], tasks: [] })

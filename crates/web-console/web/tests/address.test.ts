@@ -73,7 +73,7 @@ test('a filter that finds all others stands in the address as the API takes it',
   assert.deepEqual(read('?name__exclude=x', COLUMNS).unknown, [['name__exclude', 'x']])
 })
 
-test('nobody is offered to compare records by their ids', () => {
+test('ids of records are not compared', () => {
   assert.deepEqual(offeredBy(CUSTOMER), ['exact', 'in', 'isnull', 'exclude', 'in__exclude'])
   // A predicate of an existing view is still understood.
   assert.deepEqual(read('?customer__gt=1', [CUSTOMER]).unknown, [])
@@ -94,7 +94,7 @@ test('a head sorts up, down, and not at all', () => {
   assert.equal(sortedBy(sortedBy(up, 'name'), 'name').ordering, '')
 })
 
-test('a filter begins with what people mean most', () => {
+test('a filter begins with its most common predicate', () => {
   assert.deepEqual(COLUMNS.map(usualPredicate), ['icontains', 'in'])
 })
 
@@ -147,7 +147,7 @@ test('the last days stay so in the address, and are days of the reader when they
   assert.equal(beginOf('2026-07-01', 'Asia/Kolkata'), '2026-06-30T18:30:00.000Z')
 })
 
-test('me is whoever reads', () => {
+test('me is the reader', () => {
   const reader = { id: 5, zone: 'UTC' }
   assert.deepEqual(absolute(WHO, 'in', 'me,7,5', 0, reader), [['in', '5,7']])
   assert.deepEqual(absolute(NAME, 'exact', 'me', 0, reader), [['exact', 'me']])

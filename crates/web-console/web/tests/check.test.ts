@@ -9,7 +9,7 @@ const field = (type: string, validators: { [name: string]: number } = {}, requir
   validators: Object.entries(validators).map(([name, value]) => ({ name: name as 'max_length', value })),
 })
 
-test('what is required is missed, unless an empty text keeps what is there', () => {
+test('a required value is missed, unless an empty text leaves the stored one', () => {
   assert.deepEqual(flawOf(field('string'), ' '), { key: 'required' })
   assert.deepEqual(flawOf(field('integer'), null), { key: 'required' })
   assert.equal(flawOf(field('string'), '', true), undefined)

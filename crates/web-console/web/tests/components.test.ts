@@ -9,7 +9,7 @@ import { fieldOf, questionsOf } from '../src/shared/forms/questions.ts'
 
 const MIB = 2 ** 20
 
-test('what a component says is taken', () => {
+test('a valid message of a component is accepted', () => {
   assert.deepEqual(parseMessage({ type: 'ready', more: 1 }), { type: 'ready' })
   assert.deepEqual(parseMessage({ type: 'value', value: { a: [1, 'b', null, { c: true }] } }), {
     type: 'value',
@@ -99,7 +99,7 @@ test('more than 300 messages in a second, or half a second of work, are too many
   assert.equal(handled(300, 20), 26)
 })
 
-test('a component is told of the fields that are named, and of nothing else of a record', () => {
+test('a component gets only the named fields of a record', () => {
   const record = { id: 7, owner: { id: 1 }, created_by: { id: 1 }, _meta: { labels: {} }, net: '1.00', due: null }
   assert.deepEqual(valuesOf(record, ['net', 'due', 'gone']), { net: '1.00', due: null })
   assert.deepEqual(valuesOf(record, ['id', 'owner', 'created_by', '_meta', 'toString', '__proto__']), {})
@@ -150,7 +150,7 @@ test('a component asks for a field of a form, and for a question', () => {
   assert.deepEqual(fieldOf(question).custom, { component: 3, use: 'task_template_form', parameters: {} })
 })
 
-test('the log knows the repositories that no component uses, and what names a component', () => {
+test('the log contains repositories without components, and uses of components', () => {
   const made = [1, 2, 3, 4].map((id) => ({ object_id: id, object_name: `https://git.example/${id}.git` }))
   const map = { id: 7, name: 'Map', repository: 2, repository_url: 'https://git.example/2.git' }
   assert.deepEqual(

@@ -22,7 +22,7 @@ test('a configuration is read and written again', () => {
   assert.equal(sectionsOf({ ...configuration, version: 2 }), undefined)
 })
 
-test('a section is shown where its condition is met, and what it depends on is shown', () => {
+test('a section is shown if its condition is met and the field of the condition is shown', () => {
   const count = (values: object) => visibleSections(sections, values as never).length
   assert.equal(count({}), 1)
   assert.equal(count({ kind: 'b' }), 2)
@@ -43,7 +43,7 @@ test('fields are called as the form says', () => {
   assert.deepEqual([more?.label, more?.required], ['More of it', true])
 })
 
-test('what is gone and what is missing is told', () => {
+test('deleted and missing fields are reported', () => {
   const { gone, missing } = flaws(sections, [field('kind'), field('more'), field('number', true)])
   assert.deepEqual(gone, ['last'])
   assert.deepEqual(

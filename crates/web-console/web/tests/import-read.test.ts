@@ -60,7 +60,7 @@ test('separator and columns are guessed; a first line may name the separator', (
   assert.deepEqual(readCsv(' \r\n', undefined).flaw, { flaw: 'empty' })
 })
 
-test('what is written is what was read', () => {
+test('the address of a state is read as the same state', () => {
   const rows = [
     ['a,b', 'c"d', ' e '],
     ['f\r\ng', '', 'h\ni'],
@@ -73,7 +73,7 @@ test('what is written is what was read', () => {
     )
 })
 
-test('an export guards what could be a formula by an apostrophe more, and the import takes one away', () => {
+test('an export guards formulas by an apostrophe, and the import removes it', () => {
   const texts: [string, string][] = [
     ['=x', "'=x"],
     ["'=x", "''=x"],
@@ -138,7 +138,7 @@ test('refused rows are a file again, in the format that it had', async () => {
 /** The bytes of texts in encodings that nothing here writes. */
 const bytes = (hex: string) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))
 
-test('the encoding is guessed by its mark, by what is valid, and by what letters look like', () => {
+test('the encoding is guessed by its mark, its validity and its letters', () => {
   const files: [Encoding, string, string][] = [
     ['utf-8', '5a6fc3ab', 'Zoë'],
     ['utf-16le', 'fffe5a006f00eb00', 'Zoë'],

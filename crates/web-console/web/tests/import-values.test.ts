@@ -174,7 +174,7 @@ test('the order of day and month is the one in which more of the days exist', ()
   assert.deepEqual([ownOrder('en-US'), ownOrder('en-GB'), ownOrder('de'), ownOrder('ja')], ['mdy', 'dmy', 'dmy', 'dmy'])
 })
 
-test('a moment without an offset is one in the zone of whoever imports it', () => {
+test('a date and time without an offset is in the time zone of the importer', () => {
   const moments: [string, string][] = [
     ['2026-01-31', '2026-01-30T23:00:00.000Z'],
     ['1.7.2026', '2026-06-30T22:00:00.000Z'],
@@ -220,7 +220,7 @@ test('a column is meant for the field of its alias, else of its label', () => {
   assert.deepEqual(fieldsFor(['Order no', 'order_no', 'Created at'], fields), ['', 'order_no', 'made'])
 })
 
-test('what a record has already is no change, however it is written', () => {
+test('an equal value in another notation is not a change', () => {
   const same: [string, Json, Json][] = [
     ['string', 'a', 'a '],
     ['string', null, null],

@@ -43,7 +43,7 @@ test('the next such day is that of a shorter month, or of the next month or year
   assert.equal(day(planOf(annually, now).expires), '2027-01-29')
 })
 
-test('what is half made has no line', () => {
+test('an incomplete choice has no line', () => {
   assert.deepEqual(planOf({ complete_by: 'date', expiry: 'time_frame' }, now).lines, [])
 })
 

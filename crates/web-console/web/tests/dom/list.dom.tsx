@@ -69,7 +69,7 @@ test('a list shows the columns of its resource and the rows of the API', async (
   assert.equal(button('Editor').getAttribute('href'), '/console/admin/roles/2')
 })
 
-test('the address decides what the API is asked for', async () => {
+test('the address decides the query', async () => {
   await openList('?name__icontains=a&ordering=-size&offset=50&limit=50&.columns=size,name')
   await eventually(() => assert.deepEqual(heads(), ['Size', 'Name']))
   const search = new URLSearchParams(lists()[0]?.search)
