@@ -1,1 +1,1 @@
-var e={acts:`_2fg_Ka_acts`,column:`_2fg_Ka_column`,head:`_2fg_Ka_head`,held:`_2fg_Ka_held`,outcome:`_2fg_Ka_outcome`,range:`_2fg_Ka_range`,sets:`_2fg_Ka_sets`,trial:`_2fg_Ka_trial`};export{e as t};
+var e={acts:`_2fg_Ka_acts`,column:`_2fg_Ka_column`,granted:`_2fg_Ka_granted`,head:`_2fg_Ka_head`,outcome:`_2fg_Ka_outcome`,range:`_2fg_Ka_range`,sets:`_2fg_Ka_sets`,trial:`_2fg_Ka_trial`};export{e as t};

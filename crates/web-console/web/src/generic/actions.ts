@@ -3,7 +3,7 @@
 import type { Field } from '../api/shapes.ts'
 
 /** Resource and action, as in `requires` of another resource: `object_records.view`. */
-export type Held = { [resource: string]: string[] }
+export type Granted = { [resource: string]: string[] }
 
 const requires = (fields: Field[], resource: string, action: string): [string, string][] => {
   const value = fields.find(({ alias }) => alias === resource)?.values?.find((one) => one.value === action)
@@ -13,13 +13,13 @@ const requires = (fields: Field[], resource: string, action: string): [string, s
   })
 }
 
-const has = (held: Held, resource: string, action: string) => held[resource]?.includes(action) === true
+const has = (granted: Granted, resource: string, action: string) => granted[resource]?.includes(action) === true
 
 /** Grants an action with the actions that it requires. */
-export function grant(fields: Field[], held: Held, resource: string, action: string): Held {
-  if (has(held, resource, action)) return held
-  const given = { ...held, [resource]: [...(held[resource] ?? []), action] }
-  return requires(fields, resource, action).reduce((sum, [other, its]) => grant(fields, sum, other, its), given)
+export function grant(fields: Field[], granted: Granted, resource: string, action: string): Granted {
+  if (has(granted, resource, action)) return granted
+  const next = { ...granted, [resource]: [...(granted[resource] ?? []), action] }
+  return requires(fields, resource, action).reduce((sum, [other, its]) => grant(fields, sum, other, its), next)
 }
 
 /**
@@ -36,20 +36,20 @@ function needs(fields: Field[], from: [string, string], to: [string, string], vi
 }
 
 /** The other granted actions that require this one, directly or through another. */
-export function dependents(fields: Field[], held: Held, resource: string, action: string): [string, string][] {
-  return Object.entries(held)
+export function dependents(fields: Field[], granted: Granted, resource: string, action: string): [string, string][] {
+  return Object.entries(granted)
     .flatMap(([other, actions]) => actions.map((its): [string, string] => [other, its]))
     .filter(([other, its]) => other !== resource || its !== action)
     .filter((pair) => needs(fields, pair, [resource, action]))
 }
 
 /** Removes an action with the actions that require it. */
-export function revoke(fields: Field[], held: Held, resource: string, action: string): Held {
-  const gone: [string, string][] = [[resource, action], ...dependents(fields, held, resource, action)]
+export function revoke(fields: Field[], granted: Granted, resource: string, action: string): Granted {
+  const removed: [string, string][] = [[resource, action], ...dependents(fields, granted, resource, action)]
   return Object.fromEntries(
-    Object.entries(held).map(([name, actions]) => [
+    Object.entries(granted).map(([name, actions]) => [
       name,
-      actions.filter((its) => gone.every(([other, one]) => other !== name || one !== its)),
+      actions.filter((its) => removed.every(([other, one]) => other !== name || one !== its)),
     ]),
   )
 }

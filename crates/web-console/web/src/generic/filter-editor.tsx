@@ -35,8 +35,8 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
   const [predicate, setPredicate] = useState(first)
   const [value, setValue] = useState(filter.value)
   const choices = choicesOf(column, first)
-  const { held, hold } = useHolds()
-  const isHeld = Object.keys(held).length > 0
+  const { reasons, hold } = useHolds()
+  const isHeld = Object.keys(reasons).length > 0
   const isWhole = isOfNull(predicate) || (value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value)) && !isHeld)
   const finish = () =>
     onDone(

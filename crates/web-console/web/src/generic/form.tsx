@@ -91,13 +91,13 @@ const TOO_EARLY = new Refusal(400, {}, null, null)
 export function Form(props: FormProps) {
   const { fields, isBusy, onCancel } = props
   const own = useHolds()
-  const { held, hold } = props.holds ?? own
-  const isHeld = Object.keys(held).length > 0
+  const { reasons, hold } = props.holds ?? own
+  const isHeld = Object.keys(reasons).length > 0
   /** A component may refuse a value before the user types. */
   const isChanged =
-    props.isChanged || Object.keys(held).some((name) => !fields.find(({ alias }) => alias === name)?.custom)
+    props.isChanged || Object.keys(reasons).some((name) => !fields.find(({ alias }) => alias === name)?.custom)
   const form = useRef<HTMLFormElement>(null)
-  const checks = useChecks(props, held, form)
+  const checks = useChecks(props, reasons, form)
   const { error, refused } = checks
   /** Two keys may come before the form is drawn again. */
   const isSending = useRef(isBusy)
@@ -180,7 +180,7 @@ export function Form(props: FormProps) {
 
 /**
  * The messages of a form by the names of the fields. A message of the API remains until its field is changed. The
- * console adds messages when a field is left. `held`: reasons against submitting.
+ * console adds messages when a field is left. `reasons`: those against submitting.
  */
 function useChecks(props: FormProps, reasons: Messages, form: RefObject<HTMLFormElement | null>) {
   const { fields, values, instance } = props

@@ -6,12 +6,12 @@ import css from '../kit/controls.module.css'
 import { Fieldset } from '../kit/fields.tsx'
 import { Icon } from '../kit/icons.tsx'
 import { labelOf, named, t } from '../texts.ts'
-import { dependents, grant, type Held, revoke } from './actions.ts'
+import { dependents, type Granted, grant, revoke } from './actions.ts'
 import look from './generic.module.css'
 import type { InputProps } from './resource.ts'
 
-const heldOf = (value: Json): Held =>
-  value && typeof value === 'object' && !Array.isArray(value) ? (value as Held) : {}
+const grantedOf = (value: Json): Granted =>
+  value && typeof value === 'object' && !Array.isArray(value) ? (value as Granted) : {}
 
 /** The actions of all resources, in the order of their first appearance. */
 const actionsOf = (fields: Field[]) => [
@@ -20,7 +20,7 @@ const actionsOf = (fields: Field[]) => [
 
 export function Matrix({ field, name, value, onChange }: InputProps) {
   const fields = field.schema ?? []
-  const granted = heldOf(value)
+  const granted = grantedOf(value)
   const own = session()?.permissions ?? {}
   /** Users can grant only actions that they have. */
   const isLocked = (resource: string, action: string) => own[resource] !== undefined && own[resource]?.[action] !== true
@@ -110,11 +110,11 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
 
 /** The granted actions, read-only. */
 export function MatrixView({ value }: { value: Json }) {
-  const held = Object.entries(heldOf(value)).filter(([, actions]) => actions.length > 0)
-  if (held.length === 0) return <span className={look.none}>{t('none')}</span>
+  const entries = Object.entries(grantedOf(value)).filter(([, actions]) => actions.length > 0)
+  if (entries.length === 0) return <span className={look.none}>{t('none')}</span>
   return (
     <dl className={look.facts}>
-      {held.map(([resource, actions]) => (
+      {entries.map(([resource, actions]) => (
         <div key={resource} className={look.fact}>
           <dt>{named('resource', resource)}</dt>
           <dd className={css.tags}>

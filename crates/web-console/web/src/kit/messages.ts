@@ -14,16 +14,16 @@ export const HoldContext = createContext<Holds['hold']>(() => {})
 
 export interface Holds {
   /** The reasons against sending, by the names of the fields. */
-  held: Messages
+  reasons: Messages
   hold: (name: string, why: string | undefined) => void
 }
 
 export function useHolds(): Holds {
-  const [held, setHeld] = useState<Messages>({})
+  const [reasons, setReasons] = useState<Messages>({})
   const hold = useCallback((name: string, why: string | undefined) => {
-    setHeld(({ [name]: _, ...others }) => (why === undefined ? others : { ...others, [name]: why }))
+    setReasons(({ [name]: _, ...others }) => (why === undefined ? others : { ...others, [name]: why }))
   }, [])
-  return { held, hold }
+  return { reasons: reasons, hold }
 }
 
 /** Prevents submitting while there is a reason. The field shows the reason. */

@@ -6,7 +6,7 @@ import { useState } from 'react'
 import { invalidate, options, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance } from '../../api/shapes.ts'
-import { grant, type Held, revoke } from '../../generic/actions.ts'
+import { type Granted, grant, revoke } from '../../generic/actions.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed, isEqual } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
@@ -36,13 +36,13 @@ interface Column {
 }
 
 /** The actions of people and of the agents of each connector. */
-type Holdings = { [column: string]: Held }
+type Holdings = { [column: string]: Granted }
 
 function holdingsOf(set: Instance | undefined): Holdings {
   const agents = Array.isArray(set?.mcp_permissions) ? (set.mcp_permissions as Fields[]) : []
   return {
-    [PEOPLE]: (set?.permissions ?? {}) as Held,
-    ...Object.fromEntries(agents.map(({ connector, permissions }) => [`${connector}`, (permissions ?? {}) as Held])),
+    [PEOPLE]: (set?.permissions ?? {}) as Granted,
+    ...Object.fromEntries(agents.map(({ connector, permissions }) => [`${connector}`, (permissions ?? {}) as Granted])),
   }
 }
 
@@ -56,12 +56,13 @@ function columnsOf(set: Instance | undefined): Column[] {
   return [{ id: PEOPLE, name: t('record-sets.people') }, ...ids.map((id) => ({ id, name: nameOf(id) }))]
 }
 
-const has = (held: Held | undefined, resource: string, action: string) => held?.[resource]?.includes(action) === true
+const has = (granted: Granted | undefined, resource: string, action: string) =>
+  granted?.[resource]?.includes(action) === true
 
 /** Connectors never have more than the set. */
-const within = (held: Held, set: Held): Held =>
+const within = (granted: Granted, set: Granted): Granted =>
   Object.fromEntries(
-    Object.entries(held).map(([name, actions]) => [name, actions.filter((one) => has(set, name, one))]),
+    Object.entries(granted).map(([name, actions]) => [name, actions.filter((one) => has(set, name, one))]),
   )
 
 function Table({
@@ -80,7 +81,9 @@ function Table({
     const next = { ...holdings, [column]: changed }
     const people = next[PEOPLE] ?? {}
     onChange?.(
-      Object.fromEntries(Object.entries(next).map(([id, held]) => [id, id === PEOPLE ? held : within(held, people)])),
+      Object.fromEntries(
+        Object.entries(next).map(([id, granted]) => [id, id === PEOPLE ? granted : within(granted, people)]),
+      ),
     )
   }
   const rows = fields.flatMap((field) =>
@@ -112,7 +115,7 @@ function Table({
                     return (
                       <td key={column.id}>
                         {isHeld && (
-                          <span className={look.held}>
+                          <span className={look.granted}>
                             <Icon name="check" />
                             <span className="hidden">{t('yes')}</span>
                           </span>
@@ -256,9 +259,9 @@ function Edit({
           setIsBusy(false)
           return
         }
-        const mcp_permissions = Object.entries(agents).map(([id, held]) => ({
+        const mcp_permissions = Object.entries(agents).map(([id, granted]) => ({
           connector: Number(id),
-          permissions: held,
+          permissions: granted,
         }))
         await call('PATCH', `${path}${shownSet.id}/`, {
           body: {
@@ -301,7 +304,7 @@ function Edit({
           fields={fields}
           columns={connectorColumns}
           holdings={holdings}
-          onChange={(held) => setValues((now) => ({ ...now, ...held }))}
+          onChange={(granted) => setValues((now) => ({ ...now, ...granted }))}
         />
       </FormDialog>
       {question}

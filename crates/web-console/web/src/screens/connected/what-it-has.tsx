@@ -27,10 +27,10 @@ interface Given {
 function givenBy(sets: Instance[], connector: number): Given[] {
   return sets.flatMap((set) => {
     const entries = Array.isArray(set.mcp_permissions) ? (set.mcp_permissions as Fields[]) : []
-    const held = entries.find((entry) => entry.connector === connector)?.permissions as
+    const granted = entries.find((entry) => entry.connector === connector)?.permissions as
       | { [resource: string]: Json }
       | undefined
-    const actions = Object.entries(held ?? {}).flatMap(([resource, list]) =>
+    const actions = Object.entries(granted ?? {}).flatMap(([resource, list]) =>
       Array.isArray(list)
         ? list.map((action) => `${named('resource', resource)}: ${named('action', `${action}`)}`)
         : [],

@@ -290,7 +290,7 @@ function Beside({ sections, fields, holds, children }: BesideProps) {
       <div className={css.actions}>
         <Button
           aria-pressed={view === 'preview'}
-          isDisabled={Object.keys(holds.held).length > 0}
+          isDisabled={Object.keys(holds.reasons).length > 0}
           onPress={() => setView('preview')}
         >
           {t('preview')}

@@ -219,7 +219,7 @@ function EditMany(props: DoingProps) {
   const [isEmptying, setIsEmptying] = useState(false)
   const field = fields.find((one) => one.alias === alias)
   // An invalid typed value would empty the field.
-  const { held: reasons, hold } = useHolds()
+  const { reasons, hold } = useHolds()
   const canEmpty = field !== undefined && !field.required && field.type !== 'status'
   const empty = field?.type === 'set' ? [] : null
   const send = (ids: number[]) =>
