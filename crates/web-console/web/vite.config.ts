@@ -1,4 +1,4 @@
-// How the bundle is made: names that never change, and one file for what others wrote.
+// The build of the bundle: names that never change, and one file for the code of others.
 
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -9,13 +9,13 @@ import { defineConfig, type Plugin } from 'vite'
 const ROOT = import.meta.dirname
 const DIST = join(ROOT, '../dist')
 
-// What the first lists load, and the home page.
+// The files of the first lists and of the home page.
 const MAIN =
-  /src\/(main|api\/(json|query|refusal|request|written)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|not-understood|pages-bar|relative|resource|right|save|search-box|shape|ui-)|kit|screens\/(frame|menu|not-found|recent-records|settings)|resources\/[a-z-]+\.ts|texts)|texts\/.*\?first|@internationalized\/string\//
-const RECORDS = /src\/screens\/records\/(records|class|shape|export|save|related-columns)\./
-const HOME = /src\/screens\/(home\.|guide)/
+  /src\/(main|api\/(json|query|refusal|request|written)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|not-understood|pages-bar|relative|resource|right|save|search-box|settings|shape|ui-)|kit|shared\/(menu|not-found|recent-records)|screens\/frame\/frame|resources\/[a-z-]+\.ts|texts)|texts\/.*\?first|@internationalized\/string\//
+const RECORDS = /src\/(screens\/records\/(records|export|related-columns)|shared\/records\/(class|shape))\./
+const HOME = /src\/screens\/home\//
 
-/** Whether a text is one of a first list: by its name in the sources of these, or one that the API gives to many things. */
+/** True if a text is part of a first list: its name is in the sources of these, or it names something of the API. */
 function saidFirst(): (key: string) => boolean {
   const sources = files(join(ROOT, 'src')).filter((name) => /\.tsx?$/.test(name))
   const first = sources.filter((name) => [MAIN, RECORDS, HOME].some((group) => group.test(name)))
@@ -28,7 +28,10 @@ function saidFirst(): (key: string) => boolean {
     beginnings.some((beginning) => key.startsWith(beginning))
 }
 
-/** Compiles the ICU messages of `texts/` to functions, so that no parser ships: `?first` those of the first lists, `?more` all others. */
+/**
+ * Compiles the ICU messages of `texts/` to functions, so that no parser ships. `?first`: the texts of the first lists;
+ * `?more`: all others.
+ */
 function texts(): Plugin {
   return {
     name: 'texts',
@@ -58,7 +61,10 @@ function languages(): Plugin {
   }
 }
 
-/** The kit empties what it announces by a way that our policy refuses, even for nothing (`require-trusted-types-for`). */
+/**
+ * The kit clears its announcements by an assignment that the policy `require-trusted-types-for` refuses, even for an
+ * empty text.
+ */
 function trusted(): Plugin {
   const refused = ".innerHTML = ''"
   return {
@@ -72,7 +78,7 @@ function trusted(): Plugin {
   }
 }
 
-/** The paths below a folder, without what tools put there: packages, and what begins with a dot. */
+/** The paths below a folder, except packages and names that begin with a dot. */
 function files(folder: string): string[] {
   const entries = readdirSync(folder, { withFileTypes: true })
   const names = entries.filter(({ name }) => name !== 'node_modules' && !name.startsWith('.'))
@@ -81,7 +87,7 @@ function files(folder: string): string[] {
   )
 }
 
-/** Tells of which source a bundle is: a test of the crate compares that with the files beside this one. */
+/** Records the source of a bundle. A test of the crate compares it with the files beside this one. */
 function source(): Plugin {
   return {
     name: 'source',
@@ -109,7 +115,7 @@ export default defineConfig({
     license: { fileName: 'licences.md' },
     rolldownOptions: {
       input: join(ROOT, 'src/app.ts'),
-      // Others' modules say "use client", which means nothing here.
+      // Modules of packages say "use client", which has no effect here.
       checks: { moduleLevelDirective: false },
       preserveEntrySignatures: 'allow-extension',
       output: {

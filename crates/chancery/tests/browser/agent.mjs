@@ -1,4 +1,4 @@
-// The page on which a person lets an agent work for him.
+// The page on which a person grants an agent access.
 
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
@@ -61,7 +61,10 @@ await journey('the pages of an agent', async (page, tab) => {
   tab.isSilent('400')
 }, everyWidth)
 
-/** Signs in and consents by the keyboard alone; `tabs` lead to the button. What the agent is told. */
+/**
+ * Signs in and consents by keyboard alone. `tabs`: presses of Tab that lead to the button. Returns the parameters that the
+ * agent receives.
+ */
 async function decides(page, tabs) {
   await page.goto(address())
   await page.waitForSelector('[name=username]:focus')
@@ -96,11 +99,11 @@ await journey('no frame shows it, of whatever origin', async (page, tab) => {
   trap = `<h1>A trap</h1><iframe src="${address().replaceAll('&', '&amp;')}"></iframe>`
   // A substitute, since the server has no page that frames another one.
   await page.route(`${api}/trap/`, (route) => route.fulfill({ contentType: 'text/html', body: trap }))
-  for (const of of [`${api}/trap/`, trapAddress]) {
+  for (const framing of [`${api}/trap/`, trapAddress]) {
     const happened = ['requestfailed', 'console'].map((event) => page.waitForEvent(event))
-    const [refused] = await Promise.all([...happened, page.goto(of)])
-    const found = [refused.url(), refused.failure().errorText]
-    assert.deepEqual(found, [address(), 'net::ERR_BLOCKED_BY_RESPONSE'], of)
+    const [refused] = await Promise.all([...happened, page.goto(framing)])
+    const failure = [refused.url(), refused.failure().errorText]
+    assert.deepEqual(failure, [address(), 'net::ERR_BLOCKED_BY_RESPONSE'], framing)
     tab.isSilent(`"frame-ancestors 'none'". The request has been blocked.`)
   }
 })
@@ -110,7 +113,7 @@ await journey('a form of another page does not consent', async (page, tab) => {
   await signIn(page, password)
   const hidden = async (name) => page.locator(`[name=${name}]`).first().inputValue()
   const [request, token] = [await hidden('request'), await hidden('token')]
-  // It even knows the token.
+  // The form also contains the token.
   trap = `<form method="post" action="${api}/oauth/authorize/consent/">
     <input name="request" value="${request.replaceAll('&', '&amp;')}"><input name="token" value="${token}">
     <input name="decision" value="allow"><button>Win a prize</button></form>`

@@ -1,4 +1,5 @@
-// Chromium for the tests: pages in every colour scheme and width, with what their consoles say and what axe-core finds.
+// Chromium for the tests: pages in every colour scheme and width, the messages of their consoles, and the results of axe-
+// core.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -8,13 +9,13 @@ import { chromium } from 'playwright-core'
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const WIDTHS = [1280, 320]
 
-// In the other scheme the page is the same but for its colours.
+// The page in the other scheme differs only in its colours.
 const COLOURS = ['color-contrast', 'link-in-text-block']
 
-// Chromium says this where a journey types before the page has given its own field the focus.
+// Chromium writes this if a journey types before the page focuses its own field.
 const AUTOFOCUS = /^Autofocus processing was blocked/
 
-/** What the Rust test hands over. `everyLook` asks for dark pages, large text and forced colours as well. */
+/** The settings of the Rust test. `everyLook` adds dark pages, large text and forced colours. */
 export const settings = JSON.parse(process.argv[2])
 
 const SCHEMES = settings.everyLook ? ['light', 'dark'] : ['light']
@@ -22,8 +23,8 @@ const SCHEMES = settings.everyLook ? ['light', 'dark'] : ['light']
 let browser
 
 /**
- * Runs a journey in a context of its own, at each width unless one is named, all at once. `JOURNEY=words` runs those alone whose
- * title has them.
+ * Runs a journey in a context of its own, at all widths at once unless one is given. `JOURNEY=words` runs only journeys with
+ * these words in the title.
  */
 export async function journey(title, run, { widths = WIDTHS.slice(0, 1), ...options } = {}) {
   if (process.env.JOURNEY && !title.includes(process.env.JOURNEY)) return
@@ -32,10 +33,10 @@ export async function journey(title, run, { widths = WIDTHS.slice(0, 1), ...opti
     executablePath: '/usr/bin/chromium',
     args: process.getuid() === 0 ? ['--no-sandbox'] : [],
   })
-  const at = async (width) => {
+  const runAt = async (width) => {
     const viewport = { width, height: 900 }
     const context = await browser.newContext({ colorScheme: SCHEMES[0], viewport, ...options })
-    // What a journey waits for comes at last, however busy the machine is: this ends those alone that wait for nothing.
+    // A journey waits for things that come late on a busy machine. This timeout only ends a wait without result.
     context.setDefaultTimeout(90_000)
     const page = await context.newPage()
     const tab = new Tab(page, `${title}, ${width} px`)
@@ -47,7 +48,7 @@ export async function journey(title, run, { widths = WIDTHS.slice(0, 1), ...opti
     assert.equal(tab.faults.join('\n'), '')
     await context.close()
   }
-  await Promise.all(widths.map(at))
+  await Promise.all(widths.map(runAt))
   console.log(`${((Date.now() - begin) / 1000).toFixed(1)} s: ${title}`)
 }
 
@@ -67,31 +68,31 @@ export async function ask(what) {
 class Tab {
   console = []
   requests = []
-  /** What is wrong with what was looked at: all of it is told at the end. */
+  /** The faults of all checked pages. They are reported together at the end. */
   faults = []
 
   constructor(page, name) {
     Object.assign(this, { page, name })
     page.on('console', (message) => {
-      const said = `${message.text()} ${message.location().url}`
-      if (!AUTOFOCUS.test(said)) this.console.push(said)
+      const line = `${message.text()} ${message.location().url}`
+      if (!AUTOFOCUS.test(line)) this.console.push(line)
     })
     page.on('pageerror', (error) => this.console.push(`${error}`))
     page.on('request', (request) => this.requests.push(request))
   }
 
-  /** The console has said nothing but this since it was last asked. Chromium writes each answer that is an error there. */
+  /** Checks that the console has only these new messages. Chromium writes each refused request there. */
   isSilent(...expected) {
-    const said = this.console.splice(0)
-    assert.equal(said.length, expected.length, `${this.name}: the console says ${said.join('\n')}`)
-    expected.forEach((text, n) => assert.ok(said[n].includes(text), `${this.name}: the console says ${said[n]}`))
+    const lines = this.console.splice(0)
+    assert.equal(lines.length, expected.length, `${this.name}: the console says ${lines.join('\n')}`)
+    expected.forEach((text, n) => assert.ok(lines[n].includes(text), `${this.name}: the console says ${lines[n]}`))
   }
 
   /** axe-core finds nothing on the page as it is, in each colour scheme, and nothing is wider than the window. */
   async isAccessible(what) {
     for (const colorScheme of SCHEMES) {
       await this.page.emulateMedia({ colorScheme })
-      // Colours fade into each other.
+      // Colours have transitions.
       await this.page.evaluate(async () => {
         await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
         const ends = (one) => Number.isFinite(one.effect?.getComputedTiming().endTime)
@@ -109,13 +110,13 @@ class Tab {
       (runOnly) => globalThis.axe.run({ resultTypes: ['violations'], ...(runOnly && { runOnly }) }),
       rules,
     )
-    const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join('\n    ')}`)
+    const faults = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join('\n    ')}`)
     await this.picture(name)
-    for (const fault of found) this.faults.push(`${name}: ${fault}`)
+    for (const fault of faults) this.faults.push(`${name}: ${fault}`)
     await this.fits(name)
   }
 
-  /** Keeps what the page looks like, if that is wanted. */
+  /** Stores a picture of the page, if pictures are wanted. */
   async picture(name, options) {
     if (!settings.screenshots) return
     const file = name.replaceAll(/[^\w=-]+/g, '-')

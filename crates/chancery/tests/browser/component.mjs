@@ -7,7 +7,7 @@ import { end, journey, settings } from './browser.mjs'
 
 const { api, index, token } = settings
 
-// What the script of the component found. It is the same wherever it runs.
+// The findings of the component's script. They are the same on every page.
 const expected = {
   origin: 'null',
   module: 'loaded',
@@ -27,7 +27,7 @@ const expected = {
   form: 'not sent',
 }
 
-// What is there for it to take: cookies and storage of the server's own origin.
+// The cookies and the storage of the server's own origin, which the component must not reach.
 const fill = async (page) => {
   await page.goto(`${api}/sign-in/`)
   await page.context().addCookies([
@@ -37,23 +37,23 @@ const fill = async (page) => {
   await page.evaluate((token) => localStorage.setItem('token', token), token)
 }
 
-const found = async (frame, name) => {
+const findsTheSame = async (frame, name) => {
   await frame.waitForFunction(() => document.title === 'done', null, { polling: 100 })
   assert.deepEqual(JSON.parse(await frame.locator('#found').innerText()), expected, name)
 }
 
-// The console tells of each thing that was refused.
+// The browser's console reports each refusal.
 const silence = (tab) => tab.console.splice(0)
 
 
 const SANDBOXES = ['sandbox="allow-scripts"', '', 'sandbox="allow-scripts allow-same-origin allow-forms allow-popups"']
 
-// What a front end has.
+// The state of a front end.
 const front = (sandbox) => `<h1>Front end</h1><iframe ${sandbox} src="${index}"></iframe>`
 
 const framed = async (page, name) => {
   const frame = page.frames().find((frame) => frame !== page.mainFrame())
-  await found(frame, name)
+  await findsTheSame(frame, name)
 }
 
 // A front end at the server's own origin, which is the worst case. Its page is a substitute: a proxy would serve it.
@@ -84,7 +84,7 @@ await journey('in a frame of another origin', async (page, tab) => {
   silence(tab)
 })
 
-// After the frames, whose files the browser keeps.
+// After the frames, because the browser caches their files.
 await journey('as a page of its own it is refused', async (page, tab) => {
   await page.route(`${api}/front-end/`, (route) => route.fulfill({ contentType: 'text/html', body: front(SANDBOXES[0]) }))
   await page.goto(`${api}/front-end/`)

@@ -1,4 +1,4 @@
-// Tries what no component may do.
+// Tries the actions that a component may not perform.
 import { loaded } from './module.js'
 
 const name = (error) => error.name

@@ -1,4 +1,4 @@
-// What other sites, other servers of the same host, frames and links try with somebody's session.
+// Attacks on a session by other sites, other servers of the same host, frames and links.
 
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
@@ -22,7 +22,7 @@ const OTHER_SITE = `http://localhost:${other.address().port}/`
 const formTo = (path, target = '') => `<form method="post" action="${api}${path}" ${target}>
   <input name="username" value="${username}"><input name="password" value="${password}"><input name="id" value="1"></form>`
 
-/** What the server answers to posts of a page, by their paths. */
+/** The answers of the server to posts of a page, by their paths. */
 function answersTo(page) {
   const answers = []
   page.on('response', (response) => {
@@ -33,7 +33,7 @@ function answersTo(page) {
 
 const sessionOf = async (page) => (await page.context().cookies()).find(({ name }) => name === 'chancery')?.value
 
-/** The session stands as it did, and nothing of it can be read by a script. */
+/** The session is unchanged, and a script cannot read it. */
 async function stands(page, before) {
   assert.equal(await sessionOf(page), before)
   await page.reload()
@@ -58,7 +58,7 @@ for (const from of [SAME_SITE, OTHER_SITE]) {
         ([url, how]) => fetch(url, { method: 'POST', credentials: 'include', mode: how }).then(({ type }) => type, () => 'refused'),
         [api + path, mode],
       )
-      // Some browsers send none at all to a machine's own addresses.
+      // Some browsers do not send requests to a machine's own addresses.
       assert.ok(['opaque', 'refused'].includes(await ask('no-cors')), path)
       assert.equal(await ask('cors'), 'refused', path)
     }

@@ -1,4 +1,4 @@
-// A custom component in the console: its value, its errors and its height arrive, and nothing else that it tries.
+// A custom component in the console: only its value, its errors and its height arrive.
 
 import assert from 'node:assert/strict'
 import { end, everyWidth, journey, settings } from './browser.mjs'
@@ -7,7 +7,7 @@ import { heading, open } from './console_steps.mjs'
 const { api, component, silent, form } = settings
 const where = `/admin/components/${component}`
 
-// What the component found when it tried to reach what is around it.
+// The findings of the component after it tried to reach its surroundings.
 const FOUND = {
   cookie: 'SecurityError',
   storage: 'SecurityError',
@@ -37,7 +37,7 @@ await journey('a component in the console', async (page, tab) => {
   assert.equal(ports, 1)
   assert.deepEqual(found, FOUND)
   await tab.isAccessible('a component')
-  // Where we are, who we are, and whether we are signed in is as it was.
+  // The address, the user and the session are unchanged.
   assert.equal(page.url(), `${api}/console${where}`)
   await page.keyboard.press('Escape')
   await heading(page, 'Components')
@@ -45,7 +45,7 @@ await journey('a component in the console', async (page, tab) => {
   assert.equal(await page.locator('[role=dialog], [role=alertdialog]').count(), 0)
   await page.reload()
   await heading(page, 'Components')
-  // The browser tells of each thing that was refused.
+  // The browser reports each refusal.
   tab.console.splice(0)
 }, everyWidth)
 
@@ -57,7 +57,7 @@ await journey('a component that goes elsewhere is closed', async (page, tab) => 
   tab.console.splice(0)
 })
 
-await journey('a component beside a record is told of the fields that its item names', async (page, tab) => {
+await journey('a component beside a record gets the fields that its item names', async (page, tab) => {
   await open(page, '/records/berth/1')
   const body = page.frameLocator('main iframe').locator('body[data-told]')
   const { record, fields, parameters, use } = JSON.parse(await body.getAttribute('data-told'))
@@ -71,7 +71,7 @@ for (const way of ['flood', 'beside']) {
     await page.frameLocator('main iframe').locator(`body[data-told] #${way}`).click()
     await page.waitForSelector('text=This component sent more messages than this page can handle')
     assert.equal(await page.locator('main iframe').count(), 0)
-    // The page goes on at once.
+    // The page continues at once.
     const begun = Date.now()
     await page.keyboard.press('Escape')
     await heading(page, 'Components')
@@ -80,7 +80,7 @@ for (const way of ['flood', 'beside']) {
   })
 }
 
-await journey('a component that does not answer is told', async (page, tab) => {
+await journey('a component that does not answer has a notice', async (page, tab) => {
   await open(page, `/admin/components/${silent}`)
   await page.waitForSelector('text=This component does not answer.')
   tab.console.splice(0)

@@ -1,4 +1,4 @@
-// Speaks the protocol of the console, and tries what goes beyond it.
+// Uses the protocol of the console, and tries to exceed it.
 
 const attempt = (work) => {
   try {
@@ -17,7 +17,7 @@ const later = async (work) => {
 const pause = (time) => new Promise((go) => setTimeout(go, time))
 const call = (path) => later(async () => (await fetch(path, { method: 'POST', credentials: 'include' })).status)
 
-/** A link of this page that leads elsewhere, as if somebody had pressed it. */
+/** A link of this page that leads to another site, as if a person pressed it. */
 const follow = (target) => {
   const link = Object.assign(document.createElement('a'), { href: '/sign-in/', target })
   document.body.append(link)
@@ -44,7 +44,7 @@ const tries = async () => ({
   dialog: attempt(() => alert('a script ran')),
 })
 
-/** What another tab of the console would say, and what no component may. */
+/** The message of another tab of the console, which a component may not send. */
 const speakBeside = (port) => {
   for (const name of ['chancery-session', 'chancery']) new BroadcastChannel(name).postMessage('signed-out')
   for (const message of ['signed-out', { type: 'value', value: 'beside the port' }, { type: 'ready' }])

@@ -1,4 +1,4 @@
-// What goes wrong while somebody works in the console: nothing that was typed is lost.
+// Failures during work in the console: no typed value is lost.
 
 import assert from 'node:assert/strict'
 import { ask, end, everyWidth, journey, settings } from './browser.mjs'
@@ -26,7 +26,7 @@ async function signOut(page) {
   await page.waitForURL(`${api}/sign-in/**`)
 }
 
-await journey('what is wrong is told at its field, and the focus goes there', async (page, tab) => {
+await journey('an error appears at its field, which gets the focus', async (page, tab) => {
   await open(page, '/admin/users/new')
   await page.getByRole('button', { name: 'Create', exact: true }).click()
   await page.waitForSelector('[role=alert]')
@@ -46,7 +46,7 @@ await journey('filters stand in the address, and one of a field that is gone can
   assert.ok(new URL(page.url()).search.includes('account_type__in=internal'))
 })
 
-await journey('somebody else changed the same object', async (page, tab) => {
+await journey('another user changed the same object', async (page, tab) => {
   await open(page, '/admin/users/3')
   const other = await page.context().newPage()
   await other.goto(`${api}/console/admin/users/3`)
@@ -65,7 +65,7 @@ await journey('somebody else changed the same object', async (page, tab) => {
   await dialog.waitFor()
   tab.isSilent('412')
   await tab.isAccessible('both changed')
-  // Closed, it has taken nothing over what was typed, and asks again.
+  // A closed dialog changes nothing, and asks again.
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'detached' })
   assert.equal(await page.inputValue('[name=phone]'), '1')
@@ -79,7 +79,7 @@ await journey('somebody else changed the same object', async (page, tab) => {
   for (const kept of ['Ours', '1', '3']) assert.ok(facts.includes(kept), facts)
 })
 
-await journey('what was typed is not left without a question', async (page) => {
+await journey('a form with changes asks before it is left', async (page) => {
   await open(page, '/admin/users/6')
   await page.getByRole('button', { name: 'Edit' }).click()
   await page.fill('[name=job_title]', 'Unsaved')
@@ -99,13 +99,13 @@ await journey('a session that ended elsewhere', async (page, tab) => {
   const [again] = await Promise.all([page.context().waitForEvent('page'), page.getByRole('button', { name: 'Sign in again' }).click()])
   await signIn(again)
   await page.waitForSelector('[role=alertdialog]', { state: 'detached' })
-  // What waited for the session goes on.
+  // The requests that waited for the session continue.
   await page.waitForSelector('text=Saved.')
   await page.getByText('Typed before').first().waitFor()
   tab.console.splice(0)
 })
 
-await journey('whoever signs out empties the other tabs', async (page, tab) => {
+await journey('a sign-out empties the other tabs', async (page, tab) => {
   await typed(page, 4, 'Typed before')
   const other = await page.context().newPage()
   await other.goto(`${api}/console/`)
@@ -124,7 +124,7 @@ await journey('two tabs that sign out at once', async (page, tab) => {
   await other.waitForSelector('main h1')
   const menus = [page, other].map((one) => one.getByRole('button', { name: /^Account/ }).click())
   await Promise.all(menus)
-  // The second one may be told first that the session is over.
+  // The other tab may end the session of the second one first.
   const out = [page, other].map((one) => one.getByRole('menuitem', { name: 'Sign out' }).click({ timeout: 5000 }).catch(() => {}))
   await Promise.all(out)
   await page.waitForTimeout(500)
@@ -154,7 +154,7 @@ await journey('a server that is stopped, and started again', async (page, tab) =
   await ask('stop')
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await page.waitForSelector('text=The server cannot be reached')
-  // Whoever comes back to the tab later finds his work: reading again has failed, too.
+  // A user who returns to the tab later finds their changes, although the refetch failed, too.
   await page.evaluate(() => {
     const { now } = Date
     Date.now = () => now() + 60_000
@@ -164,7 +164,7 @@ await journey('a server that is stopped, and started again', async (page, tab) =
   await isThere(page, 'Typed before')
   await page.fill('[name=mobile]', '7')
   await ask('start')
-  // It is sent again by itself.
+  // The console sends it again without a press.
   await page.waitForSelector('text=Saved.')
   tab.console.splice(0)
   const facts = await page.locator('dl').first().innerText()
@@ -176,7 +176,7 @@ await journey('a server that is stopped, and started again', async (page, tab) =
 })
 
 /**
- * The server is a newer one: the files of the page's version are gone, and it says so. Its answers are substitutes, since a newer
+ * The server has a newer version: the files of the page's version are gone. Its answers are substitutes, because a newer
  * version would be another binary.
  */
 async function update(page) {
@@ -190,11 +190,11 @@ async function update(page) {
 await journey('an update of the server under a form', async (page, tab) => {
   await typed(page, 6, 'Typed before')
   await update(page)
-  await page.getByRole('button', { name: /^Go to or do/ }).click()
+  await page.getByRole('button', { name: /^Pages and actions/ }).click()
   await page.getByText('Chancery was updated meanwhile.').first().waitFor()
   await tab.isAccessible('updated')
   await isThere(page, 'Typed before')
-  // Loading anew asks before, since something was typed; it can be saved before.
+  // A reload asks first, because of the changes. They can be saved before.
   const reload = page.getByRole('button', { name: 'Reload', exact: true })
   const asked = page.waitForEvent('dialog').then(async (dialog) => {
     await dialog.dismiss()

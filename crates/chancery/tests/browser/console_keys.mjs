@@ -10,13 +10,13 @@ const press = async (page, ...keys) => {
   for (const key of keys) await page.keyboard.press(key)
 }
 
-/** Goes to something by Tab, and presses it. */
+/** Moves to an element by Tab, and presses it. */
 async function use(page, name) {
   await tabToName(page, name)
   await press(page, 'Enter')
 }
 
-/** Goes to fields by Tab, and types: in a list of choices that chooses the one that begins so. */
+/** Moves to fields by Tab, and types. In a list of choices this selects the choice with this beginning. */
 async function type(page, values, within = 'main') {
   for (const [name, text] of Object.entries(values)) {
     await tabTo(page, `${within} [name="${name}"]`)
@@ -25,9 +25,9 @@ async function type(page, values, within = 'main') {
 }
 
 const DIALOG = '[role=dialog]'
-const said = (page, text) => page.getByText(text).first().waitFor()
+const shows = (page, text) => page.getByText(text).first().waitFor()
 
-/** Goes somewhere by the palette. */
+/** Opens a page by the palette. */
 async function goBy(page, text, title) {
   await press(page, 'Control+k')
   await page.waitForSelector('[role=dialog] input:focus')
@@ -51,28 +51,28 @@ async function step(page, name, title) {
   await settled(page)
 }
 
-/** Begins to edit what is shown. */
+/** Begins to edit the object of the page. */
 async function edit(page) {
   await press(page, 'e')
   await page.waitForSelector('main form [name]')
 }
 
-/** Saves what is edited, which then is shown. */
+/** Saves the changes, and waits for the object. */
 async function save(page) {
   await press(page, 'Control+s')
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
-  await said(page, 'Saved.')
+  await shows(page, 'Saved.')
   await settled(page)
 }
 
 await journey('the first steps', async (page, tab) => {
   await open(page)
-  await step(page, 'Tell people whom to ask', 'Company')
+  await step(page, 'Enter a contact for questions', 'Company')
   await edit(page)
   await type(page, { admin_email_address: 'ask@example.com' })
   await save(page)
 
-  await step(page, 'Set up mail, and send a test', 'Mail')
+  await step(page, 'Set up mail and send a test', 'Mail')
   await edit(page)
   await type(page, {
     host: '127.0.0.1', username: 'sender', password: 'secret of the mail server', from_email: 'a@example.com',
@@ -95,7 +95,7 @@ await journey('the first steps', async (page, tab) => {
   await press(page, 'Control+s')
   await heading(page, 'Second Admin')
 
-  await step(page, 'Make a first record', 'All classes')
+  await step(page, 'Create a first record', 'All classes')
   await use(page, 'New class')
   await heading(page, 'New class')
   await settled(page)
@@ -112,7 +112,7 @@ await journey('the first steps', async (page, tab) => {
     await page.locator('main code', { hasText: label.toLowerCase() }).waitFor()
   }
 
-  await step(page, 'Make a first record')
+  await step(page, 'Create a first record')
   await goBy(page, 'Go to Order', 'Order')
   await press(page, 'c')
   await page.waitForSelector('main [name=title]')
@@ -133,15 +133,15 @@ await journey('the first steps', async (page, tab) => {
   await settled(page)
   await press(page, 'ArrowDown', 'Enter', 'Control+s')
   await page.waitForSelector('[role=alertdialog]')
-  await use(page, 'I have kept it')
+  await use(page, 'I have stored it')
   await heading(page, 'Assistant')
 
   await home(page)
-  for (const done of ['Tell people whom to ask', 'Add a second super admin', 'Declare a kind of record', 'Make a first record', 'Connect an AI agent'])
+  for (const done of ['Enter a contact for questions', 'Add a second super admin', 'Create a class of records', 'Create a first record', 'Connect an AI agent'])
     await page.locator('main li', { hasText: done }).getByText('done').waitFor({ state: 'attached' })
 })
 
-await journey('signing in, finding somebody, editing and saving', async (page, tab) => {
+await journey('signing in, finding a user, editing and saving', async (page, tab) => {
   count(page)
   await page.goto(`${api}/console/admin/roles`)
   await signIn(page)
@@ -158,10 +158,10 @@ await journey('signing in, finding somebody, editing and saving', async (page, t
   await edit(page)
   await type(page, { job_title: 'Clerk' })
   await save(page)
-  await said(page, 'Clerk')
+  await shows(page, 'Clerk')
 })
 
-await journey('a role: an action brings along what it requires', async (page) => {
+await journey('a role: an action also selects the actions that it requires', async (page) => {
   await open(page)
   await goBy(page, 'New role', 'New role')
   await type(page, { name: 'Made by keys' })
@@ -179,9 +179,9 @@ await journey('a role: an action brings along what it requires', async (page) =>
   await heading(page, 'Made by keys')
 })
 
-await journey('the groups that somebody is in', async (page) => {
+await journey('the groups of a user', async (page) => {
   await open(page, '/admin/users/1')
-  await said(page, 'Not a member of any group.')
+  await shows(page, 'Not a member of any group.')
   for (const name of ['Registry', 'Archive']) {
     await goBy(page, 'New group', 'New group')
     await type(page, { name })
@@ -198,12 +198,12 @@ await journey('the groups that somebody is in', async (page) => {
     await press(page, 'ArrowDown', 'Enter')
   }
   await use(page, 'Add 2')
-  await said(page, 'Saved.')
+  await shows(page, 'Saved.')
   const groups = () => page.locator('main section', { hasText: 'Add to a group' }).getByRole('link').allInnerTexts()
   await settled(page)
   assert.deepEqual(await groups(), ['Archive', 'Registry'])
   await use(page, 'Remove from Archive')
-  await said(page, 'Removed from Archive.')
+  await shows(page, 'Removed from Archive.')
   await settled(page)
   assert.deepEqual(await groups(), ['Registry'])
   await use(page, 'Undo')
@@ -268,14 +268,14 @@ await journey('the designer of a form', async (page) => {
   assert.ok(items.indexOf('Sum') < items.indexOf('Title'), items)
 })
 
-/** Begins to edit a record, and opens the calendar of a field. */
+/** Edits a record, and opens the calendar of a field. */
 async function calendar(page, field) {
   await tabTo(page, `main [name=${field}]`)
   await press(page, 'Alt+ArrowDown')
   await page.waitForSelector(`${DIALOG} [role=gridcell] :focus`)
 }
 
-// The language is that of the console and the zone that of the account, whatever the browser has.
+// The language is the console's and the zone is the account's, not the browser's.
 await journey('a date and a moment, typed and chosen', async (page, tab) => {
   const call = async (method, path, body, token) => {
     const headers = { 'Content-Type': 'application/json', ...(token && { Authorization: `Bearer ${token}` }) }
@@ -300,12 +300,12 @@ await journey('a date and a moment, typed and chosen', async (page, tab) => {
 
   await open(page, '/records/visit/new')
   await page.waitForSelector('main [name=at]')
-  await said(page, 'Time in Europe/Zurich')
+  await shows(page, 'Time in Europe/Zurich')
   await tabTo(page, 'main [name=day]')
-  // There is no such day: nothing is sent, and what was typed stays.
+  // This day does not exist. The form is not sent, and the text remains.
   await page.keyboard.type('31022026')
   await press(page, 'Control+s')
-  await use(page, 'Day: There is no such day.')
+  await use(page, 'Day: This day does not exist.')
   await page.waitForSelector('main [name=day]:focus')
   await press(page, 'Control+a')
   await page.keyboard.type('28022026')
@@ -336,7 +336,7 @@ await journey('a date and a moment, typed and chosen', async (page, tab) => {
   await change()
   await tabTo(page, 'main [name=at]')
   await press(page, 'End', ...Array(5).fill('Backspace'), 'Control+s')
-  await said(page, 'Enter the date and the time, such as 31/12/2026, 14:30, or clear both.')
+  await shows(page, 'Enter the date and the time, such as 31/12/2026, 14:30, or clear both.')
   await use(page, 'At: Enter')
   await page.waitForSelector('main [name=at]:focus')
   await tab.isAccessible('half a date')
@@ -362,18 +362,18 @@ await journey('an import', async (page) => {
   let chooser
   for (let n = 0; n < 3 && !chooser; n++) {
     await tabTo(page, 'input[type=file]')
-    const asked = page.waitForEvent('filechooser', { timeout: 5000 }).catch(() => undefined)
+    const opening = page.waitForEvent('filechooser', { timeout: 5000 }).catch(() => undefined)
     await press(page, 'Enter')
-    chooser = await asked
+    chooser = await opening
   }
   assert.ok(chooser, 'no file is asked for')
   const buffer = Buffer.from('Title;Sum\nOne;1,5\nTwo;x\n')
   await chooser.setFiles({ name: 'orders.csv', mimeType: 'text/csv', buffer })
-  await said(page, '2 rows with 2 columns.')
+  await shows(page, '2 rows with 2 columns.')
   await use(page, 'Check all rows')
-  await said(page, 'One row would be refused.')
+  await shows(page, 'One row would be refused.')
   await use(page, 'Import one row')
-  await said(page, 'One record was made')
+  await shows(page, 'One record was created')
 })
 
 await end()

@@ -7,7 +7,7 @@ import { go, open, settled } from './console_steps.mjs'
 
 const { api, alias, record, wide, wideRecord, person } = settings
 
-/** A screen asks for few answers, and each of them is a page. */
+/** A screen sends few requests, and each answer is a page. */
 const MOST_REQUESTS = 20
 const MOST_ROWS = 100
 const MOST_BYTES = 1_500_000
@@ -51,7 +51,7 @@ await journey('a large build', async (page, tab) => {
   for (const path of screens) {
     answers = []
     await go(page, path)
-    assert.notEqual(await page.locator('main h1').textContent(), 'There is nothing here', path)
+    assert.notEqual(await page.locator('main h1').textContent(), 'Page not found', path)
     await isSmall(path)
     const edit = page.locator('main').getByRole('button', { name: 'Edit', exact: true }).first()
     if (!(await edit.isVisible())) continue

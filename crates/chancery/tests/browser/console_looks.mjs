@@ -1,4 +1,4 @@
-// How the console looks where people see otherwise: large text, forced colours, no motion; its theme; and what its first list weighs.
+// The console with large text, in forced colours and without motion; its theme; and the size of its first list.
 
 import assert from 'node:assert/strict'
 import { gzipSync } from 'node:zlib'
@@ -7,7 +7,7 @@ import { go, open, settled } from './console_steps.mjs'
 
 const { api, form } = settings
 
-await journey('what the first list weighs', async (page) => {
+await journey('the size of the first list', async (page) => {
   await open(page)
   const files = []
   page.on('response', (response) => {
@@ -37,7 +37,7 @@ await journey('the theme is that of the account, and nothing flashes', async (pa
 
 const MAIN = ['/', '/admin/users', '/admin/users/32', '/admin/users/new', '/admin/roles/new', '/records/order', '/records/order/2', '/admin/classes/2', '/tasks/board', '/tasks/1']
 
-/** What is looked at where the smallest window has large text. */
+/** The pages that are checked in the smallest window with large text. */
 const NARROW = [
   ...MAIN, '/admin/groups/1', '/admin/roles/1', '/records/order/3', '/records/order/new?all=', '/records/order/import', '/records/order/deleted',
   '/admin/classes/2/templates', `/admin/classes/2/forms/${form}`, `/forms/${form}`, '/tasks', '/tasks/all', '/search?text=img', '/me',
@@ -73,7 +73,7 @@ async function enlarged(page, tab, paths, edited = []) {
 if (settings.everyLook) await journey('text of twice the size', (page, tab) => enlarged(page, tab, MAIN))
 if (settings.everyLook) await journey('text of twice the size, narrow', (page, tab) => enlarged(page, tab, NARROW, EDITED), { widths: [320] })
 
-/** What can be pressed is not cut off: all of its text is within it, and it is within the window or what scrolls. */
+/** A control is not cut off: its text is within it, and it is within the window or a scrolling frame. */
 async function reachable(page, path) {
   const cut = await page.evaluate(() => [...document.querySelectorAll('main button, main a, header button')]
     .filter((one) => one.checkVisibility() && getComputedStyle(one).overflow === 'hidden' && getComputedStyle(one).textOverflow !== 'ellipsis')

@@ -1,4 +1,4 @@
-// What administrators and clerks do all day: nothing that the console shows is wrong, and nothing leads nowhere.
+// The daily work of administrators and clerks: each shown fact is correct, and each link leads to a page.
 
 import assert from 'node:assert/strict'
 import { end, journey, settings } from './browser.mjs'
@@ -24,7 +24,7 @@ await journey('a permission set of a class gives every right, and is edited agai
   const boxes = dialog.getByRole('checkbox')
   await boxes.first().waitFor()
   for (let n = 0; n < (await boxes.count()); n++) await boxes.nth(n).check()
-  // What requires each other goes together, too.
+  // Actions that require each other are also selected together.
   await dialog.getByRole('checkbox', { name: /^Records: List/ }).uncheck()
   assert.equal(await dialog.getByRole('checkbox', { name: /^Records: Edit( \(|$)/ }).isChecked(), false)
   await dialog.getByRole('checkbox', { name: /^Records: Edit( \(|$)/ }).check()
@@ -58,7 +58,7 @@ await journey('roles, records and templates are called by their names', async (p
   await page.waitForURL(`${api}/console/records/invoice/2`)
 })
 
-await journey('what is due on a day is due on that day in every zone', async (page) => {
+await journey('a due day is the same in every time zone', async (page) => {
   await open(page, '/tasks')
   const [day, next] = ['31 Dec 2026', '1 Jan 2027']
   for (const path of ['/', '/tasks', '/tasks/board', '/tasks/1', '/records/invoice/2']) {
@@ -91,7 +91,7 @@ await journey('an account that waits for its link, where no mail leaves the serv
   await tab.isAccessible('the link')
 })
 
-await journey('a status needs its first option, and what is added has the focus', async (page) => {
+await journey('a status needs its first option, and an added option has the focus', async (page) => {
   await open(page, '/admin/classes/2')
   await press(page, 'New field')
   const dialog = page.getByRole('dialog')
@@ -112,9 +112,9 @@ await journey('a section that is added to the menu is named at once', async (pag
   await page.waitForSelector('[name="sections.0.title"]:focus')
 })
 
-await journey('a record that somebody may not see is called the same everywhere', async (page, tab) => {
+await journey('a record that is not visible has the same name everywhere', async (page, tab) => {
   await open(page, '/records/invoice', { username: fia, password: settings.password })
-  const hidden = 'Record 1, which you may not see'
+  const hidden = 'Record 1 (not visible to you)'
   await page.getByRole('row', { name: /I-2/ }).getByText(hidden).waitFor()
   await page.getByRole('link', { name: 'I-2', exact: true }).click()
   await heading(page, 'I-2')
@@ -128,15 +128,15 @@ await journey('a record that somebody may not see is called the same everywhere'
 await journey('an order and a filter of fields that are gone', async (page) => {
   await open(page, '/records/invoice?ordering=nosuch')
   await rows(page).first().waitFor()
-  await page.getByText('nosuch (no such order)').waitFor()
+  await page.getByText('nosuch (unknown order)').waitFor()
   await press(page, 'Remove the order by nosuch')
   await page.waitForURL((url) => !url.search.includes('ordering'))
 
   await go(page, '/records/invoice?gone=1')
-  await page.getByText('gone=1 (no such filter)').waitFor()
+  await page.getByText('gone=1 (unknown filter)').waitFor()
   await rows(page).first().getByRole('checkbox').check()
-  await page.getByText('To act on all that match, remove the filters first').waitFor()
-  assert.equal(await page.getByRole('checkbox', { name: /All .* that match/ }).count(), 0)
+  await page.getByText('To act on all matching records, remove the unknown filters first').waitFor()
+  assert.equal(await page.getByRole('checkbox', { name: /All .*matching records/ }).count(), 0)
   let isExported = false
   page.on('request', (request) => {
     isExported ||= request.url().includes('/export/')
@@ -146,17 +146,17 @@ await journey('an order and a filter of fields that are gone', async (page) => {
   assert.equal(isExported, false)
   await press(page, 'Remove the filter of gone')
   await rows(page).first().getByRole('checkbox').check()
-  await page.getByRole('checkbox', { name: /All .* that match/ }).waitFor()
+  await page.getByRole('checkbox', { name: /All .*matching records/ }).waitFor()
 })
 
-await journey('what the home page and the board leave out is named', async (page, tab) => {
+await journey('the home page and the board name ignored parts', async (page, tab) => {
   await open(page)
-  await main(page).getByText('Not applied, since the class no longer has it: gone.').waitFor()
-  await main(page).getByText('Not applied, since the class no longer has it: -nosuch.').waitFor()
+  await main(page).getByText('Not applied, because the class does not have it any more: gone.').waitFor()
+  await main(page).getByText('Not applied, because the class does not have it any more: -nosuch.').waitFor()
   await main(page).getByRole('link', { name: 'I-2', exact: true }).waitFor()
   await tab.isAccessible('home')
   await go(page, '/tasks/board?gone=1')
-  await main(page).getByText('gone=1 (no such filter)').waitFor()
+  await main(page).getByText('gone=1 (unknown filter)').waitFor()
   tab.isSilent()
 })
 
@@ -212,7 +212,7 @@ await journey('a field of many records is emptied only by those who say so', asy
   assert.equal(await save.count(), 0)
   await tab.isAccessible('emptying a field')
   await dialog.getByRole('button', { name: 'Empty the field of 2 records' }).waitFor()
-  // Yes and no are chosen; a box that nobody touched is no answer.
+  // Yes and no are chosen. An untouched box is not an answer.
   await dialog.locator('[name=field]').selectOption('paid')
   assert.equal(await save.isDisabled(), true)
   await dialog.locator('[name=value]').selectOption('true')
@@ -227,8 +227,8 @@ await journey('a class is deleted by its name alone', async (page, tab) => {
   await go(page, '/admin/classes/2')
   await choose(page, 'Actions', 'Delete')
   const dialog = page.locator(DIALOG)
-  await dialog.getByText('Its 30 records go along.').waitFor()
-  await dialog.getByText('This is for good and cannot be undone.').waitFor()
+  await dialog.getByText('Its 30 records are deleted, too.').waitFor()
+  await dialog.getByText('You cannot undo this.').waitFor()
   const remove = dialog.getByRole('button', { name: 'Delete', exact: true })
   assert.equal(await remove.isDisabled(), true)
   await tab.isAccessible('deleting a class')
@@ -237,8 +237,8 @@ await journey('a class is deleted by its name alone', async (page, tab) => {
   await page.keyboard.press('Escape')
   await go(page, '/records/invoice/2')
   await choose(page, 'Actions', 'Delete')
-  await dialog.getByText('It can be restored for 30 days.').waitFor()
-  assert.equal(await dialog.getByText('for good').count(), 0)
+  await dialog.getByText('The record can be restored for 30 days.').waitFor()
+  assert.equal(await dialog.getByText('You cannot undo this.').count(), 0)
 })
 
 await journey('a click with Shift selects all rows in between', async (page) => {
@@ -251,7 +251,7 @@ await journey('a click with Shift selects all rows in between', async (page) => 
   assert.equal(await selected(page), 2)
 })
 
-await journey('what a relation is filtered by', async (page) => {
+await journey('the filters of a relation', async (page) => {
   await open(page, '/records/invoice')
   const add = async (name) => {
     await page.keyboard.press('f')
@@ -308,7 +308,7 @@ await journey('an agent is connected without an integration, and a webhook is de
   await page.getByRole('radio', { name: 'Webhook' }).check()
   assert.equal(await page.locator('[name=url]').evaluate((one) => one.tagName), 'INPUT')
   await page.getByRole('combobox', { name: /Authentication object/ }).waitFor()
-  await page.getByText('It is never shown again.', { exact: true }).waitFor()
+  await page.getByText('The value is not shown again after you save it.', { exact: true }).waitFor()
   await page.getByText('An https address.').waitFor()
   await tab.isAccessible('a new webhook')
 })
@@ -319,7 +319,7 @@ await journey('choices close when one is taken', async (page) => {
   await input.click()
   await page.getByRole('option', { name: 'Anna Berg' }).click()
   await page.waitForSelector('[role=listbox]', { state: 'detached' })
-  // One click is enough for what comes next.
+  // One click is enough for the next control.
   await page.getByRole('button', { name: 'Add one' }).click({ timeout: 5000 })
   await page.getByText('Saved.').waitFor()
   await input.focus()
@@ -338,7 +338,7 @@ await journey('the log of a class tells of its fields and names people', async (
   await main(page).getByText('Customer', { exact: true }).first().waitFor({ state: 'attached' })
 })
 
-await journey('a slow server: a frame, and a bar until what is asked for is there', async (page) => {
+await journey('a slow server: the frame, and a bar until the answer arrives', async (page) => {
   await open(page)
   // The answers are the server's own. They are only delayed, since none of this server takes as long as over a slow network.
   await page.route('**/console/assets/*/main.js', async (route) => {
@@ -359,7 +359,7 @@ await journey('a slow server: a frame, and a bar until what is asked for is ther
   await page.waitForSelector('.fetching', { state: 'detached' })
 })
 
-await journey('what could not be saved while there was no connection is saved afterwards', async (page, tab) => {
+await journey('a change without a connection is saved when the connection returns', async (page, tab) => {
   await open(page, '/records/invoice/4')
   await press(page, 'Edit')
   await page.fill('[name=note]', 'Typed on a train')
@@ -372,7 +372,7 @@ await journey('what could not be saved while there was no connection is saved af
   tab.console.splice(0)
 })
 
-await journey('somebody who is no super admin is asked for none', async (page) => {
+await journey('a user who is not a super admin does not see the step for super admins', async (page) => {
   await open(page, '/', { username: anna, password: settings.password })
   await page.getByRole('heading', { name: 'First steps' }).waitFor()
   await settled(page)

@@ -1,5 +1,5 @@
-// Every screen of the console, and what opens on them, in every look: axe-core finds nothing, the browser says nothing, and what
-// people wrote is text. Which screens there are, the console's own router tells.
+// Every screen of the console with its dialogs and menus, in every look: axe-core finds nothing, the browser's console is
+// silent, and texts of users remain texts. The console's router lists the screens.
 
 import assert from 'node:assert/strict'
 import { end, everyWidth, journey, settings } from './browser.mjs'
@@ -41,14 +41,14 @@ const MORE = ['/search?text=img', '/nowhere', '/records/order?ordering=-title&to
 
 function addressesOf(route) {
   if (!route.includes('$')) return [route]
-  const found = WITH_PARAMETERS[route]
-  assert.ok(found, `${route} is a screen that nobody looks at: name an address of it`)
-  return found.map((rest) => `${route.slice(0, route.indexOf('$'))}${rest}`)
+  const endings = WITH_PARAMETERS[route]
+  assert.ok(endings, `${route} is a screen that nobody looks at: name an address of it`)
+  return endings.map((ending) => `${route.slice(0, route.indexOf('$'))}${ending}`)
 }
 
-const noted = new Set()
+const shownTexts = new Set()
 
-/** What people wrote is text: none of it is an element. All texts of the page are noted. */
+/** Texts of users never become elements. All texts of the page are recorded. */
 async function isText(page, what) {
   const { ran, elements, shown } = await page.evaluate(() => ({
     ran: globalThis.ran,
@@ -61,7 +61,7 @@ async function isText(page, what) {
   }))
   assert.equal(ran, undefined, `${what}: a script ran`)
   assert.equal(elements, 0, `${what}: a text became an element`)
-  for (const text of texts) if (shown.includes(text)) noted.add(text)
+  for (const text of texts) if (shown.includes(text)) shownTexts.add(text)
 }
 
 async function look(page, tab, what) {
@@ -74,15 +74,15 @@ await journey('every screen', async (page, tab) => {
   page.on('dialog', (dialog) => assert.fail(`a script ran: ${dialog.message()}`))
   await open(page)
   const routes = await page.evaluate(() => Object.keys(globalThis.__TSR_ROUTER__.routesByPath))
-  const known = routes.filter((route) => route !== LED_ON && route !== CLOSES)
-  assert.deepEqual(Object.keys(WITH_PARAMETERS).filter((route) => !known.includes(route)), [], 'no screens')
-  const addresses = [...known.flatMap(addressesOf), ...MORE]
+  const screens = routes.filter((route) => route !== LED_ON && route !== CLOSES)
+  assert.deepEqual(Object.keys(WITH_PARAMETERS).filter((route) => !screens.includes(route)), [], 'no screens')
+  const addresses = [...screens.flatMap(addressesOf), ...MORE]
   for (const path of addresses) {
     await go(page, path)
     assert.equal(await page.locator('main h1').count(), 1, path)
-    const isMissing = (await page.locator('main h1').textContent()) === 'There is nothing here'
+    const isMissing = (await page.locator('main h1').textContent()) === 'Page not found'
     assert.equal(isMissing, path === '/nowhere', path)
-    // What can be folded is looked at unfolded.
+    // Folded parts are checked unfolded.
     await page.evaluate(() => document.querySelectorAll('main details:not([open]) > summary').forEach((one) => one.click()))
     await settled(page)
     await look(page, tab, path)
@@ -117,7 +117,9 @@ const rows = (page) => page.setInputFiles('input[type=file]', {
   buffer: Buffer.from(`Title;Total;${quoted}\n${quoted};1;x\nTwo;x;y\n`),
 })
 
-/** What opens on screens: where, what is done there, and what is there then, unless it is a dialog or a menu. */
+/**
+ * Dialogs and menus of the screens: the address, the steps, and the selector of the result if it is neither dialog nor menu.
+ */
 const OPENED = {
   'the palette': ['/', key('Control+k'), '[role=menuitem]'],
   'what the palette finds': ['/', key('Control+k'), type('img'), '[role=menuitem]'],
@@ -140,11 +142,11 @@ const OPENED = {
   'an owner of records': ['/records/order', tick(ROW), press('Change owner')],
   'a task for records': ['/records/order', tick(ROW), press('Start a task')],
   'deleting records': ['/records/order', tick(ROW), press('Delete')],
-  'an owner': ['/records/order/2', press('Change owner'), 'text=Left empty, nobody owns it.'],
+  'an owner': ['/records/order/2', press('Change owner'), 'text=Without a choice, the record has no owner.'],
   'a task for a record': ['/records/order/2', press('Start a task')],
-  'a document': ['/records/order/2', press('Make')],
+  'a document': ['/records/order/2', press('Generate')],
   'rows that are read': ['/records/order/import', rows, 'text=2 rows with 3 columns.'],
-  'rows that are checked': ['/records/order/import', rows, press('Check all rows'), 'text=/would be (made|refused)/'],
+  'rows that are checked': ['/records/order/import', rows, press('Check all rows'), 'text=/would be (created|refused)/'],
   'a new field': ['/admin/classes/2', press('New field')],
   'a field': ['/admin/classes/2', press('Edit Kind')],
   'deleting a field': ['/admin/classes/2', press('Delete Kind')],
@@ -163,7 +165,7 @@ const OPENED = {
   'moving a task': ['/tasks/board', press(/^Actions of/)],
 }
 
-await journey('what opens on screens', async (page, tab) => {
+await journey('dialogs and menus of the screens', async (page, tab) => {
   page.on('dialog', (dialog) => assert.fail(`a script ran: ${dialog.message()}`))
   await open(page)
   for (const [what, [path, ...steps]] of Object.entries(OPENED)) {
@@ -181,6 +183,6 @@ await journey('what opens on screens', async (page, tab) => {
   }
 }, everyWidth)
 
-if (!process.env.JOURNEY) assert.deepEqual(texts.filter((text) => !noted.has(text)), [], 'nobody looks at these texts')
+if (!process.env.JOURNEY) assert.deepEqual(texts.filter((text) => !shownTexts.has(text)), [], 'nobody looks at these texts')
 
 await end()

@@ -1,11 +1,11 @@
-// What the journeys over the console share: signing in, going to a screen, pressing Tab.
+// Steps that the journeys of the console share: signing in, going to a screen, pressing Tab.
 
 import assert from 'node:assert/strict'
 import { settings } from './browser.mjs'
 
 const { api } = settings
 
-/** Opens a screen as somebody who has just signed in: the administrator of the settings, unless another is named. */
+/** Opens a screen after a sign-in, as the administrator of the settings unless another user is given. */
 export async function open(page, path = '/', who = settings) {
   count(page)
   await page.goto(`${api}/sign-in/?return_to=${encodeURIComponent(`/console${path}`)}`)
@@ -16,24 +16,24 @@ export async function open(page, path = '/', who = settings) {
 
 export const heading = (page, text) => page.waitForFunction((wanted) => document.querySelector('main h1')?.textContent === wanted, text)
 
-/** Waits until nothing is asked for, and the page has stood still for a moment. */
+/** Waits until all requests are answered and the page has not changed for a moment. */
 export async function settled(page) {
   const end = Date.now() + 20_000
   do {
     await page.evaluate(() => new Promise((resolve) => {
       let timer = setTimeout(resolve, 100)
-      const seen = new MutationObserver(() => {
+      const observer = new MutationObserver(() => {
         clearTimeout(timer)
         timer = setTimeout(resolve, 100)
       })
-      seen.observe(document, { subtree: true, childList: true, characterData: true })
+      observer.observe(document, { subtree: true, childList: true, characterData: true })
     }))
     const urls = [...page.waiting].map((request) => request.url())
     assert.ok(Date.now() < end, `the page does not settle: ${urls.join(', ')}`)
   } while (page.waiting.size > 0)
 }
 
-/** Counts what a page asks for; what another page asked for that was here before is of no interest. */
+/** Counts the open requests of a page. Requests of a former page do not count. */
 export function count(page) {
   page.waiting = new Set()
   page.on('request', (request) => {
@@ -41,11 +41,11 @@ export function count(page) {
     page.waiting.add(request)
   })
   for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => page.waiting.delete(request))
-  // Of an answer that nobody reads to its end, nothing else is told.
+  // An answer that is not read to its end has no other event.
   page.on('response', (response) => response.ok() || page.waiting.delete(response.request()))
 }
 
-/** Goes to another screen as a link does, without loading the console anew. */
+/** Goes to another screen like a link, without a reload of the console. */
 export async function go(page, path) {
   await page.evaluate((to) => {
     history.pushState({}, '', `/console${to}`)
@@ -65,19 +65,19 @@ export async function tabTo(page, selector, most = 150) {
   assert.fail(`${selector} is not reached by Tab`)
 }
 
-/** Presses Tab until what has the focus is called so, or begins with it. */
+/** Presses Tab until the name of the focused element begins with `name`. */
 export async function tabToName(page, name, most = 250) {
-  const seen = []
+  const names = []
   for (let n = 0; n < most; n++) {
     const called = await page.evaluate(() => {
       const { activeElement: at } = document
       return at?.getAttribute('aria-label') ?? (at?.labels?.[0] ?? at)?.textContent?.trim() ?? ''
     })
     if (called.startsWith(name)) return
-    seen.push(called.slice(0, 30))
+    names.push(called.slice(0, 30))
     await page.keyboard.press('Tab')
   }
-  assert.fail(`${name} is not reached by Tab, which leads over ${seen.slice(0, 60).join(' | ')}`)
+  assert.fail(`${name} is not reached by Tab, which leads over ${names.slice(0, 60).join(' | ')}`)
 }
 
 /** Signs in on the page that is open, by keyboard alone. */

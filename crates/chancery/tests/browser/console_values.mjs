@@ -1,5 +1,5 @@
-// What is typed, imported and exported is what is stored: dates as people write them, whole numbers beyond 2^53, files of many kinds,
-// and the console's own exports, which change nothing when they are imported.
+// The console stores typed, imported and exported values exactly: dates in many notations, whole numbers beyond 2^53, files
+// of many kinds, and its own exports, whose import changes nothing.
 
 import assert from 'node:assert/strict'
 import { end, journey, settings } from './browser.mjs'
@@ -28,7 +28,7 @@ async function classOf(name, fields) {
 
 const listOf = (id) => `/api/object-classes/${id}/object-records/`
 const records = async (id) => (await json('GET', `${listOf(id)}?ordering=id`)).results
-const said = (page, text) => page.waitForFunction((wanted) => document.querySelector('main').textContent.includes(wanted), text)
+const shows = (page, text) => page.waitForFunction((wanted) => document.querySelector('main').textContent.includes(wanted), text)
 const press = (page, name) => page.getByRole('button', { name, exact: true }).click()
 
 // Typed into the field, and saved.
@@ -57,7 +57,7 @@ await journey('dates as people type them', async (page, tab) => {
     await go(page, '/records/typed/new')
   }
 
-  // What is pasted is taken as a whole.
+  // A pasted text is taken as a whole.
   await day.click()
   await page.evaluate(() => document.execCommand('insertText', false, '2026-05-06'))
   await page.locator('main [name=at]').click()
@@ -68,7 +68,7 @@ await journey('dates as people type them', async (page, tab) => {
   assert.equal(timezone, 'UTC')
   assert.deepEqual(await last(), { day: '2026-05-06', at: '2026-06-28T14:30:00.000000Z' })
 
-  // The calendar of an empty moment gives a midnight, to which a time is typed.
+  // The calendar of an empty date and time sets midnight, which the user then changes.
   await go(page, '/records/typed/new')
   await press(page, 'Calendar At')
   await page.waitForSelector('[role=dialog] [role=gridcell] :focus')
@@ -82,15 +82,15 @@ await journey('dates as people type them', async (page, tab) => {
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
   assert.deepEqual(await last(), { day: null, at: `${today}T09:05:00.000000Z` })
 
-  // A day that does not exist is an error at the field, and what was typed stays.
+  // A day that does not exist is an error at the field, and the typed text remains.
   await go(page, '/records/typed/new')
   await day.click()
   await page.keyboard.type('31/02/2026')
   await page.keyboard.press('Tab')
-  await page.locator('main [data-field=day]', { hasText: 'There is no such day.' }).waitFor()
+  await page.locator('main [data-field=day]', { hasText: 'This day does not exist.' }).waitFor()
   assert.equal(await day.inputValue(), '31/02/2026')
   await page.keyboard.press('Control+s')
-  await page.getByRole('button', { name: 'Day: There is no such day.' }).click()
+  await page.getByRole('button', { name: 'Day: This day does not exist.' }).click()
   await page.waitForSelector('main [name=day]:focus')
   await tab.isAccessible('a day that does not exist')
   await page.keyboard.press('Control+a')
@@ -116,21 +116,21 @@ await journey('whole numbers beyond 2^53', async (page) => {
   await go(page, `/records/big?num=${BIG}`)
   await page.locator('tbody', { hasText: BIG }).waitFor()
   await page.locator('tbody a').first().click()
-  await said(page, BIG)
+  await shows(page, BIG)
   await press(page, 'Edit')
   const num = page.locator('main [name=num]')
   await num.waitFor()
   assert.equal(await num.inputValue(), BIG)
   await page.locator('main [name=name]').fill('B')
   await page.keyboard.press('Control+s')
-  await said(page, 'B')
+  await shows(page, 'B')
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
   assert.equal(await stored(), BIG)
   await press(page, 'Edit')
   await num.fill('-9007199254740995')
   await page.keyboard.press('Control+s')
   await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
-  await said(page, '-9007199254740995')
+  await shows(page, '-9007199254740995')
   assert.equal(await stored(), '-9007199254740995')
 })
 
@@ -144,9 +144,9 @@ async function choose(page, alias, name, content) {
 /** Checks all rows, and then imports them. */
 async function importAll(page, checked, button, over) {
   await press(page, 'Check all rows')
-  await said(page, checked)
+  await shows(page, checked)
   await press(page, button)
-  await said(page, over)
+  await shows(page, over)
 }
 
 await journey('files of many kinds', async (page, tab) => {
@@ -167,43 +167,43 @@ await journey('files of many kinds', async (page, tab) => {
 
   // Row ends that differ, and rows that do not fit.
   await choose(page, 'files', 'a.csv', 'Name,Zip\r\nA,1\nB,2\nMiller, Ltd,3\nC,4\n')
-  await said(page, '4 rows with 2 columns.')
-  await importAll(page, 'One row would be refused.', 'Import 3 rows', '3 records were made')
-  await said(page, 'Line 4: 3 cells, 2 columns.')
+  await shows(page, '4 rows with 2 columns.')
+  await importAll(page, 'One row would be refused.', 'Import 3 rows', '3 records were created')
+  await shows(page, 'Line 4: 3 cells, 2 columns.')
   await tab.isAccessible('a row that does not fit')
   assert.deepEqual(await values('name', 'zip'), [['A', '1'], ['B', '2'], ['C', '4']])
   await empty()
 
   // A quotation mark that never closes: nothing can be imported.
   await choose(page, 'files', 'a.csv', 'Name,Zip\nA,"1\nB,2\n')
-  await said(page, 'Line 2: a quotation mark opens here')
+  await shows(page, 'Line 2: a quotation mark opens here')
   assert.equal(await page.getByRole('button', { name: 'Check all rows' }).count(), 0)
   await tab.isAccessible('a file that is broken')
   await choose(page, 'files', 'a.csv', 'PK\x03\x04\x00\x00')
-  await said(page, 'This file holds no text.')
+  await shows(page, 'This is not a text file.')
 
   // As spreadsheets write it in Britain and America, in another encoding.
   const sheet = 'sep=;\r\nName;Day;Total\r\nZo\xeb;31/12/2026;\xa31,234.50\r\nB;1/2/26;(5.00)\r\n'
   await choose(page, 'files', 'a.csv', Buffer.from(sheet, 'latin1'))
-  await said(page, '2 rows with 3 columns.')
+  await shows(page, '2 rows with 3 columns.')
   assert.equal(await page.locator('main [name=order]').inputValue(), 'dmy')
-  await said(page, '1/2/26 is read as 1 Feb 2026')
+  await shows(page, '1/2/26 is read as 1 Feb 2026')
   await tab.isAccessible('how dates are written')
-  await importAll(page, 'Nothing is wrong.', 'Import 2 rows', '2 records were made')
+  await importAll(page, 'Nothing is wrong.', 'Import 2 rows', '2 records were created')
   assert.deepEqual(await values('name', 'day', 'total'), [['Zoë', '2026-12-31', '1234.50'], ['B', '2026-02-01', '-5.00']])
   await empty()
   await choose(page, 'files', 'a.csv', 'Name,Day\nA,1/2/2026\nB,12/31/2026\n')
   assert.equal(await page.locator('main [name=order]').inputValue(), 'mdy')
-  await importAll(page, 'Nothing is wrong.', 'Import 2 rows', '2 records were made')
+  await importAll(page, 'Nothing is wrong.', 'Import 2 rows', '2 records were created')
   assert.deepEqual(await values('day'), [['2026-01-02'], ['2026-12-31']])
   await empty()
 
-  // Rows without an ID may be told by a field: what several records have is refused.
+  // Rows without an ID may be matched by a field. A value of several records is refused.
   for (const zip of ['1', '2', '2']) await call('POST', listOf(id), { fields: { name: 'Old', zip } })
   await choose(page, 'files', 'a.csv', 'Name,Zip\nNew,1\nNew,2\nNew,3\n')
   await page.locator('main [name=match]').selectOption('zip')
-  await importAll(page, 'One record would be made, one changed. One row would be refused.', 'Import 2 rows', 'One record was made')
-  await said(page, 'Line 3: Zip: Several are called “2”.')
+  await importAll(page, 'One record would be created, one changed. One row would be refused.', 'Import 2 rows', 'One record was created')
+  await shows(page, 'Line 3: Zip: “2” has more than one match.')
   assert.deepEqual(await values('name', 'zip'), [['New', '1'], ['Old', '2'], ['Old', '2'], ['New', '3']])
   await empty()
   const many = Array.from({ length: 60 }, (_, n) => [`Old ${n}`, `z${n}`])
@@ -211,15 +211,15 @@ await journey('files of many kinds', async (page, tab) => {
   const rows = many.map(([name, zip], n) => `${n % 2 ? name : 'New'},${zip}`)
   await choose(page, 'files', 'a.csv', `Name,Zip\n${rows.join('\n')}\n`)
   await page.locator('main [name=match]').selectOption('zip')
-  await importAll(page, 'No record would be made, 30 changed. Nothing is wrong. 30 rows have nothing new.', 'Import 30 rows', '30 changed')
+  await importAll(page, 'No record would be created, 30 changed. Nothing is wrong. 30 rows change nothing.', 'Import 30 rows', '30 changed')
   assert.deepEqual((await json('GET', `${listOf(id)}?ordering=id&limit=100`)).results.map(({ fields: { name, zip } }) => `${name},${zip}`), rows)
   const all = (await json('GET', `${listOf(id)}?limit=100`)).results.map((record) => record.id)
   await call('DELETE', `${listOf(id)}batch/`, { ids: all })
 
-  // JSON as a list, with a number beyond 2^53; what is wrong is told once, with all its lines.
+  // JSON as a list, with a number beyond 2^53. Each error appears once, with all its lines.
   await choose(page, 'files', 'a.json', `[\n  {"name": "A", "num": ${BIG}},\n  {"name": "B", "num": "x"},\n  {"name": "C", "num": "y"}\n]`)
-  await importAll(page, '2 rows would be refused.', 'Import one row', 'One record was made')
-  await said(page, 'Items 2, 3: Num: “x” is not a whole number.')
+  await importAll(page, '2 rows would be refused.', 'Import one row', 'One record was created')
+  await shows(page, 'Items 2, 3: Num: “x” is not a whole number.')
   assert.match(await call('GET', listOf(id)), new RegExp(`"num":${BIG}`))
 })
 
@@ -274,21 +274,21 @@ await journey('an export that comes back', async (page, tab) => {
     const content = bytes.toString()
     if (format === 'csv') assert.ok(content.includes(",''=x,'=x,"), content)
     await choose(page, 'roundtrip', `roundtrip.${format}`, content)
-    await said(page, '3 rows with')
+    await shows(page, '3 rows with')
     await press(page, 'Check all rows')
-    await said(page, 'No record would be made, none changed. Nothing is wrong. 3 rows have nothing new.')
+    await shows(page, 'No record would be created, none changed. Nothing is wrong. 3 rows change nothing.')
     assert.ok(await page.getByRole('button', { name: 'Import no row' }).isDisabled())
     await tab.isAccessible(`an export as ${format} that comes back`)
     assert.equal(await call('GET', listOf(id)), before)
 
-    // Of what differs, that alone is sent.
+    // Only the differences are sent.
     await choose(page, 'roundtrip', `roundtrip.${format}`, content.replace('0123', '0124'))
     await press(page, 'Check all rows')
-    await said(page, 'No record would be made, one changed. Nothing is wrong. 2 rows have nothing new.')
-    const sent = page.waitForRequest(/batch\/$/)
+    await shows(page, 'No record would be created, one changed. Nothing is wrong. 2 rows change nothing.')
+    const batch = page.waitForRequest(/batch\/$/)
     await press(page, 'Import one row')
-    assert.deepEqual(JSON.parse((await sent).postData()).items.map(({ fields }) => fields), [{ string: '0124' }])
-    await said(page, 'one changed')
+    assert.deepEqual(JSON.parse((await batch).postData()).items.map(({ fields }) => fields), [{ string: '0124' }])
+    await shows(page, 'one changed')
     await settled(page)
 
     // As a new record, too.
@@ -296,10 +296,10 @@ await journey('an export that comes back', async (page, tab) => {
     const [head, last] = [lines[0], lines.at(-1)]
     const alone = format === 'csv' ? [head, last.replace(/^\d+/, '')].join('\n') : JSON.stringify({ ...JSON.parse(last), id: undefined })
     await choose(page, 'roundtrip', `roundtrip.${format}`, alone)
-    await importAll(page, 'Nothing is wrong.', 'Import one row', 'One record was made')
-    const made = (await records(id)).at(-1)
-    assert.deepEqual([made.fields.string, made.fields.text], ["'=x", '=x'])
-    await call('DELETE', `${listOf(id)}batch/`, { ids: [made.id] })
+    await importAll(page, 'Nothing is wrong.', 'Import one row', 'One record was created')
+    const created = (await records(id)).at(-1)
+    assert.deepEqual([created.fields.string, created.fields.text], ["'=x", '=x'])
+    await call('DELETE', `${listOf(id)}batch/`, { ids: [created.id] })
 
     const [, second] = await records(id)
     assert.equal(second.fields.string, '0124')

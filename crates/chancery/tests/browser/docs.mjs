@@ -15,7 +15,7 @@ async function open(page, service) {
 /** The operations that a search finds, as method and path. */
 async function search(page, phrase) {
   await page.getByRole('search').getByRole('textbox').fill(phrase)
-  // The list follows a moment after the last key.
+  // The list updates a moment after the last key.
   await page.waitForTimeout(500)
   const closed = await page.locator('.opblock-tag[data-is-open=false]').evaluateAll((all) => all.map(({ id }) => id))
   for (const id of closed) {
@@ -28,7 +28,7 @@ async function search(page, phrase) {
   }))
 }
 
-/** Types credentials in the dialog: the value of each scheme by a word of what the dialog says of it. */
+/** Types credentials in the dialog: the value of each scheme by a word in its description. */
 async function authorize(page, values, check) {
   await page.locator('.btn.authorize').first().click()
   const dialog = page.getByRole('dialog')
@@ -53,7 +53,7 @@ async function tryOut(page, path) {
   return { status: Number.parseInt(status), body: await answer.locator('pre').first().innerText() }
 }
 
-/** Every request stayed with the service, and nothing but its API was told a credential. */
+/** Every request went to the service, and only its API got a credential. */
 async function staysAtHome(tab, service) {
   for (const request of tab.requests) {
     const address = new URL(request.url())

@@ -1,17 +1,17 @@
-// Where the browser begins: the session is asked for before anything else is fetched.
+// The entry point. It asks for the session before it fetches anything else.
 
 import { begin, mayBeConfigured, onSession, session } from './api/session.ts'
-import { askTheme, beginTheme, wear } from './api/theme.ts'
+import { applyTheme, askTheme, beginTheme } from './api/theme.ts'
 
 const stop = onSession(() => {
   if (session()?.ui_config === null) return
   stop()
   if (mayBeConfigured('theme')) void askTheme().catch(() => {})
-  else wear({}, undefined)
+  else applyTheme({}, undefined)
 })
 const start = begin((refusal, pause) => void main.then(({ tellOfStart }) => tellOfStart(refusal, pause)))
 beginTheme()
-// A page that the browser kept whole for going back shows what was there before somebody signed out.
+// A page that the browser stored for going back shows contents from before a sign-out.
 addEventListener('pageshow', ({ persisted }) => {
   if (persisted) location.reload()
 })

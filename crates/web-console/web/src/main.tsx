@@ -1,4 +1,4 @@
-// The frame of every screen: menu, bar, palette, and what happens to a session.
+// The routes of the console, and its start.
 
 import { QueryClientProvider } from '@tanstack/react-query'
 import {
@@ -17,20 +17,21 @@ import { queries } from './api/query.ts'
 import type { Refusal } from './api/refusal.ts'
 import { onSession, session } from './api/session.ts'
 import { parseSearch, stringifySearch } from './generic/address.ts'
-import { told } from './generic/failure.tsx'
+import { failureText } from './generic/failure.tsx'
 import { BASE } from './generic/go.tsx'
 import { List } from './generic/list.tsx'
+import type { LoadParts } from './generic/pages.tsx'
 import { readBy } from './generic/relative.ts'
 import type { Resource } from './generic/resource.ts'
 import css from './kit/controls.module.css'
 import { fetched, Missing } from './kit/part.tsx'
 import { showIn } from './kit/values.tsx'
 import { RESOURCES } from './resources/index.ts'
-import { Frame } from './screens/frame.tsx'
-import { NotFound } from './screens/not-found.tsx'
+import { Frame } from './screens/frame/frame.tsx'
+import { NotFound } from './shared/not-found.tsx'
 import { t } from './texts.ts'
 
-/** In place of a page: the frame around it stays. */
+/** The failure that replaces a page within the frame. */
 function Broken({ error, reset }: { error: unknown; reset: () => void }) {
   const router = useRouter()
   return (
@@ -62,6 +63,21 @@ const mayCreate = ({ permission, name, canCreate }: Resource) =>
 
 /** Pages of one instance are fetched when the first is opened. */
 const pages = () => import('./generic/pages.tsx')
+const OnePage = screen(pages, 'OnePage')
+
+/** The parts that screens add to the pages of one instance, by the name of the resource. */
+const PARTS: { [resource: string]: LoadParts } = {
+  users: () => import('./screens/users/users.parts.tsx'),
+  roles: () => import('./screens/roles/roles.parts.tsx'),
+  user_groups: () => import('./screens/user-groups/user-groups.parts.tsx'),
+  single_sign_on: () => import('./screens/single-sign-on/single-sign-on.parts.tsx'),
+  authentication_objects: () => import('./screens/connected/authentication-objects.parts.tsx'),
+  object_classes: () => import('./screens/classes/object-classes.parts.tsx'),
+  task_templates: () => import('./screens/task-templates/task-templates.parts.tsx'),
+  integrations: () => import('./screens/connected/integrations.parts.tsx'),
+  mcp_connectors: () => import('./screens/connected/connectors.parts.tsx'),
+  custom_components: () => import('./screens/components/custom-components.parts.tsx'),
+}
 
 const resourceRoutes = RESOURCES.flatMap((resource) => [
   createRoute({
@@ -72,40 +88,42 @@ const resourceRoutes = RESOURCES.flatMap((resource) => [
   createRoute({
     getParentRoute: () => root,
     path: `${resource.route}/$id`,
-    component: screen(pages, 'OnePage'),
+    component: Object.assign(() => <OnePage resource={resource} load={PARTS[resource.name]} />, {
+      preload: async () => OnePage.preload?.(),
+    }),
   }),
 ])
 
-const admin = () => import('./screens/admin.tsx')
-const log = () => import('./screens/log.tsx')
+const organisation = () => import('./screens/organisation/organisation.tsx')
+const log = () => import('./screens/log/log.tsx')
 const screens = [
   createRoute({
     getParentRoute: () => root,
     path: '/',
-    component: screen(() => import('./screens/home.tsx'), 'Home', true),
+    component: screen(() => import('./screens/home/home.tsx'), 'Home', true),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/me',
-    component: screen(() => import('./screens/me.tsx'), 'Me'),
+    component: screen(() => import('./screens/me/me.tsx'), 'Me'),
   }),
-  createRoute({ getParentRoute: () => root, path: '/admin/company', component: screen(admin, 'Company') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/company', component: screen(organisation, 'Company') }),
   createRoute({
     getParentRoute: () => root,
     path: '/admin/mail',
-    component: screen(() => import('./screens/mail.tsx'), 'Mail'),
+    component: screen(() => import('./screens/mail/mail.tsx'), 'Mail'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/admin/sign-in',
-    component: screen(() => import('./screens/sign-in.tsx'), 'SignIn'),
+    component: screen(() => import('./screens/sign-in/sign-in.tsx'), 'SignIn'),
   }),
-  createRoute({ getParentRoute: () => root, path: '/admin/limits', component: screen(admin, 'Limits') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/limits', component: screen(organisation, 'Limits') }),
   createRoute({ getParentRoute: () => root, path: '/admin/log', component: screen(log, 'Log') }),
   createRoute({
     getParentRoute: () => root,
     path: '/admin/files',
-    component: screen(() => import('./screens/public-files.tsx'), 'PublicFiles'),
+    component: screen(() => import('./screens/public-files/public-files.tsx'), 'PublicFiles'),
   }),
   ...['/admin/interface', '/admin/interface/$part'].map((path) =>
     createRoute({
@@ -123,7 +141,7 @@ const screens = [
   createRoute({
     getParentRoute: () => root,
     path: '/signed-in',
-    component: screen(() => import('./screens/signed-in.tsx'), 'SignedIn'),
+    component: screen(() => import('./screens/signed-in/signed-in.tsx'), 'SignedIn'),
   }),
 ]
 
@@ -196,10 +214,10 @@ const formPages = [
   }),
 ]
 
-/** Says why it is not known yet who is there, and that it is asked again. */
+/** Says why the sign-in is not known yet, and when the console tries again. */
 export function tellOfStart(refusal: Refusal, pause: number) {
   const lines = [
-    told(refusal),
+    failureText(refusal),
     t('failure.again-in', { count: Math.ceil(pause / 1000) }),
     ...(refusal.requestId ? [t('failure.request', { id: refusal.requestId })] : []),
   ]
@@ -217,13 +235,13 @@ export function tellOfStart(refusal: Refusal, pause: number) {
   document.getElementById('root')?.replaceChildren(notice)
 }
 
-/** What is opened from the first list is fetched before it is wanted, once the first list had its time. */
+/** Parts that a user opens from the first list are fetched in advance, some seconds after the first list. */
 function prefetch() {
   for (const load of [pages, record, () => import('./kit/popovers.tsx'), () => import('./kit/fields.tsx')])
     void fetched<unknown>(load)().catch(() => {})
 }
 
-/** Draws the console, once it is known who is there. */
+/** Draws the console when the session is known. */
 export function show() {
   const readByWhoIsThere = () => {
     const user = session()?.user

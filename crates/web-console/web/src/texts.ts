@@ -1,4 +1,4 @@
-// What the console says. The messages stand in `texts/`, one file a language; a key that is not there does not compile.
+// The texts of the console. `texts/` has one file for each language. An unknown key does not compile.
 
 import { LocalizedStringDictionary, LocalizedStringFormatter } from '@internationalized/string'
 import type messages from '../texts/en-GB.json'
@@ -32,7 +32,7 @@ export function t(key: Key, values?: Values): string {
   return key
 }
 
-/** The text of a name that the API gives: of its own where there is one, else made of the name. */
+/** The text of a name from the API: its own, else one derived from the name. */
 export function named(kind: 'field' | 'resource' | 'action' | 'event', name: string): string {
   const key = `${kind}.${name}`
   if (has(key)) return t(key)
@@ -40,5 +40,5 @@ export function named(kind: 'field' | 'resource' | 'action' | 'event', name: str
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-/** What a field is called: records say it themselves. */
+/** The label of a field. Records have their own. */
 export const labelOf = ({ alias, label }: { alias: string; label?: string }): string => label ?? named('field', alias)

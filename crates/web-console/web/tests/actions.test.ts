@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { dependents, give, take } from '../src/generic/actions.ts'
+import { dependents, grant, revoke } from '../src/generic/actions.ts'
 
 const set = (alias: string, values: { [action: string]: string[] }) => ({
   alias,
@@ -13,21 +13,21 @@ const FIELDS = [
   set('tasks', { view: ['object_records.view'], assign: ['view'] }),
 ]
 
-test('an action brings along what it requires, also of other resources', () => {
-  assert.deepEqual(give(FIELDS, {}, 'tasks', 'assign'), { tasks: ['assign', 'view'], object_records: ['view'] })
+test('an action also selects the actions that it requires, also of other resources', () => {
+  assert.deepEqual(grant(FIELDS, {}, 'tasks', 'assign'), { tasks: ['assign', 'view'], object_records: ['view'] })
 })
 
-test('with an action goes what requires it', () => {
+test('removing an action also removes the actions that require it', () => {
   const held = { object_records: ['view', 'edit'], tasks: ['view', 'assign'] }
   assert.deepEqual(dependents(FIELDS, held, 'tasks', 'view'), [['tasks', 'assign']])
-  assert.deepEqual(take(FIELDS, held, 'tasks', 'view'), { object_records: ['view', 'edit'], tasks: [] })
-  assert.deepEqual(take(FIELDS, held, 'object_records', 'view'), { object_records: [], tasks: [] })
+  assert.deepEqual(revoke(FIELDS, held, 'tasks', 'view'), { object_records: ['view', 'edit'], tasks: [] })
+  assert.deepEqual(revoke(FIELDS, held, 'object_records', 'view'), { object_records: [], tasks: [] })
 })
 
 const CYCLE = [set('object_records', { list: ['view'], view: ['list'], edit: ['view'], delete: ['edit'] })]
 
 test('actions that require each other are given together', () => {
-  assert.deepEqual(give(CYCLE, {}, 'object_records', 'delete'), { object_records: ['delete', 'edit', 'view', 'list'] })
+  assert.deepEqual(grant(CYCLE, {}, 'object_records', 'delete'), { object_records: ['delete', 'edit', 'view', 'list'] })
 })
 
 test('actions that require each other are taken together', () => {
@@ -37,6 +37,6 @@ test('actions that require each other are taken together', () => {
     ['object_records', 'edit'],
   ])
   assert.deepEqual(dependents(CYCLE, held, 'object_records', 'edit'), [])
-  assert.deepEqual(take(CYCLE, held, 'object_records', 'edit'), { object_records: ['list', 'view'] })
-  assert.deepEqual(take(CYCLE, held, 'object_records', 'list'), { object_records: [] })
+  assert.deepEqual(revoke(CYCLE, held, 'object_records', 'edit'), { object_records: ['list', 'view'] })
+  assert.deepEqual(revoke(CYCLE, held, 'object_records', 'list'), { object_records: [] })
 })

@@ -7,7 +7,7 @@ import {
   read,
   sortedBy,
   stringifySearch,
-  usual,
+  usualPredicate,
   withFilters,
   write,
 } from '../src/generic/address.ts'
@@ -45,7 +45,7 @@ test('an order by a field that is gone is kept apart, not sent, and dropped with
   // A column that cannot be sorted by is no order either.
   assert.equal(read('?ordering=status', COLUMNS).unknownOrdering, 'status')
   assert.equal(read('?ordering=-name__natural', COLUMNS).ordering, '-name__natural')
-  // Before the list is described, nobody knows.
+  // Before the description of the list is read, filters are unknown.
   assert.equal(read('?ordering=gone', []).ordering, 'gone')
 })
 
@@ -73,9 +73,9 @@ test('a filter that finds all others stands in the address as the API takes it',
   assert.deepEqual(read('?name__exclude=x', COLUMNS).unknown, [['name__exclude', 'x']])
 })
 
-test('nobody is offered to compare records by their ids', () => {
+test('ids of records are not compared', () => {
   assert.deepEqual(offeredBy(CUSTOMER), ['exact', 'in', 'isnull', 'exclude', 'in__exclude'])
-  // One that stands in a view already is still understood.
+  // A predicate of an existing view is still understood.
   assert.deepEqual(read('?customer__gt=1', [CUSTOMER]).unknown, [])
   const total = { alias: 'total', type: 'decimal', predicates: ['exact', 'gt', 'range'], sort_ok: true }
   assert.deepEqual(offeredBy(total), ['exact', 'gt', 'range'])
@@ -94,8 +94,8 @@ test('a head sorts up, down, and not at all', () => {
   assert.equal(sortedBy(sortedBy(up, 'name'), 'name').ordering, '')
 })
 
-test('a filter begins with what people mean most', () => {
-  assert.deepEqual(COLUMNS.map(usual), ['icontains', 'in'])
+test('a filter begins with its most common predicate', () => {
+  assert.deepEqual(COLUMNS.map(usualPredicate), ['icontains', 'in'])
 })
 
 test('beyond the last page the last one is shown', () => {
@@ -138,7 +138,7 @@ test('the last days stay so in the address, and are days of the reader when they
     ['gte', '2026-03-25'],
     ['lte', '2026-04-01'],
   ])
-  // The clocks go forward in between.
+  // Summer time begins in between.
   assert.deepEqual(absolute(AT, 'last', '7', now, reader), [
     ['gte', '2026-03-24T23:00:00.000Z'],
     ['lt', '2026-04-01T22:00:00.000Z'],
@@ -147,7 +147,7 @@ test('the last days stay so in the address, and are days of the reader when they
   assert.equal(beginOf('2026-07-01', 'Asia/Kolkata'), '2026-06-30T18:30:00.000Z')
 })
 
-test('me is whoever reads', () => {
+test('me is the reader', () => {
   const reader = { id: 5, zone: 'UTC' }
   assert.deepEqual(absolute(WHO, 'in', 'me,7,5', 0, reader), [['in', '5,7']])
   assert.deepEqual(absolute(NAME, 'exact', 'me', 0, reader), [['exact', 'me']])

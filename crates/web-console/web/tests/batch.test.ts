@@ -5,7 +5,7 @@ import { cut, inBatches } from '../src/screens/records/batch.ts'
 
 const none = async () => {}
 
-test('what a batch refuses by its place is left out, and the rest is sent again', async () => {
+test('refused items of a batch are removed, and the others are sent again', async () => {
   const sent: number[][] = []
   const send = async (items: number[]) => {
     sent.push(items)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { agentName, browserName } from '../src/screens/browser-name.ts'
+import { agentName, browserName } from '../src/screens/me/browser-name.ts'
 
 test('browsers are called as people call them', () => {
   const of = (rest: string) => browserName(`Mozilla/5.0 ${rest}`)
@@ -16,7 +16,7 @@ test('browsers are called as people call them', () => {
   assert.equal(of('(something)'), 'Mozilla/5.0 (something)')
 })
 
-test('agents are called by their connector, and in quotation marks by what they call themselves', () => {
+test('agents have the name of their connector, and their own in quotation marks', () => {
   assert.equal(agentName('Assistant', 'Scribe 1.2'), 'Assistant (“Scribe 1.2”)')
   assert.equal(agentName('Assistant', 'Mozilla/5.0 (X11)'), 'Assistant (“Mozilla/5.0 (X11)”)')
   assert.equal(agentName('Assistant', 'x”) Bank (“y"'), "Assistant (“x') Bank ('y'”)")

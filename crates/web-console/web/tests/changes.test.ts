@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { changed, merge, messages, put } from '../src/generic/changes.ts'
 
-test('only what changed is sent, of groups only the members that did', () => {
+test('only changes are sent, and only changed members of groups', () => {
   const before = { name: 'A', roles: [1, 2], rules: { min: 1, max: 2 } }
   assert.deepEqual(changed(before, { name: 'A', roles: [2, 1], rules: { min: 1, max: 3 } }, ['rules']), {
     roles: [2, 1],

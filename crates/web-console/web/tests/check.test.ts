@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { at, flawOf } from '../src/generic/check.ts'
+import { fieldAt, flawOf } from '../src/generic/check.ts'
 
 const field = (type: string, validators: { [name: string]: number } = {}, required = true) => ({
   alias: 'field',
@@ -9,7 +9,7 @@ const field = (type: string, validators: { [name: string]: number } = {}, requir
   validators: Object.entries(validators).map(([name, value]) => ({ name: name as 'max_length', value })),
 })
 
-test('what is required is missed, unless an empty text keeps what is there', () => {
+test('a required value is missed, unless an empty text leaves the stored one', () => {
   assert.deepEqual(flawOf(field('string'), ' '), { key: 'required' })
   assert.deepEqual(flawOf(field('integer'), null), { key: 'required' })
   assert.equal(flawOf(field('string'), '', true), undefined)
@@ -48,8 +48,8 @@ test('fields of groups and rows are found by their dotted names', () => {
     { ...field('list'), alias: 'rows', schema: [inner] },
   ]
   const values = { rules: { value: 1 }, rows: [{}, { value: 2 }] }
-  assert.deepEqual(at(fields, values, 'rules.value'), { field: inner, value: 1 })
-  assert.deepEqual(at(fields, values, 'rows.1.value'), { field: inner, value: 2 })
-  assert.deepEqual(at(fields, {}, 'rows.0.value'), { field: inner, value: undefined })
-  assert.equal(at(fields, values, 'other'), undefined)
+  assert.deepEqual(fieldAt(fields, values, 'rules.value'), { field: inner, value: 1 })
+  assert.deepEqual(fieldAt(fields, values, 'rows.1.value'), { field: inner, value: 2 })
+  assert.deepEqual(fieldAt(fields, {}, 'rows.0.value'), { field: inner, value: undefined })
+  assert.equal(fieldAt(fields, values, 'other'), undefined)
 })

@@ -1,27 +1,30 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { Flood, said } from '../src/generic/component-messages.ts'
+import { Flood, parseMessage } from '../src/generic/component-messages.ts'
 import { valuesOf } from '../src/generic/component-record.ts'
-import { interfaceWith, known } from '../src/screens/components/log.ts'
-import { given, parameterFields, unfit } from '../src/screens/components/parameters.ts'
-import { fieldsIn, sectionsOf } from '../src/screens/forms/configuration.ts'
-import { fieldOf, questionsOf } from '../src/screens/forms/questions.ts'
+import { interfaceWith, repositoriesIn } from '../src/shared/components/log.ts'
+import { invalidParameters, parameterFields, withoutEmpty } from '../src/shared/components/parameters.ts'
+import { fieldsIn, sectionsOf } from '../src/shared/forms/configuration.ts'
+import { fieldOf, questionsOf } from '../src/shared/forms/questions.ts'
 
 const MIB = 2 ** 20
 
-test('what a component says is taken', () => {
-  assert.deepEqual(said({ type: 'ready', more: 1 }), { type: 'ready' })
-  assert.deepEqual(said({ type: 'value', value: { a: [1, 'b', null, { c: true }] } }), {
+test('a valid message of a component is accepted', () => {
+  assert.deepEqual(parseMessage({ type: 'ready', more: 1 }), { type: 'ready' })
+  assert.deepEqual(parseMessage({ type: 'value', value: { a: [1, 'b', null, { c: true }] } }), {
     type: 'value',
     value: { a: [1, 'b', null, { c: true }] },
   })
-  assert.deepEqual(said({ type: 'value', value: null }), { type: 'value', value: null })
-  assert.deepEqual(said({ type: 'errors', errors: ['One', 'Two', 'One'] }), { type: 'errors', errors: ['One', 'Two'] })
-  assert.deepEqual(said({ type: 'errors', errors: [] }), { type: 'errors', errors: [] })
+  assert.deepEqual(parseMessage({ type: 'value', value: null }), { type: 'value', value: null })
+  assert.deepEqual(parseMessage({ type: 'errors', errors: ['One', 'Two', 'One'] }), {
+    type: 'errors',
+    errors: ['One', 'Two'],
+  })
+  assert.deepEqual(parseMessage({ type: 'errors', errors: [] }), { type: 'errors', errors: [] })
 })
 
 test('a height stays within its bounds', () => {
-  const height = (given: unknown) => said({ type: 'height', height: given })
+  const height = (given: unknown) => parseMessage({ type: 'height', height: given })
   assert.deepEqual(height(123.4), { type: 'height', height: 124 })
   assert.deepEqual(height(-5), { type: 'height', height: 40 })
   assert.deepEqual(height(1e9), { type: 'height', height: 4000 })
@@ -31,14 +34,14 @@ test('a height stays within its bounds', () => {
 
 test('everything else is passed over', () => {
   const others = [undefined, null, 'ready', 1, [], ['ready'], {}, { type: 'navigate' }, { type: ['ready'] }, new Map()]
-  for (const other of others) assert.equal(said(other), undefined)
-  const errors = (list: unknown) => said({ type: 'errors', errors: list })
+  for (const other of others) assert.equal(parseMessage(other), undefined)
+  const errors = (list: unknown) => parseMessage({ type: 'errors', errors: list })
   for (const wrong of ['One', [1], [''], [['One']], Array(101).fill('x'), ['x'.repeat(1001)]])
     assert.equal(errors(wrong), undefined)
 })
 
 test('a value is JSON, and no larger than a mebibyte', () => {
-  const value = (sent: unknown) => said({ type: 'value', value: sent })
+  const value = (sent: unknown) => parseMessage({ type: 'value', value: sent })
   assert.ok(value('x'.repeat(MIB - 2)))
   assert.equal(value('x'.repeat(MIB - 1)), undefined)
   assert.equal(value('é'.repeat(MIB / 2)), undefined)
@@ -52,19 +55,19 @@ test('a value is JSON, and no larger than a mebibyte', () => {
 test('a value without an end is passed over', () => {
   const endless: { [name: string]: unknown } = {}
   endless.self = [endless, endless]
-  assert.equal(said({ type: 'value', value: endless }), undefined)
+  assert.equal(parseMessage({ type: 'value', value: endless }), undefined)
   const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)])
-  assert.ok(said({ type: 'value', value: deep(63) }))
-  assert.equal(said({ type: 'value', value: deep(64) }), undefined)
+  assert.ok(parseMessage({ type: 'value', value: deep(63) }))
+  assert.equal(parseMessage({ type: 'value', value: deep(64) }), undefined)
 })
 
 test('a value brings no prototype along', () => {
-  const message = said({ type: 'value', value: JSON.parse('{"__proto__": {"polluted": true}, "a": 1}') })
+  const message = parseMessage({ type: 'value', value: JSON.parse('{"__proto__": {"polluted": true}, "a": 1}') })
   assert.ok(message?.type === 'value')
   assert.equal(Object.getPrototypeOf(message.value), Object.prototype)
   assert.deepEqual(Object.keys(message.value as object), ['__proto__', 'a'])
   assert.equal((message.value as { polluted?: boolean }).polluted, undefined)
-  assert.deepEqual(said({ type: 'value', value: { a: undefined, b: [undefined] } }), {
+  assert.deepEqual(parseMessage({ type: 'value', value: { a: undefined, b: [undefined] } }), {
     type: 'value',
     value: { b: [null] },
   })
@@ -90,13 +93,13 @@ test('more than 300 messages in a second, or half a second of work, are too many
   now = 1000
   assert.equal(handled(300, 0), 300)
   now = 2000
-  // A slider that says its value, its errors and its height sixty times in a second.
+  // A slider that sends its value, its errors and its height sixty times per second.
   assert.equal(handled(180, 1), 180)
   now = 4000
   assert.equal(handled(300, 20), 26)
 })
 
-test('a component is told of the fields that are named, and of nothing else of a record', () => {
+test('a component gets only the named fields of a record', () => {
   const record = { id: 7, owner: { id: 1 }, created_by: { id: 1 }, _meta: { labels: {} }, net: '1.00', due: null }
   assert.deepEqual(valuesOf(record, ['net', 'due', 'gone']), { net: '1.00', due: null })
   assert.deepEqual(valuesOf(record, ['id', 'owner', 'created_by', '_meta', 'toString', '__proto__']), {})
@@ -127,10 +130,10 @@ test('parameters are asked for by their types', () => {
     fields[1]?.values?.map(({ text }) => text),
     ['plain', '2', 'X'],
   )
-  assert.deepEqual(given({ zoom: null, style: '', title: 'a', big: false }), { title: 'a', big: false })
-  assert.deepEqual(unfit(fields, { zoom: 21, title: 'abcd' }), ['zoom', 'title'])
-  assert.deepEqual(unfit(fields, { zoom: 'near', style: 'plain' }), ['zoom'])
-  assert.deepEqual(unfit(fields, { zoom: 20, title: 'abc' }), [])
+  assert.deepEqual(withoutEmpty({ zoom: null, style: '', title: 'a', big: false }), { title: 'a', big: false })
+  assert.deepEqual(invalidParameters(fields, { zoom: 21, title: 'abcd' }), ['zoom', 'title'])
+  assert.deepEqual(invalidParameters(fields, { zoom: 'near', style: 'plain' }), ['zoom'])
+  assert.deepEqual(invalidParameters(fields, { zoom: 20, title: 'abc' }), [])
   assert.deepEqual(parameterFields(null), [])
 })
 
@@ -147,11 +150,11 @@ test('a component asks for a field of a form, and for a question', () => {
   assert.deepEqual(fieldOf(question).custom, { component: 3, use: 'task_template_form', parameters: {} })
 })
 
-test('the log knows the repositories that no component uses, and what names a component', () => {
+test('the log contains repositories without components, and uses of components', () => {
   const made = [1, 2, 3, 4].map((id) => ({ object_id: id, object_name: `https://git.example/${id}.git` }))
   const map = { id: 7, name: 'Map', repository: 2, repository_url: 'https://git.example/2.git' }
   assert.deepEqual(
-    known([map], made, [{ object_id: 3 }]).map(({ id, address, component }) => [id, address, component?.name]),
+    repositoriesIn([map], made, [{ object_id: 3 }]).map(({ id, address, component }) => [id, address, component?.name]),
     [
       [4, 'https://git.example/4.git', undefined],
       [2, 'https://git.example/2.git', 'Map'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import type { Field } from '../src/api/shapes.ts'
-import { configurationOf, fieldsIn, flaws, sectionsOf, shown } from '../src/screens/forms/configuration.ts'
+import { configurationOf, fieldsIn, flaws, sectionsOf, visibleSections } from '../src/shared/forms/configuration.ts'
 
 const field = (alias: string, required = false): Field => ({ alias, type: 'string', required, label: alias })
 const configuration = {
@@ -22,15 +22,18 @@ test('a configuration is read and written again', () => {
   assert.equal(sectionsOf({ ...configuration, version: 2 }), undefined)
 })
 
-test('a section is shown where its condition is met, and what it depends on is shown', () => {
-  const count = (values: object) => shown(sections, values as never).length
+test('a section is shown if its condition is met and the field of the condition is shown', () => {
+  const count = (values: object) => visibleSections(sections, values as never).length
   assert.equal(count({}), 1)
   assert.equal(count({ kind: 'b' }), 2)
   assert.equal(count({ kind: 'b', more: 'x' }), 3)
   assert.equal(count({ kind: 'a', more: 'x' }), 1)
   assert.equal(count({ kind: ['a', 'b'] }), 2)
   const when = (condition: object) =>
-    shown(sectionsOf({ sections: [{ items: [{ field: 'box' }] }, { when: condition, items: [] }] } as never) ?? [], {})
+    visibleSections(
+      sectionsOf({ sections: [{ items: [{ field: 'box' }] }, { when: condition, items: [] }] } as never) ?? [],
+      {},
+    )
   assert.equal(when({ field: 'box', equals: false }).length, 2)
   assert.equal(when({ field: 'box', in: [true] }).length, 1)
 })
@@ -40,7 +43,7 @@ test('fields are called as the form says', () => {
   assert.deepEqual([more?.label, more?.required], ['More of it', true])
 })
 
-test('what is gone and what is missing is told', () => {
+test('deleted and missing fields are reported', () => {
   const { gone, missing } = flaws(sections, [field('kind'), field('more'), field('number', true)])
   assert.deepEqual(gone, ['last'])
   assert.deepEqual(

@@ -1,4 +1,4 @@
-// Whatever hue a theme gives to the accent, what is written in it and on it can be read.
+// Texts in the accent and on it are readable in every hue of a theme.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ type Rgb = [number, number, number]
 
 const tokens = readFileSync(new URL('../src/kit/tokens.css', import.meta.url), 'utf8')
 
-/** A colour as a browser shows it: what lies outside of sRGB is cut off. */
+/** A colour as a browser shows it: values outside of sRGB are cut off. */
 function colour(text: string, hue: number): Rgb {
   if (text === '#fff') return [1, 1, 1]
   const [, l = 0, c = 0, h = 0] = (/^oklch\((\S+) (\S+) (\S+)\)$/.exec(text.replace('var(--hue)', `${hue}`)) ?? []).map(

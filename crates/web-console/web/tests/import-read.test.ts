@@ -26,7 +26,7 @@ test('a row with more cells than columns is refused with its line; empty cells a
   assert.deepEqual(table.rows, [
     { place: 2, cells: ['Miller', ' Ltd', '123', 'n'], flaw: { flaw: 'cells', cells: 4, columns: 3 } },
     { place: 3, cells: ['A', '1', 'x'] },
-    // What a row does not have leaves a field as it is.
+    // A missing cell does not change its field.
     { place: 4, cells: ['B'] },
   ])
 })
@@ -35,7 +35,7 @@ test('a quotation mark that never closes breaks the file, with its line', () => 
   const flawOf = (text: string) => readCsv(text, undefined).flaw
   assert.deepEqual(flawOf('Name,Note\nA,"abc\nB,x\nC,y\nD,z\n'), { flaw: 'quote', line: 2 })
   assert.deepEqual(flawOf('Name,Note\n"a\nb",c\nB,x\nC,"y\n'), { flaw: 'quote', line: 5 })
-  // Where one within a cell is not doubled, nobody can tell which rows the cell swallows.
+  // With an undoubled quotation mark in a cell, the swallowed rows cannot be known.
   assert.deepEqual(flawOf('Name,Note\nA,"5" wide\nB,x\nC,"y"\n'), { flaw: 'quote', line: 2 })
   assert.deepEqual(flawOf('"Name,Note\nA,1\n'), { flaw: 'quote', line: 1 })
   const { rows } = readCsv('Name,Note\nA,"say "hi" now"\nB,"x" \nC,5" wide\n', undefined)
@@ -60,7 +60,7 @@ test('separator and columns are guessed; a first line may name the separator', (
   assert.deepEqual(readCsv(' \r\n', undefined).flaw, { flaw: 'empty' })
 })
 
-test('what is written is what was read', () => {
+test('the address of a state is read as the same state', () => {
   const rows = [
     ['a,b', 'c"d', ' e '],
     ['f\r\ng', '', 'h\ni'],
@@ -73,7 +73,7 @@ test('what is written is what was read', () => {
     )
 })
 
-test('an export guards what could be a formula by an apostrophe more, and the import takes one away', () => {
+test('an export guards formulas by an apostrophe, and the import removes it', () => {
   const texts: [string, string][] = [
     ['=x', "'=x"],
     ["'=x", "''=x"],
@@ -94,7 +94,7 @@ test('JSON is an object a line, a list of objects, or one object over many lines
   assert.deepEqual(lines.rows, [
     { place: 1, cells: [1, 2] },
     { place: 2, cells: ['no'], flaw: { flaw: 'object' } },
-    // What a line does not name leaves a field as it is.
+    // A missing member does not change its field.
     { place: 4, cells: [undefined, 3] },
     { place: 5, cells: ['7'], flaw: { flaw: 'object' } },
   ])
@@ -138,7 +138,7 @@ test('refused rows are a file again, in the format that it had', async () => {
 /** The bytes of texts in encodings that nothing here writes. */
 const bytes = (hex: string) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))
 
-test('the encoding is guessed by its mark, by what is valid, and by what letters look like', () => {
+test('the encoding is guessed by its mark, its validity and its letters', () => {
   const files: [Encoding, string, string][] = [
     ['utf-8', '5a6fc3ab', 'Zoë'],
     ['utf-16le', 'fffe5a006f00eb00', 'Zoë'],

@@ -153,7 +153,7 @@ test('a day is written in either order, which is chosen for all of them', () => 
     ['mdy', '1-2-26', '2026-01-02'],
     ['dmy', '31-Dec-26', '2026-12-31'],
     ['dmy', '31.1.2026', '2026-01-31'],
-    // Points stand after days, and a year of four figures stands first, whatever was chosen.
+    // Points follow days, and a year of four digits comes first, with any choice.
     ['mdy', '31.12.26', '2026-12-31'],
     ['mdy', '2026/12/31', '2026-12-31'],
     ['dmy', '2026-12-31', '2026-12-31'],
@@ -174,7 +174,7 @@ test('the order of day and month is the one in which more of the days exist', ()
   assert.deepEqual([ownOrder('en-US'), ownOrder('en-GB'), ownOrder('de'), ownOrder('ja')], ['mdy', 'dmy', 'dmy', 'dmy'])
 })
 
-test('a moment without an offset is one in the zone of whoever imports it', () => {
+test('a date and time without an offset is in the time zone of the importer', () => {
   const moments: [string, string][] = [
     ['2026-01-31', '2026-01-30T23:00:00.000Z'],
     ['1.7.2026', '2026-06-30T22:00:00.000Z'],
@@ -194,7 +194,7 @@ test('a moment without an offset is one in the zone of whoever imports it', () =
   assert.deepEqual(of('datetime', '2026-07-01', { zone: 'America/New_York' }), { value: '2026-07-01T04:00:00.000Z' })
   for (const text of ['soon', '2026-02-30', '2026-07-01 25:00', '2026-07-01Z', '7', '2026-07-01 13:00 pm'])
     assert.deepEqual(of('datetime', text), { problem: 'datetime', of: text }, text)
-  // What is far too long is not looked at.
+  // A text that is far too long is not parsed.
   const long = `1${' '.repeat(1_000_000)}x`
   for (const type of ['integer', 'decimal', 'boolean', 'date', 'datetime'])
     assert.deepEqual(of(type, long), { problem: type, of: `1${' '.repeat(99)}…` })
@@ -210,7 +210,7 @@ test('a column is meant for the field of its alias, else of its label', () => {
   assert.deepEqual(fieldsFor(['id', 'owner', 'created_at', 'made', 'gro\u0308ße', 'Other', ''], fields), [
     'id',
     'owner',
-    // What exports have beside the fields is none of them, whatever they are called.
+    // The columns of exports beside the fields are not fields, whatever their names.
     '',
     'made',
     'order_no',
@@ -220,7 +220,7 @@ test('a column is meant for the field of its alias, else of its label', () => {
   assert.deepEqual(fieldsFor(['Order no', 'order_no', 'Created at'], fields), ['', 'order_no', 'made'])
 })
 
-test('what a record has already is no change, however it is written', () => {
+test('an equal value in another notation is not a change', () => {
   const same: [string, Json, Json][] = [
     ['string', 'a', 'a '],
     ['string', null, null],

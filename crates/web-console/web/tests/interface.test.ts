@@ -128,19 +128,19 @@ test('each field and each title of a record page stands once', () => {
   ])
 })
 
-test('a summary is told of fields that its item names, each once', () => {
+test('a summary gets the fields that its item names, each once', () => {
   const summary = (given: object) => readRecord({ version: 1, summary: { component: 3, ...given } } as never)
   assert.deepEqual(summary({}), { content: { sections: [], summary: { component: 3 } }, flaws: [] })
   assert.deepEqual(summary({ fields: ['net', 'due'] }).content.summary, { component: 3, fields: ['net', 'due'] })
   const { content, flaws } = summary({ fields: ['net', 'net', 'not an alias', 5] })
   assert.deepEqual(content.summary, { component: 3, fields: ['net'] })
   assert.deepEqual(flaws, ['summary.fields.1', 'summary.fields.2', 'summary.fields.3'])
-  // A block of the home page stands beside no record.
+  // A block of the home page has no record.
   const block = { kind: 'component', component: 3, fields: ['net'] }
   assert.deepEqual(readHome({ version: 1, blocks: [block] }).flaws, ['blocks.0.fields'])
 })
 
-test('what is kept has a version, nothing empty, and is read as it was', () => {
+test('a stored content has a version and nothing empty, and is read unchanged', () => {
   const blocks = [{ kind: 'component' as const, title: '', component: 3, parameters: { a: '', b: [] } }]
   const kept = written({ blocks })
   assert.deepEqual(kept, { version: 1, blocks: [{ kind: 'component', component: 3, parameters: { a: '', b: [] } }] })

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import type { Instance } from '../src/api/shapes.ts'
-import { nameIn, placeOf } from '../src/screens/log-places.ts'
+import { nameIn, placeOf } from '../src/screens/log/log-places.ts'
 
 const UUID = '019c1371-2a40-7a5e-9a4b-3f0f8d2f5d11'
 const ROUTES = { users: '/admin/users', integrations: '/admin/integrations', object_classes: '/admin/classes' }
 const place = (line: object) => placeOf({ action: 'edit', object_id: null, changes: {}, ...line } as Instance, ROUTES)
 
-test('a line of the log leads to what it is about', () => {
+test('a line of the log leads to its subject', () => {
   assert.equal(place({ resource: 'users', object_id: 7 }), '/admin/users/7')
   assert.equal(place({ resource: 'integrations', object_name: `${UUID} Accounting` }), `/admin/integrations/${UUID}`)
   assert.equal(place({ resource: 'company_details', object_id: 1 }), '/admin/company')
@@ -22,7 +22,7 @@ test('a line of the log leads to what it is about', () => {
   assert.equal(place({ resource: 'identities', object_id: 1, changes: { user: [4, null] } }), '/admin/users/4')
 })
 
-test('what was deleted leads to its list', () => {
+test('a deleted object leads to its list', () => {
   assert.equal(place({ resource: 'users', object_id: 7, action: 'delete' }), '/admin/users')
 })
 

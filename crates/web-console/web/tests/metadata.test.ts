@@ -21,7 +21,7 @@ test('the documents of a connector are those of its uuid', () => {
   assert.equal(documentsOf('https://a.example/'), undefined)
 })
 
-test('documents that say what they must are right', () => {
+test('complete documents pass the check', () => {
   assert.deepEqual(wrong(URL, 'https://a.example', RESOURCE, SERVER), [])
 })
 

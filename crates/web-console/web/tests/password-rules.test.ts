@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { check } from '../src/screens/password-rules.ts'
+import { check } from '../src/shared/password-rules.ts'
 
 const broken = (password: string, rules: { [rule: string]: number }) =>
   check(password, rules).flatMap(({ rule, isKept }) => (isKept ? [] : [rule]))

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { after, counts, planOf } from '../src/screens/tasks/plan.ts'
+import { after, counts, planOf } from '../src/screens/task-templates/plan.ts'
 
 const now = new Date('2026-01-31T09:30:00Z')
 const day = (date: Date | undefined) => date?.toISOString().slice(0, 10)
@@ -43,7 +43,7 @@ test('the next such day is that of a shorter month, or of the next month or year
   assert.equal(day(planOf(annually, now).expires), '2027-01-29')
 })
 
-test('what is half made has no line', () => {
+test('an incomplete choice has no line', () => {
   assert.deepEqual(planOf({ complete_by: 'date', expiry: 'time_frame' }, now).lines, [])
 })
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { moved, type Placed, placed } from '../src/screens/classes/positions.ts'
+import { moved, type Placed, placed } from '../src/shared/positions.ts'
 
-/** What the API shows after the changes. */
+/** The order of the API after the changes. */
 function after(items: Placed[], changes: Placed[]): number[] {
   return items
     .map((item) => changes.find(({ id }) => id === item.id) ?? item)

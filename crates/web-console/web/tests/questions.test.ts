@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { answerOf, fieldOf, missing, questionsOf, shownOf } from '../src/screens/forms/questions.ts'
+import { answerOf, fieldOf, missing, questionsOf, shownOf } from '../src/shared/forms/questions.ts'
 
 const questions =
   questionsOf({
@@ -15,7 +15,7 @@ const questions =
     ],
   }) ?? []
 
-test('questions are read as they are meant, and what is none is left out', () => {
+test('questions are read, and invalid ones are ignored', () => {
   assert.deepEqual(
     questions.map(({ name, type, label }) => [name, type, label]),
     [
@@ -42,7 +42,7 @@ test('an option that is no text comes back as it is', () => {
   assert.equal(answerOf(also, []), null)
 })
 
-test('what is required and has no answer is missing', () => {
+test('a required question without an answer is missing', () => {
   assert.deepEqual(missing(questions, {}), ['day'])
   assert.deepEqual(missing(questions, { day: '2026-01-31' }), [])
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { reasonOf } from '../src/screens/reasons.ts'
+import { reasonOf } from '../src/shared/reasons.ts'
 
 test('the reason of a failed test is how its message ends', () => {
   const mail = 'Please check the username, the authentication object and the mail API settings'

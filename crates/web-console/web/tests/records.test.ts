@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { changesOf } from '../src/screens/records/event-changes.ts'
 
-test('what was there before comes from older events', () => {
+test('previous values come from older events', () => {
   const event = (value: number | null) => ({
     event_data: [{ field_id: 4, field_name: 'Items', field_type: 'integer', field_value: value }],
   })

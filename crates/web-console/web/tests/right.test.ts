@@ -4,7 +4,7 @@ import { missingRight } from '../src/generic/right.ts'
 
 const HELD = { users: { list: true, view: true }, roles: {} }
 
-test('a right is named by the method and the address of what was refused', () => {
+test('the method and the address of a refused request reveal the permission', () => {
   const by = 'role'
   assert.deepEqual(missingRight({ method: 'PATCH', path: '/api/users/5/' }, HELD), {
     resource: 'users',
@@ -32,7 +32,7 @@ test('rights on records are given with their class', () => {
   })
 })
 
-test('what is held already, and what no address tells, is not named', () => {
+test('a permission that exists or cannot be derived is not named', () => {
   assert.equal(missingRight({ method: 'GET', path: '/api/users/5/' }, HELD), undefined)
   assert.equal(missingRight({ method: 'POST', path: '/api/users/5/unlock/' }, HELD), undefined)
   assert.equal(missingRight({ method: 'GET', path: '/api/search/' }, HELD), undefined)

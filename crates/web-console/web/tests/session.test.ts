@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-/** What the other tabs say, and what they are told. */
+/** The messages of the other tabs, and those to them. */
 const told: unknown[] = []
 let channel: { onmessage?: (event: { data: unknown }) => void } = {}
 let reloads = 0
 let answers: { [path: string]: () => Response } = {}
 const asked: string[] = []
-/** Where the tab was led, and what it kept. */
+/** The addresses to which the tab was led, and its storage. */
 const led: string[] = []
 const kept = new Map<string, string>()
 let runsTimers = false
@@ -49,7 +49,14 @@ Object.assign(globalThis, {
   },
 })
 
-const { begin, isConfigured, mayBeConfigured, renew, session, signOut } = await import('../src/api/session.ts')
+const {
+  begin,
+  addConfigured: isConfigured,
+  mayBeConfigured,
+  renew,
+  session,
+  signOut,
+} = await import('../src/api/session.ts')
 const { call, Refusal } = await import('../src/api/request.ts')
 
 const TOKEN = '/api/auth/browser/token/'
@@ -63,7 +70,7 @@ test('a tab that begins tells the others who is signed in', async () => {
   assert.deepEqual(told.splice(0), [{ signedIn: 7 }])
 })
 
-test('a start that is refused is told, and tried again', async () => {
+test('a refused start is reported and tried again', async () => {
   let tries = 0
   const headers = { 'X-Request-Id': 'abc', 'Retry-After': '3' }
   answers = { [TOKEN]: () => (tries++ ? start() : Response.json({}, { status: 503, headers })) }
@@ -106,7 +113,7 @@ test('a request whose token is too old is sent again with a new one, and not a t
   assert.deepEqual(asked, ['/api/users/', TOKEN, '/api/users/'])
 })
 
-test('what is configured is told with the session, and by whoever keeps something', async () => {
+test('the session names the configurations, and a stored one is added', async () => {
   const starting = (ui_config: string[] | null) => () =>
     Response.json({ access_token: `${count++}`, expires_in: 900, user: { id: 7 }, permissions: {}, ui_config })
   const known = async (ui_config: string[] | null) => {
@@ -120,7 +127,7 @@ test('what is configured is told with the session, and by whoever keeps somethin
   assert.deepEqual([mayBeConfigured('menu'), mayBeConfigured('home')], [true, true])
 })
 
-test('a refusal tells what was asked, and whether it passes', async () => {
+test('a refusal has the request, and says whether it is temporary', async () => {
   answers = { '/api/roles/': () => new Response('', { status: 503, headers: { 'Retry-After': '3' } }) }
   await assert.rejects(call('GET', '/api/roles/'), (error) => {
     assert.ok(error instanceof Refusal)
@@ -132,7 +139,7 @@ test('a refusal tells what was asked, and whether it passes', async () => {
   })
 })
 
-test('whoever cannot be signed out is told so', async () => {
+test('a failed sign-out is reported', async () => {
   answers = {}
   await assert.rejects(signOut(), (error) => error instanceof Refusal && error.status === 0)
   assert.deepEqual(told, [])

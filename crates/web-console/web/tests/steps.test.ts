@@ -6,7 +6,7 @@ import { isLate, stepsOf, stepTo } from '../src/screens/tasks/steps.ts'
 const task = (status: string, more: object = {}) =>
   ({ status, _meta: { permissions: { edit: true, complete: true } }, ...more }) as unknown as Instance
 
-test('a task offers what its state and the rights allow', () => {
+test('a task offers the steps that its state and the permissions allow', () => {
   assert.deepEqual(stepsOf(task('open'), 1), ['complete', 'cancel'])
   assert.deepEqual(stepsOf(task('open', { _meta: { permissions: { complete: true } } }), 1), ['complete'])
   assert.deepEqual(stepsOf(task('in_approval', { completed_by: { id: 2 } }), 1), ['approve', 'reject', 'cancel'])

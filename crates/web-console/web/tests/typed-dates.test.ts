@@ -5,7 +5,7 @@ import { shownDate, typedDate } from '../src/kit/typed-date.ts'
 const DAY = { hasTime: false, zone: 'UTC' }
 const MOMENT = { hasTime: true, zone: 'Europe/Berlin' }
 
-// What people type, and the day that is saved.
+// Typed texts, and the stored days.
 const days: [string, string | null][] = [
   ['1/1/2026', '2026-01-01'],
   ['1.1.2026', '2026-01-01'],
@@ -35,7 +35,7 @@ test('a day is saved as it was typed or pasted', () => {
   for (const [typed, value] of days) assert.deepEqual(typedDate(typed, DAY), { value }, typed)
 })
 
-test('what is no day is an error, and a year before 1900 is asked about', () => {
+test('an invalid day is an error, and a year before 1900 must be confirmed', () => {
   for (const typed of ['31/02/2026', '29/02/2026', '32/1/2026', '1/13/2026', '12/31/2026', '31022026', '0/1/2026'])
     assert.deepEqual(typedDate(typed, DAY), { flaw: 'none' }, typed)
   for (const typed of [
@@ -79,7 +79,7 @@ test('a moment is typed in the zone of the account, or with its offset', () => {
     assert.deepEqual(typedDate(typed, MOMENT), { flaw: 'none' }, typed)
 })
 
-test('what a field shows means the value that it shows', () => {
+test('the text of a field means its value', () => {
   for (const value of ['2026-12-31', '0026-02-11', '1900-01-01']) {
     const oldYear = Number(value.slice(0, 4))
     assert.deepEqual(typedDate(shownDate(value, DAY), { ...DAY, oldYear }), { value })

@@ -1,6 +1,6 @@
-// Writes `src/api/schemas.ts`: types of those schemas of `openapi.json` that `src/api/shapes.ts` names, and of what these refer to. All
-// of them would be ten times as much, and change the bundle's source with parts of the API that the console does not look at.
-// With --check it writes nothing, and fails where that file is another one.
+// Writes `src/api/schemas.ts`: types of the schemas of `openapi.json` that `src/api/shapes.ts` names, and of those that
+// they refer to. All schemas would be ten times as much, and changes of unused ones would change the bundle's source.
+// With --check it writes nothing, and fails if the file differs.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ for (const name of wanted) {
 
 const schemas = Object.fromEntries(Object.entries(all).filter(([name]) => wanted.has(name)))
 const types = astToString(await openapiTS({ openapi: document.openapi, info: document.info, components: { schemas } }))
-// Of the rest there is nothing to say.
+// Only `components` has content.
 const components = types.slice(types.indexOf('export interface components'), types.indexOf('export type $defs'))
 const made = `// Made of openapi.json by crates/web-console/build. Not to be changed by hand.\n\n${components}`
 

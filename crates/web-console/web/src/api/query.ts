@@ -1,31 +1,31 @@
-// What was read is kept here, and read again when it may have changed.
+// The cache of everything that was read. It is refetched when it may have changed.
 
 import { keepPreviousData, notifyManager, QueryClient, queryOptions } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { call, get, Refusal } from './request.ts'
 import type { Instance, Options, Page } from './shapes.ts'
 
-// Within the event that caused it: a control that a query holds would otherwise show its old value for a moment.
+// Within the event that caused it. A controlled input would otherwise show its old value for a moment.
 notifyManager.setScheduler(queueMicrotask)
 
-/** What must not change under somebody's hands: rows that are selected, a form that was begun. */
-const held = new Set<object>()
+/** Reasons against a refetch: selected rows, or a form with changes. */
+const undisturbed = new Set<object>()
 
-/** Nothing is read again by itself, such as on return to the tab, while this holds. */
+/** Prevents automatic refetches, for example on return to the tab, while `isHeld`. */
 export function useUndisturbed(isHeld: boolean) {
   useEffect(() => {
     if (!isHeld) return
     const one = {}
-    held.add(one)
+    undisturbed.add(one)
     return () => {
-      held.delete(one)
+      undisturbed.delete(one)
     }
   }, [isHeld])
 }
 
-const isFree = () => held.size === 0
+const isFree = () => undisturbed.size === 0
 
-/** Milliseconds until what failed is tried again, after so many failures before it. */
+/** The milliseconds until a failed request is retried. `count`: the failures before. */
 export const retryDelay = (count: number, error: unknown): number =>
   error instanceof Refusal && error.retryAfter ? error.retryAfter * 1000 : 500 * 2 ** count
 
@@ -73,8 +73,8 @@ export const instance = (path: string) =>
 export const anything = <T>(path: string) =>
   queryOptions({ queryKey: [path, 'value'], queryFn: ({ signal }) => get<T>(path, signal) })
 
-/** After a write: everything at or below one of these addresses is read again where it is shown. */
-export function wrote(...paths: string[]) {
+/** Refetches everything at or below one of these paths after a write. */
+export function invalidate(...paths: string[]) {
   const touches = (key: unknown) => typeof key === 'string' && paths.some((path) => key.startsWith(path))
   return queries.invalidateQueries({ predicate: ({ queryKey }) => touches(queryKey[0]) && queryKey[1] !== 'options' })
 }

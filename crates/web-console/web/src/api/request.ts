@@ -19,7 +19,7 @@ export interface Settings {
   body?: unknown
   ifMatch?: string | null
   signal?: AbortSignal
-  /** Asked as anybody may ask, where the answer is another one then. */
+  /** Sent without a token, for answers that differ for anonymous callers. */
   isPublic?: boolean
 }
 
@@ -40,7 +40,7 @@ async function send(method: Method, path: string, { body, ifMatch, signal, isPub
   })
 }
 
-/** Sends as whoever is signed in, again after a sign-in that was missing. A token just made that is refused is told as such. */
+/** Sends a request with the session, again after a renewal if the answer is 401. A 401 with a new token is returned. */
 async function asSignedIn<T extends { status: number }>(once: () => Promise<T>): Promise<T> {
   for (let isRenewed = false; ; ) {
     await signedIn()
@@ -58,8 +58,8 @@ interface Received {
   headers: { get(name: string): string | null }
 }
 
-/** The body of an answer, or what is refused by it. */
-function received<T>(answer: Received, text: string, asked: Asked): Answer<T> {
+/** Returns the body of an answer, or throws its refusal. */
+function received<T>(answer: Received, text: string, request: Asked): Answer<T> {
   const isJson = answer.headers.get('Content-Type')?.startsWith('application/json')
   const data = (isJson && text ? parseJson(text) : text) as T
   if (answer.status >= 200 && answer.status < 300)
@@ -70,11 +70,11 @@ function received<T>(answer: Received, text: string, asked: Asked): Answer<T> {
     Array.isArray(body) ? { detail: body } : body,
     answer.headers.get('X-Request-Id'),
     Number(answer.headers.get('Retry-After')) || null,
-    asked,
+    request,
   )
 }
 
-/** Sends a request as whoever is signed in; one whose session is over waits until somebody has signed in again. */
+/** Sends a request with the session. If the session is over, the request waits for the next sign-in. */
 export async function call<T = Json>(method: Method, path: string, settings: Settings = {}): Promise<Answer<T>> {
   const answer = await asSignedIn(() => send(method, path, settings))
   return received<T>(answer, await answer.text(), { method, path })
@@ -94,8 +94,8 @@ export async function download(
 
 const UPLOAD = '/api/files/upload/'
 
-/** Sends a file, and tells how much of it is there: only this way of sending does. Answers its token. */
-export async function upload(file: File, told: (sent: number) => void, signal: AbortSignal): Promise<string> {
+/** Sends a file and returns its token. `told` gets the number of sent bytes; only this kind of request reports it. */
+export async function upload(file: File, onProgress: (sent: number) => void, signal: AbortSignal): Promise<string> {
   const once = () =>
     new Promise<XMLHttpRequest>((resolve, reject) => {
       const request = new XMLHttpRequest()
@@ -105,7 +105,7 @@ export async function upload(file: File, told: (sent: number) => void, signal: A
         'Content-Disposition',
         `attachment; filename*=UTF-8''${encodeURIComponent(file.name).replace(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`)}`,
       )
-      request.upload.onprogress = ({ loaded }) => told(loaded)
+      request.upload.onprogress = ({ loaded }) => onProgress(loaded)
       request.onload = () => resolve(request)
       request.onerror = () => reject(new Refusal(0, {}, null, null))
       request.onabort = () => reject(signal.reason)

@@ -1,5 +1,5 @@
-// Who is signed in. The access token lives in this module alone; what outlives a reload is a cookie that no script reads,
-// exchanged for a token at `/api/auth/browser/token/`.
+// The session of this tab. The access token is in this module only. A cookie that scripts cannot read outlives a
+// reload; `/api/auth/browser/token/` exchanges it for a token.
 
 import { Refusal } from './refusal.ts'
 import type { LoggedOut, Start, User } from './shapes.ts'
@@ -12,9 +12,9 @@ const HOME = '/console/'
 const LONGEST_RETURN_TO = 512
 const RETURN_TO = 'chancery.return-to'
 const listeners = new Set<Listener>()
-/** Tells the other tabs who signed in, by the id; or that they signed out. */
+/** The channel to the other tabs: the id of the user who signed in, or a sign-out. */
 const tabs = new BroadcastChannel('chancery-session')
-/** The version of the files that this page is made of. */
+/** The version of the files of this page. */
 const OWN_VERSION = /\/assets\/([^/]+)\//.exec(import.meta.url)?.[1]
 
 let current: Start | undefined
@@ -28,7 +28,7 @@ function changed() {
 }
 
 /** Keeps a start, and plans the next one at four fifths of the token's life. */
-function keep(start: Start) {
+function storeStart(start: Start) {
   const before = current?.user?.id
   if (before !== undefined && start.user?.id !== before) {
     location.reload()
@@ -45,11 +45,11 @@ function keep(start: Start) {
   changed()
 }
 
-/** A token, `none` without a session, or why there is no telling. */
+/** Stores a token. Returns `none` without a session, or the refusal. */
 async function exchange(): Promise<'kept' | 'none' | Refusal> {
   const answer = await fetch(TOKEN, { method: 'POST' }).catch(() => undefined)
   if (answer?.status === 200) {
-    keep(await answer.json())
+    storeStart(await answer.json())
     return 'kept'
   }
   if (answer?.status === 401) return 'none'
@@ -58,7 +58,9 @@ async function exchange(): Promise<'kept' | 'none' | Refusal> {
   return new Refusal(answer?.status ?? 0, body ?? {}, answer?.headers.get('X-Request-Id') ?? null, after)
 }
 
-/** Where the page for signing in leads back to. It takes short paths alone: a longer one waits in this tab. */
+/**
+ * The address to which the sign-in page returns. The page accepts short paths only, so this tab stores a longer one.
+ */
 function wayBack(): string {
   const here = location.pathname + location.search
   if (here.length <= LONGEST_RETURN_TO && !location.hash) return here
@@ -66,7 +68,7 @@ function wayBack(): string {
   return HOME
 }
 
-/** Goes on where this tab was before somebody signed in. */
+/** Continues at the address that this tab had before the sign-in. */
 function goBack() {
   const waiting = sessionStorage.getItem(RETURN_TO)
   sessionStorage.removeItem(RETURN_TO)
@@ -74,8 +76,10 @@ function goBack() {
     history.replaceState(null, '', waiting)
 }
 
-/** The first request of all. Without a session the page for signing in follows, which leads back. What else is answered is
- * told, with the milliseconds after which it is tried again. */
+/**
+ * The first request. Without a session, the sign-in page follows, which leads back. `tell` gets any other refusal, with
+ * the milliseconds until the next attempt.
+ */
 export async function begin(tell: (refusal: Refusal, pause: number) => void): Promise<Start> {
   for (let pause = 500; ; pause = Math.min(pause * 2, 10_000)) {
     const outcome = await exchange()
@@ -96,7 +100,7 @@ export async function begin(tell: (refusal: Refusal, pause: number) => void): Pr
   }
 }
 
-/** Asks for a new token, one request at a time; false when the session is over. */
+/** Asks for a new token, one request at a time. Returns false if the session is over. */
 export function renew(): Promise<boolean> {
   renewing ??= exchange().then((outcome) => {
     renewing = undefined
@@ -113,7 +117,7 @@ export function renew(): Promise<boolean> {
   return renewing
 }
 
-/** Resolves when a session that was over has begun anew: requests wait here instead of being lost. */
+/** Resolves when a session that was over has begun again. Requests wait here instead of being lost. */
 export function signedIn(): Promise<void> {
   return isOver ? new Promise((resolve) => signedInAgain.push(resolve)) : Promise.resolve()
 }
@@ -122,23 +126,23 @@ export const token = () => current?.access_token
 export const session = () => current
 export const sessionIsOver = () => isOver
 
-/** Whether the server has another console than this page, or cannot be asked. */
-export async function isUpdated(): Promise<boolean | undefined> {
+/** True if the server has another version of the console than this page; undefined if it cannot be reached. */
+export async function checkUpdate(): Promise<boolean | undefined> {
   if (!(await renew())) return undefined
   return OWN_VERSION !== undefined && current?.version !== OWN_VERSION
 }
 
-/** After somebody changed what is known of himself. */
-export function userIs(user: User) {
+/** Stores the changed details of the caller. */
+export function setUser(user: User) {
   if (current) current = { ...current, user }
   changed()
 }
 
-/** Whether there is a UI configuration of this name. */
+/** True if a UI configuration of this name may exist. */
 export const mayBeConfigured = (name: string) => current?.ui_config?.includes(name) ?? false
 
-/** After one was kept. */
-export function isConfigured(name: string) {
+/** Adds the name of a stored UI configuration. */
+export function addConfigured(name: string) {
   if (current?.ui_config && !current.ui_config.includes(name))
     current = { ...current, ui_config: [...current.ui_config, name] }
 }
@@ -163,7 +167,10 @@ export async function signOut() {
   leave(onward ?? '/sign-in/')
 }
 
-/** Takes away what the page shows before it leads elsewhere: whoever sits down here next finds nothing of it, nor by going back. */
+/**
+ * Removes the contents of the page before it leads elsewhere, so that the next user of the browser cannot read them,
+ * even by going back.
+ */
 function leave(to: string) {
   current = undefined
   clearTimeout(timer)
@@ -174,7 +181,7 @@ function leave(to: string) {
 
 tabs.onmessage = ({ data }) => {
   if (data.signedIn !== undefined && current) {
-    // What this page shows and holds is of somebody who is no longer signed in here.
+    // The contents of this page belong to a user who is no longer signed in here.
     if (current.user && current.user.id !== data.signedIn) location.reload()
     else if (isOver || !current.user) void renew()
   }

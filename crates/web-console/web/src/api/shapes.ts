@@ -1,4 +1,4 @@
-// The shapes of the API. Those that `openapi.json` tells are generated; of the others it cannot.
+// The shapes of the API. Those in `openapi.json` are generated.
 
 import type { components } from './schemas.ts'
 
@@ -6,18 +6,18 @@ type Schemas = components['schemas']
 
 export type Reference = Schemas['UserReference']
 export type User = Schemas['Me']
-/** All that a start needs; what is of an account is null while the password must be changed. */
+/** Everything that a start needs. Members about the account are null while the password must be changed. */
 export type Start = Schemas['BrowserToken']
 /** The global permissions: an action of a resource is true or missing. */
 export type Permissions = Schemas['OwnPermissions']
-/** What a search over everything finds. */
+/** A result of the search over all records, users and groups. */
 export type Found = Schemas['SearchResult']
-/** A file that is there, as labels tell. */
+/** A stored file, as in the labels. */
 export type FileLabel = Schemas['FileLabel']
-/** What somebody may do with a record, and what gives it. */
+/** The access of a user to a record, with its reasons. */
 export type Accessible = Schemas['ObjectRecordAccess']
 export type Way = Accessible['ways'][number]
-/** The last document that was made of a record by a template. */
+/** The last document that a template generated from a record. */
 export type Run = Schemas['GeneratedDocument']
 export type TemplateCheck = Schemas['DocumentTemplateCheck']
 export type MergeField = Schemas['CheckedMergeField']
@@ -30,11 +30,11 @@ export type Limits = Schemas['Limits']
 export type Company = Schemas['CompanyDetails']
 export type MailSettings = Schemas['OutboundMailSettings']
 export type Provider = Schemas['EnabledSingleSignOn']
-/** Where custom components are shown. */
+/** The places that show custom components. */
 export type Use = keyof Schemas['CustomComponentUseCreate']
 
-// Records have the fields that their class declares, and the console shows most other things by their OPTIONS documents,
-// without knowing what they are.
+// Records have the fields of their class. The console shows most other resources by their OPTIONS documents, without
+// code for each.
 
 /** A whole number beyond 2^53 is a bigint (`json.ts`). */
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json }
@@ -53,7 +53,7 @@ export type Page = Schemas['Page'] & { results: Instance[] }
 /** The configuration may be any JSON, which generated types call unknown. */
 export type FormConfiguration = Record<keyof Schemas['ObjectClassFormConfiguration'], Json>
 
-// OPTIONS documents: `openapi.json` says that they are objects, and no more (`SchemaDocument`).
+// OPTIONS documents: `openapi.json` only says that they are objects (`SchemaDocument`).
 
 export interface Choice {
   value: number | string
@@ -65,7 +65,7 @@ export interface Validator {
   value: number | string | string[]
 }
 
-/** A value of an enumeration; actions of permissions tell which others they bring along. */
+/** A value of an enumeration. An action of permissions names the actions that it requires. */
 export interface Value {
   value: string | number
   text: string
@@ -81,7 +81,7 @@ export interface Column {
   label?: string
   values?: Value[]
   autocomplete?: string
-  /** What a list is asked by, without being a value of its lines. */
+  /** A parameter of the list that is not a value of its rows. */
   is_parameter?: boolean
 }
 
@@ -99,7 +99,7 @@ export interface Field {
   description?: string
   default?: Json
   max_num_of_files?: number
-  /** The custom component that asks for it: said by the form that asks, never by the API. */
+  /** The custom component for the field. The form sets it, never the API. */
   custom?: Placed
   /** `schema_by_{alias}`: the fields that count for each value of another field. */
   [schemaBy: `schema_by_${string}`]: { [value: string]: Field[] } | undefined
@@ -112,11 +112,11 @@ export interface Options {
   batch?: { type: string; required: boolean; autocomplete?: string }
 }
 
-/** A custom component in a place of its own, with what it is told there. None of the API's. */
+/** A custom component in a place, with its input. The API has no such shape. */
 export interface Placed {
   component: number
   use: Use
   parameters: Fields
-  /** The fields of the record beside it whose values it is told. */
+  /** The fields of the record whose values the component gets. */
   fields?: string[]
 }

@@ -1,12 +1,12 @@
-// How the console looks to everybody of a build: `/ui-config/theme/`. What it said last is kept in the browser, so that nothing
-// flashes until it is known who is there.
+// The theme of the build: `/ui-config/theme/`. The browser stores the last one, so that nothing flashes before the
+// sign-in is known.
 
 import { parseJson, writeJson } from './json.ts'
 import type { Json } from './shapes.ts'
 import { type Reading, reading } from './written.ts'
 
 export interface Theme {
-  /** Of the accent, in degrees. */
+  /** The hue of the accent, in degrees. */
   hue?: number | undefined
   name?: string | undefined
   /** The path of a public file. */
@@ -28,16 +28,16 @@ export const readTheme = (content: Json | undefined): Reading<Theme> =>
 let current: Theme = {}
 const listeners = new Set<() => void>()
 
-/** Shows the console in a theme; null of `kept` leaves what the browser keeps as it is. */
-export function wear(theme: Theme, kept: Json | undefined | null = null) {
+/** Shows the console in a theme. `kept`: the text that the browser stores; null leaves the stored one. */
+export function applyTheme(theme: Theme, stored: Json | undefined | null = null) {
   current = theme
   document.documentElement.style.setProperty('--hue', `${theme.hue ?? HUE}`)
   for (const listener of listeners) listener()
   try {
-    if (kept === undefined) localStorage.removeItem(KEPT)
-    else if (kept !== null) localStorage.setItem(KEPT, writeJson(kept))
+    if (stored === undefined) localStorage.removeItem(KEPT)
+    else if (stored !== null) localStorage.setItem(KEPT, writeJson(stored))
   } catch {
-    // A browser that keeps nothing shows the theme a moment later.
+    // A browser without storage shows the theme a moment later.
   }
 }
 
@@ -48,21 +48,21 @@ export function onTheme(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** Shows what the browser kept. */
+/** Shows the theme that the browser stores. */
 export function beginTheme() {
   try {
-    const kept = localStorage.getItem(KEPT)
-    if (kept) wear(readTheme(parseJson(kept)).content)
+    const stored = localStorage.getItem(KEPT)
+    if (stored) applyTheme(readTheme(parseJson(stored)).content)
   } catch {
-    // What is kept is only a help.
+    // The stored theme is only a help.
   }
 }
 
-/** Asks what is so now. */
+/** Reads the current theme. */
 export async function askTheme() {
   const answer = await fetch(PATH)
-  if (answer.status === 404) return wear({}, undefined)
+  if (answer.status === 404) return applyTheme({}, undefined)
   if (!answer.ok) return
   const content = parseJson((await answer.json()).content)
-  wear(readTheme(content).content, content)
+  applyTheme(readTheme(content).content, content)
 }

@@ -1,8 +1,8 @@
-// JSON that somebody wrote for the console. What is understood of it is taken, the rest is left out, and its place is noted.
+// JSON that users write for the console. Valid parts are used. Other parts are ignored, and their places are recorded.
 
 import type { Fields, Json } from './shapes.ts'
 
-/** What was understood, and the places of what was not, as dotted paths from the top. */
+/** The valid content, and the places of the ignored parts as dotted paths from the top. */
 export interface Reading<T> {
   content: T
   flaws: string[]
@@ -22,7 +22,7 @@ export class Written {
     this.flaws = flaws
   }
 
-  /** What is here is left out. */
+  /** Ignores the value at this place. */
   flaw(): undefined {
     this.flaws.push(this.path || 'content')
     return undefined
@@ -33,7 +33,7 @@ export class Written {
     return new Written(value, this.path ? `${this.path}.${name}` : `${name}`, this.flaws)
   }
 
-  /** Whether an object is here; members that it should not have are noted. */
+  /** True if the value is an object. Unknown members are recorded. */
   has(...names: string[]): boolean {
     if (!isObject(this.value)) return this.flaw() ?? false
     for (const name of Object.keys(this.value)) if (!names.includes(name)) this.at(name).flaw()

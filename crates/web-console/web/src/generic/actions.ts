@@ -1,9 +1,9 @@
-// Actions of permissions, and what each brings along.
+// Actions of permissions, with the actions that each requires.
 
 import type { Field } from '../api/shapes.ts'
 
-/** Resource and action, as `requires` names those of other resources: `object_records.view`. */
-export type Held = { [resource: string]: string[] }
+/** Resource and action, as in `requires` of another resource: `object_records.view`. */
+export type Granted = { [resource: string]: string[] }
 
 const requires = (fields: Field[], resource: string, action: string): [string, string][] => {
   const value = fields.find(({ alias }) => alias === resource)?.values?.find((one) => one.value === action)
@@ -13,16 +13,19 @@ const requires = (fields: Field[], resource: string, action: string): [string, s
   })
 }
 
-const has = (held: Held, resource: string, action: string) => held[resource]?.includes(action) === true
+const has = (granted: Granted, resource: string, action: string) => granted[resource]?.includes(action) === true
 
-/** With an action come those that it requires. */
-export function give(fields: Field[], held: Held, resource: string, action: string): Held {
-  if (has(held, resource, action)) return held
-  const given = { ...held, [resource]: [...(held[resource] ?? []), action] }
-  return requires(fields, resource, action).reduce((sum, [other, its]) => give(fields, sum, other, its), given)
+/** Grants an action with the actions that it requires. */
+export function grant(fields: Field[], granted: Granted, resource: string, action: string): Granted {
+  if (has(granted, resource, action)) return granted
+  const next = { ...granted, [resource]: [...(granted[resource] ?? []), action] }
+  return requires(fields, resource, action).reduce((sum, [other, its]) => grant(fields, sum, other, its), next)
 }
 
-/** Whether an action requires another one, directly or by others. Actions may require each other: each is visited once. */
+/**
+ * True if an action requires another one, directly or through others. Actions may require each other, so each is
+ * visited once.
+ */
 function needs(fields: Field[], from: [string, string], to: [string, string], visited = new Set<string>()): boolean {
   return requires(fields, ...from).some((next) => {
     if (next.join('.') === to.join('.')) return true
@@ -32,21 +35,21 @@ function needs(fields: Field[], from: [string, string], to: [string, string], vi
   })
 }
 
-/** The other actions that are held and require this one, directly or by another. */
-export function dependents(fields: Field[], held: Held, resource: string, action: string): [string, string][] {
-  return Object.entries(held)
+/** The other granted actions that require this one, directly or through another. */
+export function dependents(fields: Field[], granted: Granted, resource: string, action: string): [string, string][] {
+  return Object.entries(granted)
     .flatMap(([other, actions]) => actions.map((its): [string, string] => [other, its]))
     .filter(([other, its]) => other !== resource || its !== action)
     .filter((pair) => needs(fields, pair, [resource, action]))
 }
 
-/** Without an action go those that require it. */
-export function take(fields: Field[], held: Held, resource: string, action: string): Held {
-  const gone: [string, string][] = [[resource, action], ...dependents(fields, held, resource, action)]
+/** Removes an action with the actions that require it. */
+export function revoke(fields: Field[], granted: Granted, resource: string, action: string): Granted {
+  const removed: [string, string][] = [[resource, action], ...dependents(fields, granted, resource, action)]
   return Object.fromEntries(
-    Object.entries(held).map(([name, actions]) => [
+    Object.entries(granted).map(([name, actions]) => [
       name,
-      actions.filter((its) => gone.every(([other, one]) => other !== name || one !== its)),
+      actions.filter((its) => removed.every(([other, one]) => other !== name || one !== its)),
     ]),
   )
 }

@@ -1,5 +1,5 @@
-// The whole state of a list stands in its address, so that a view is a link: filters as the API takes them, `ordering`,
-// `limit`, `offset`, and what is the console's own with a dot before it.
+// The state of a list in its address, so that a view is a link: filters as the API takes them, `ordering`, `limit`,
+// `offset`, and the console's own parameters, which begin with a dot.
 
 import type { Column } from '../api/shapes.ts'
 import { absolute, LAST, predicatesOf } from './relative.ts'
@@ -15,12 +15,12 @@ export interface ListState {
   /** Parameters that name no filter of this list, such as one of a field that is gone: shown, so that they can be dropped. */
   unknown: [string, string][]
   ordering: string
-  /** An order that this list does not have, such as by a field that is gone: shown, and not asked for. */
+  /** An order that this list does not have, such as by a deleted field. It is shown, but not sent. */
   unknownOrdering?: string | undefined
   limit: number
   offset: number
   columns: string[] | undefined
-  /** How close rows stand, where that is not as its reader likes it. */
+  /** The density of the rows, if it differs from the user's setting. */
   density?: Density | undefined
 }
 
@@ -30,7 +30,7 @@ export type Density = (typeof DENSITIES)[number]
 export const SIZES = [25, 50, 100]
 const OWN = ['ordering', 'limit', 'offset', '.columns', '.density']
 
-/** Whether a list can be sorted so; `{alias}__natural` compares digits as numbers. */
+/** True if the list has this order; `{alias}__natural` compares digits as numbers. */
 const isOrder = (ordering: string, columns: Column[]) =>
   ordering.split(',').every((part) => {
     const [alias, way] = part.replace(/^-/, '').split('__')
@@ -65,7 +65,7 @@ export function read(search: string, columns: Column[]): ListState {
 
 const parameter = ({ alias }: Column, predicate: string) => (predicate === 'exact' ? alias : `${alias}__${predicate}`)
 
-/** What the API is asked for. Filters that are half made are not among them. */
+/** The parameters of the API's query, without incomplete filters. */
 export function query(state: ListState, fixed?: { [name: string]: string }): string {
   const parameters = new URLSearchParams(fixed)
   for (const { column, predicate, value } of state.filters) {
@@ -92,7 +92,7 @@ export function write(state: ListState): string {
   return text && `?${text}`
 }
 
-/** The place of the last page that there is, where the one that is shown is beyond it, such as after its rows were deleted. */
+/** The offset of the last page, if the requested page is beyond it, for example after a deletion of its rows. */
 export function lastPage(
   page: { offset: number; results: unknown[]; filtered_count: number | null },
   offset: number,
@@ -107,14 +107,14 @@ export function lastPage(
 /** A filter begins at page one. */
 export const withFilters = (state: ListState, filters: Filter[]): ListState => ({ ...state, filters, offset: 0 })
 
-/** What a click on a column's head does: ascending, descending, as it was. */
+/** The state after a click on the head of a column: ascending, descending, then the default order. */
 export function sortedBy(state: ListState, alias: string): ListState {
   const next = state.ordering === alias ? `-${alias}` : state.ordering === `-${alias}` ? '' : alias
   return { ...state, ordering: next, offset: 0 }
 }
 
 /** The predicate with which a filter of a column begins: the one that people mean most. */
-export function usual(column: Column): string {
+export function usualPredicate(column: Column): string {
   const preferred = {
     string: 'icontains',
     text: 'icontains',
@@ -131,7 +131,7 @@ export function usual(column: Column): string {
   return column.predicates.includes(predicate) ? predicate : (column.predicates[0] ?? 'exact')
 }
 
-/** What stands behind the `?`, for the router: a parameter that is there more than once has all of its values. */
+/** The parameters behind the `?`, for the router. A repeated parameter has all of its values. */
 export function parseSearch(search: string): Record<string, string | string[]> {
   const found = new Map<string, string | string[]>()
   for (const [name, value] of new URLSearchParams(search)) {

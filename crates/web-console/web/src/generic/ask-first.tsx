@@ -4,7 +4,7 @@ import { Refusal } from '../api/request.ts'
 import { Confirmation } from '../kit/dialogs.tsx'
 import { Failure } from './failure.tsx'
 
-/** Asks before something is done; a refusal is told where it was asked. `run` closes it when all went well. */
+/** Asks before an action, and shows its refusal in the dialog. `run` closes the dialog if it succeeds. */
 export function AskFirst({
   title,
   text,
@@ -28,7 +28,7 @@ export function AskFirst({
   const confirm = () => {
     setIsBusy(true)
     run().catch((refused: unknown) => {
-      // Whoever looks at it next sees what it is now.
+      // The next look shows the current state.
       if (refused instanceof Refusal && refused.status === 412) void queries.invalidateQueries()
       setError(refused)
       setIsBusy(false)

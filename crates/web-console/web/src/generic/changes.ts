@@ -1,20 +1,20 @@
-// What a form sends, and what is done when somebody else changed the same object.
+// The body that a form sends, and the merge of changes after another user changed the same object.
 
 import type { Field, Fields, Json } from '../api/shapes.ts'
 
-export function same(a: Json | undefined, b: Json | undefined): boolean {
+export function isEqual(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true
   if (typeof a !== 'object' || typeof b !== 'object' || !a || !b) return false
   if (Array.isArray(a) !== Array.isArray(b)) return false
   const names = new Set([...Object.keys(a), ...Object.keys(b)])
-  return [...names].every((name) => same((a as Fields)[name], (b as Fields)[name]))
+  return [...names].every((name) => isEqual((a as Fields)[name], (b as Fields)[name]))
 }
 
 /** The fields of `now` that are not as they were. Of groups only the members that changed are sent. */
 export function changed(before: Fields, now: Fields, groups: string[] = []): Fields {
   const result: Fields = {}
   for (const [alias, value] of Object.entries(now)) {
-    if (same(before[alias], value)) continue
+    if (isEqual(before[alias], value)) continue
     const isGroup = groups.includes(alias) && isGroupValue(before[alias]) && isGroupValue(value)
     result[alias] = isGroup ? changed(before[alias] as Fields, value as Fields) : value
   }
@@ -35,18 +35,18 @@ export interface Clash {
 }
 
 export interface Merge {
-  /** Ours where only we changed a field, theirs where only they did; theirs for the time being where both did. */
+  /** Ours if only we changed a field, theirs if only they did. If both did, theirs until the user chooses. */
   merged: Fields
   clashes: Clash[]
 }
 
-/** `fields` tell which values are groups: other objects are one value. */
+/** `fields` say which values are groups. Other objects are one value. */
 export function merge(base: Fields, theirs: Fields, ours: Fields, fields: Field[] = []): Merge {
   const merged: Fields = { ...ours }
   const clashes: Clash[] = []
   for (const alias of new Set([...Object.keys(ours), ...Object.keys(theirs)])) {
     const [before, their, our] = [base[alias], theirs[alias], ours[alias]]
-    if (same(before, their)) continue
+    if (isEqual(before, their)) continue
     const members = fields.find((field) => field.alias === alias)?.schema
     if (members && isGroupValue(before) && isGroupValue(their) && isGroupValue(our)) {
       const inner = merge(before, their, our, members)
@@ -56,7 +56,7 @@ export function merge(base: Fields, theirs: Fields, ours: Fields, fields: Field[
     }
     if (their === undefined) delete merged[alias]
     else merged[alias] = their
-    if (!same(before, our) && !same(our, their)) clashes.push({ alias, theirs: their, ours: our })
+    if (!isEqual(before, our) && !isEqual(our, their)) clashes.push({ alias, theirs: their, ours: our })
   }
   return { merged, clashes }
 }
@@ -69,11 +69,11 @@ export function put(values: Fields, name: string, value: Json | undefined): Fiel
   return value === undefined ? others : { ...values, [alias]: value }
 }
 
-/** The API's messages by the dotted name of their field; what is of no field stands under an empty name. */
+/** The API's messages by the dotted name of their field. A message without a field has an empty name. */
 export function messages(body: { [field: string]: Json }, prefix = ''): { [name: string]: string } {
-  const found: { [name: string]: string } = {}
+  const texts: { [name: string]: string } = {}
   const add = (name: string, text: string) => {
-    found[name] = found[name] ? `${found[name]} ${text}` : text
+    texts[name] = texts[name] ? `${texts[name]} ${text}` : text
   }
   for (const [field, value] of Object.entries(body)) {
     if (field === 'error_code') continue
@@ -87,7 +87,7 @@ export function messages(body: { [field: string]: Json }, prefix = ''): { [name:
           for (const [inner, text] of Object.entries(messages(item as Fields)))
             add(inner ? `${name}: ${inner}` : name, text)
       }
-    } else if (value && typeof value === 'object') Object.assign(found, messages(value as Fields, `${name}.`))
+    } else if (value && typeof value === 'object') Object.assign(texts, messages(value as Fields, `${name}.`))
   }
-  return found
+  return texts
 }

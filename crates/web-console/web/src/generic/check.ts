@@ -1,4 +1,4 @@
-// What is wrong with a value, as far as the schema tells, in the API's own words. Whether it is right, the API decides.
+// Errors of a value that the schema reveals, in the API's own words. The API decides whether a value is valid.
 
 import type { Field, Fields, Json } from '../api/shapes.ts'
 import { limit } from './limit.ts'
@@ -11,7 +11,7 @@ const TYPED = ['string', 'text', 'longtext', 'email', 'url', 'integer', 'decimal
 const isEmail = (text: string) => /^[^\s@]+@[^\s@]*[^\s@.\d][^\s@.]*$/.test(text)
 const isUrl = (text: string) => /^https?:\/\/[^\s/?#:]\S*$/i.test(text)
 
-/** Of what people type; `isKept` where an empty text leaves what is there. */
+/** Checks a typed value. `isKept`: an empty text leaves the stored value. */
 export function flawOf(field: Field, value: Json | undefined, isKept = false): Flaw | undefined {
   if (!TYPED.includes(field.type) || field.autocomplete) return undefined
   if (value !== null && value !== undefined && !['string', 'number', 'bigint'].includes(typeof value)) return undefined
@@ -39,8 +39,8 @@ export function flawOf(field: Field, value: Json | undefined, isKept = false): F
   return short === undefined ? undefined : { key: 'check.short', limit: short }
 }
 
-/** The field and the value at a dotted name; undefined where it is in no group or row. */
-export function at(
+/** The field and the value at a dotted name; undefined for a name outside of groups and rows. */
+export function fieldAt(
   fields: Field[],
   values: Json | undefined,
   name: string,
@@ -52,6 +52,6 @@ export function at(
   const [row = '', ...rest] = inner
   if (!field.schema) return undefined
   return field.type === 'list'
-    ? at(field.schema, (value as Json[] | null | undefined)?.[Number(row)], rest.join('.'))
-    : at(field.schema, value, inner.join('.'))
+    ? fieldAt(field.schema, (value as Json[] | null | undefined)?.[Number(row)], rest.join('.'))
+    : fieldAt(field.schema, value, inner.join('.'))
 }

@@ -10,7 +10,7 @@ import type { Fields, Instance, Page, Use } from '../api/shapes.ts'
 import css from '../kit/controls.module.css'
 import { type Key, LANGUAGE, t } from '../texts.ts'
 import look from './component-frame.module.css'
-import { Flood, said } from './component-messages.ts'
+import { Flood, parseMessage } from './component-messages.ts'
 import { maySeeComponents } from './component-rights.ts'
 import { Reading } from './failure.tsx'
 
@@ -22,20 +22,22 @@ export interface ComponentFrameProps {
   component: number
   use: Use
   parameters?: Record<string, unknown>
-  /** The value with which it begins; what it is later is the component's to say. */
+  /** The first value. The component sends later ones. */
   value?: unknown
-  /** The id of the record beside which it stands, and the values of the fields that its item names. */
+  /** The id of the record beside the component, and the values of the fields that its item names. */
   record?: number | undefined
   fields?: Fields | undefined
   onValue?: (value: unknown) => void
   onErrors?: (errors: string[]) => void
-  /** Where somebody else tells them already. */
+  /** Set if another part of the page shows the errors. */
   hidesErrors?: boolean
-  /** What does its work where it cannot be shown, or does not answer. */
+  /** The control that replaces a component that cannot be shown or does not answer. */
   fallback?: ReactNode
 }
 
-/** Its files stand below its own number; anything else is no address of it. The build's name may be another than ours. */
+/**
+ * Its files are below its own number; anything else is not an address of it. The build may have another name than ours.
+ */
 function addressOf({ id, index_url: url }: Instance): string | undefined {
   if (typeof url !== 'string' || !URL.canParse(url)) return undefined
   const { pathname } = new URL(url)
@@ -73,20 +75,20 @@ const inFrame = (component: number) => {
 }
 
 export function ComponentFrame({ component, fallback, ...props }: ComponentFrameProps) {
-  // Asked once, so that nothing that is typed into it goes.
-  const found = useQuery({
+  // Read once, so that typed values are not lost.
+  const componentQuery = useQuery({
     ...(maySeeComponents() ? inList(component) : inFrame(component)),
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
   })
-  if (found.data === undefined) return <Reading of={[found]} />
-  const one = found.data ?? undefined
-  const address = one?.is_enabled === true ? addressOf(one) : undefined
-  if (!address) return <Instead text={whyNot(one)}>{fallback}</Instead>
-  // Told once, it is not told again: with other parameters or values it begins anew.
+  if (componentQuery.data === undefined) return <Reading of={[componentQuery]} />
+  const loadedComponent = componentQuery.data ?? undefined
+  const address = loadedComponent?.is_enabled === true ? addressOf(loadedComponent) : undefined
+  if (!address) return <Instead text={whyNot(loadedComponent)}>{fallback}</Instead>
+  // A component gets its input once. Other parameters or values start it again.
   const { use, parameters = {}, record = null, fields = {} } = props
   const key = writeJson([address, use, parameters, record, fields])
-  return <Frame key={key} address={address} name={`${one?.name}`} fallback={fallback} {...props} />
+  return <Frame key={key} address={address} name={`${loadedComponent?.name}`} fallback={fallback} {...props} />
 }
 
 function Instead({ text, children }: { text: Key; children: ReactNode }) {
@@ -100,7 +102,7 @@ function Instead({ text, children }: { text: Key; children: ReactNode }) {
   )
 }
 
-/** Why a frame was closed, and what is said of it. */
+/** The reason for closing a frame, and its text. */
 const CLOSED = { left: 'component-frame.left', flooded: 'component-frame.flooded' } as const
 
 const theme = () =>
@@ -121,30 +123,30 @@ function Frame({
 }: Omit<ComponentFrameProps, 'component'> & { address: string; name: string }) {
   const frame = useRef<HTMLIFrameElement>(null)
   const port = useRef<MessagePort | undefined>(undefined)
-  const told = useRef({ onValue, onErrors })
+  const listeners = useRef({ onValue, onErrors })
   const [height, setHeight] = useState(HEIGHT_AT_FIRST)
   const [errors, setErrors] = useState<string[]>([])
   const [state, setState] = useState<'waiting' | 'late' | 'ready' | keyof typeof CLOSED>('waiting')
   const [flood] = useState(() => new Flood())
   useEffect(() => {
-    told.current = { onValue, onErrors }
+    listeners.current = { onValue, onErrors }
   })
   useEffect(() => {
     const timer = setTimeout(() => setState((now) => (now === 'waiting' ? 'late' : now)), PATIENCE)
     return () => {
       clearTimeout(timer)
       port.current?.close()
-      told.current.onErrors?.([])
+      listeners.current.onErrors?.([])
     }
   }, [])
-  /** It is told nothing and heard no more. */
+  /** It gets no further input, and its messages are ignored. */
   const close = (why: keyof typeof CLOSED) => {
     port.current?.close()
     setErrors([])
-    told.current.onErrors?.([])
+    listeners.current.onErrors?.([])
     setState(why)
   }
-  // What it sends beside its port is not heard, and costs the page time all the same.
+  // Messages beside its port are ignored, but cost the page time.
   useEffect(() => {
     const count = ({ source }: MessageEvent) => {
       if (source !== null && source === frame.current?.contentWindow && !flood.admits(() => {})) close('flooded')
@@ -153,17 +155,17 @@ function Frame({
     return () => removeEventListener('message', count)
   })
   const hear = ({ data }: MessageEvent) => {
-    const message = said(data)
+    const message = parseMessage(data)
     switch (message?.type) {
       case 'ready':
         return setState('ready')
       case 'height':
         return setHeight(message.height)
       case 'value':
-        return told.current.onValue?.(message.value)
+        return listeners.current.onValue?.(message.value)
       case 'errors':
         setErrors(message.errors)
-        return told.current.onErrors?.(message.errors)
+        return listeners.current.onErrors?.(message.errors)
     }
   }
   const begin = () => {
@@ -184,7 +186,7 @@ function Frame({
       locale: LANGUAGE,
       theme: theme(),
     }
-    // A frame of no origin cannot be named: whatever is in it gets the message.
+    // A frame without an origin cannot be named, so any page in it gets the message.
     frame.current?.contentWindow?.postMessage(init, '*', [port2])
   }
   const isClosed = state in CLOSED

@@ -1,4 +1,5 @@
-// What a custom component may say through its port. It is written by somebody else, so nothing of it is taken as it comes.
+// The messages that a custom component may send through its port. Its author is not trusted, so each message is
+// checked.
 
 import type { Fields, Json } from '../api/shapes.ts'
 
@@ -8,12 +9,12 @@ export type Said =
   | { type: 'errors'; errors: string[] }
   | { type: 'height'; height: number }
 
-/** How large a value may be, in bytes of its JSON, and how deep. */
+/** The maximum size of a value, in bytes of its JSON, and its maximum depth. */
 const MOST_BYTES = 2 ** 20
 const MOST_LEVELS = 64
 const MOST_ERRORS = 100
 const LONGEST_ERROR = 1000
-/** How high a frame may be, in pixels. */
+/** The maximum height of a frame, in pixels. */
 export const HEIGHTS = { least: 40, most: 4000 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> => {
@@ -22,8 +23,8 @@ const isRecord = (value: unknown): value is Record<string, unknown> => {
   return prototype === null || prototype === Object.prototype
 }
 
-/** A message that a component sent; undefined where it is none, or too large. */
-export function said(data: unknown): Said | undefined {
+/** A message of a component; undefined if it is invalid or too large. */
+export function parseMessage(data: unknown): Said | undefined {
   if (!isRecord(data)) return undefined
   switch (data.type) {
     case 'ready':
@@ -48,7 +49,10 @@ export function said(data: unknown): Said | undefined {
 
 const isError = (error: unknown) => typeof error === 'string' && error !== '' && error.length <= LONGEST_ERROR
 
-/** How many messages a component may send in a second, and how many milliseconds of that second the page spends on them. */
+/**
+ * The maximum number of messages of a component per second, and the milliseconds of that second that the page spends on
+ * them.
+ */
 const MOST_MESSAGES = 300
 const MOST_WORK = 500
 const SECOND = 1000
@@ -77,36 +81,39 @@ export class Flood {
 
 class Unfit extends Error {}
 
-/** A value as JSON has it; undefined where it is none, or too large. It is counted while it is copied, so that what is endless ends. */
+/**
+ * A value as JSON; undefined if it is invalid or too large. The size is counted during the copy, so that endless values
+ * end.
+ */
 function copied(value: unknown): Json | undefined {
-  let left = MOST_BYTES
+  let bytesLeft = MOST_BYTES
   const spend = (bytes: number) => {
-    left -= bytes
-    if (left < 0) throw new Unfit()
+    bytesLeft -= bytes
+    if (bytesLeft < 0) throw new Unfit()
   }
   const text = (given: string) => {
-    if (given.length > left) throw new Unfit()
+    if (given.length > bytesLeft) throw new Unfit()
     spend(new TextEncoder().encode(JSON.stringify(given)).length)
     return given
   }
-  const copy = (given: unknown, levels: number): Json => {
+  const copy = (value: unknown, levels: number): Json => {
     if (levels > MOST_LEVELS) throw new Unfit()
-    if (typeof given === 'string') return text(given)
-    if (given === null || typeof given === 'boolean' || (typeof given === 'number' && Number.isFinite(given))) {
-      spend(`${given}`.length)
-      return given
+    if (typeof value === 'string') return text(value)
+    if (value === null || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value))) {
+      spend(`${value}`.length)
+      return value
     }
-    if (Array.isArray(given)) {
+    if (Array.isArray(value)) {
       spend(2)
-      if (given.length > left) throw new Unfit()
-      return Array.from(given, (item: unknown) => {
+      if (value.length > bytesLeft) throw new Unfit()
+      return Array.from(value, (item: unknown) => {
         spend(1)
         return copy(item ?? null, levels + 1)
       })
     }
-    if (!isRecord(given)) throw new Unfit()
+    if (!isRecord(value)) throw new Unfit()
     spend(2)
-    const members = Object.entries(given).filter(([, member]) => member !== undefined)
+    const members = Object.entries(value).filter(([, member]) => member !== undefined)
     return Object.fromEntries(
       members.map(([name, member]) => {
         spend(2)

@@ -1,8 +1,8 @@
-// What a component is told of the record beside which it stands.
+// The input of a component about the record beside it.
 
 import type { Fields } from '../api/shapes.ts'
 
-/** What a record has beside the values of its fields. */
+/** The values of a record beside its fields. */
 const NO_FIELDS = new Set([
   'id',
   'object_class',
@@ -15,7 +15,7 @@ const NO_FIELDS = new Set([
   '_meta',
 ])
 
-/** The values of these fields of a record that was made flat. What is no field of it, or hidden, is missing. */
+/** The values of these fields of a flat record. Unknown and hidden fields are missing. */
 export const valuesOf = (record: Fields, aliases: string[]): Fields =>
   Object.fromEntries(
     aliases.flatMap((alias) =>

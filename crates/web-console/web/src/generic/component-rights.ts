@@ -1,4 +1,4 @@
 import { session } from '../api/session.ts'
 
-/** Whether somebody may read all that is known of components, and not only show them. */
+/** True if the caller may read the details of components, not only show them. */
 export const maySeeComponents = () => session()?.permissions?.custom_component?.view === true

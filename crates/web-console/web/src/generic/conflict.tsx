@@ -1,4 +1,4 @@
-// Somebody else changed what is edited here: what both changed is asked about, both values side by side.
+// The dialog after another user changed the same fields. It shows both values of each field side by side.
 
 import { type ComponentType, useState } from 'react'
 import type { Field, Instance, Json } from '../api/shapes.ts'
@@ -8,7 +8,7 @@ import { Dialog } from '../kit/dialogs.tsx'
 import { isReference, Moment, nameOf, Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { type Clash, isEmpty } from './changes.ts'
-import { at } from './check.ts'
+import { fieldAt } from './check.ts'
 import look from './generic.module.css'
 import { MatrixView } from './matrix.tsx'
 
@@ -27,18 +27,18 @@ export function Conflict({
 }: {
   clashes: Clash[]
   fields: Field[]
-  /** How fields are shown that no type describes. */
+  /** Views of fields that the type does not describe. */
   views?: Views | undefined
-  /** Told the value for each dotted name. */
-  /** Who changed it last, and when. */
+  /** Called with the value for each dotted name. */
+  /** The object with its last change: user and time. */
   by: Instance
   onSettled: (chosen: [string, Json | undefined][]) => void
-  /** Back to the form, as it was. */
+  /** Returns to the form. */
   onClose: () => void
 }) {
   const [ours, setOurs] = useState<string[]>([])
   if (clashes.length === 0) return null
-  const take = () =>
+  const settle = () =>
     onSettled(clashes.map(({ alias, ours: mine, theirs }) => [alias, ours.includes(alias) ? mine : theirs]))
   return (
     <Dialog title={t('conflict.title', { name: nameIn(by.modified_by) })} isOpen isWide onClose={onClose}>
@@ -52,8 +52,8 @@ export function Conflict({
         {t('conflict.text')}
       </p>
       {clashes.map(({ alias, theirs, ours: mine }) => {
-        const field = at(fields, undefined, alias)?.field
-        const group = alias.includes('.') ? at(fields, undefined, alias.replace(/\.[^.]*$/, ''))?.field : undefined
+        const field = fieldAt(fields, undefined, alias)?.field
+        const group = alias.includes('.') ? fieldAt(fields, undefined, alias.replace(/\.[^.]*$/, ''))?.field : undefined
         const name = [group, field].flatMap((one) => (one ? labelOf(one) : [])).join(': ') || alias
         const View = views[alias]
         return (
@@ -83,7 +83,7 @@ export function Conflict({
         )
       })}
       <div className={css.actions}>
-        <Button look="primary" onPress={take}>
+        <Button look="primary" onPress={settle}>
           {t('conflict.take')}
         </Button>
         <Button look="quiet" onPress={onClose}>

@@ -1,10 +1,10 @@
-// One instance of a resource: its facts, edited in place, what can be done with it, and who did what.
+// One instance of a resource: its facts, edited in place, its actions, and its log.
 
-import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
-import { queries } from '../api/query.ts'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
+import { type ComponentType, useState } from 'react'
+import { queries, type Read } from '../api/query.ts'
 import { call } from '../api/request.ts'
-import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
+import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Copyable } from '../kit/copyable.tsx'
@@ -30,6 +30,7 @@ import {
   logFilter,
   may,
   oneOf,
+  type PanelProps,
   type Parts,
   pathOf,
   type Resource,
@@ -37,120 +38,87 @@ import {
   type Section,
   titleOf,
 } from './resource.ts'
-import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
+import { describedBy, instanceOf, invalidateResource, sendFields } from './shape.ts'
 
 /** Switched on and off without a form. */
 const isSwitch = ({ alias, editable }: Field) => alias === 'is_enabled' && editable !== false
 
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
 
-export function Detail({ resource, parts, id }: { resource: Resource; parts: Parts; id: string }) {
-  const path = pathOf(resource, id)
+interface DetailProps {
+  resource: Resource
+  parts: Parts
+  id: string
+}
+
+export function Detail(props: DetailProps) {
+  const { resource, id } = props
   const described = useQuery(describedBy(resource))
-  const read = useQuery(instanceOf(path, resource.shape))
-  const [asked, setAsked] = useState<Action | undefined>()
-  const [secret, setSecret] = useState<Shown | undefined>()
+  const read = useQuery(instanceOf(pathOf(resource, id), resource.shape))
   const go = useGo()
-  const found = read.data?.instance
-  const canEdit = found !== undefined && may(found, 'edit')
-  const [isEditing, setIsEditing] = useEditing(found && canEdit)
+  const instance = read.data?.instance
+  const canEdit = instance !== undefined && may(instance, 'edit')
+  const [isEditing, setIsEditing] = useEditing(instance && canEdit)
   useShortcuts([
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go(resource.route) }]),
   ])
   const reading = [read, described]
-  if (!found || !read.data || !described.data) return <Reading of={reading} title={titleOf(resource)} />
-  const schema = described.data.details
-  const actions = (resource.actions ?? []).filter((action) => action.isShown(found))
-  const remove: Action = {
-    id: 'delete',
-    text: 'delete',
-    isDangerous: true,
-    question: 'delete-text',
-    isShown: () => true,
-    run: async () => {
-      await call('DELETE', path, { ifMatch: read.data.etag })
-      queries.removeQueries({ queryKey: [path] })
-      go(resource.route)
-    },
-    done: 'deleted',
-  }
-  const isOn = found.is_enabled === true
-  const flip = (is_enabled: boolean, ifMatch: string | null) => call('PATCH', path, { body: { is_enabled }, ifMatch })
-  const toggle: Action = {
-    id: 'switch',
-    text: isOn ? 'switch-off' : 'switch-on',
-    isShown: () => true,
-    run: () => flip(!isOn, read.data.etag),
-    undo: () => flip(isOn, null),
-    done: isOn ? 'switched-off' : 'switched-on',
-  }
-  const canSwitch = canEdit && !isEditing && typeof found.is_enabled === 'boolean' && schema.schema.some(isSwitch)
-  const all = [
-    ...(canSwitch ? [toggle] : []),
-    ...actions,
-    ...(resource.canDelete !== false && may(found, 'delete') ? [remove] : []),
-  ]
-  const act = async (action: Action) => {
-    const outcome = await action.run(found)
-    setAsked(undefined)
-    const made = shownOnce(action.secret ?? resource.secret, outcome as Fields | undefined)
-    const done = typeof action.done === 'function' ? action.done(found) : action.done
-    if (made) setSecret(made)
-    else say(t(done), { undo: action.undo && (() => void undo(action)) })
-    await wroteOf(resource)
-  }
-  const refused = (error: unknown) => {
-    sayError(error)
-    void read.refetch()
-  }
-  const undo = async ({ undo }: Action) => {
-    await undo?.(found).catch(refused)
-    await wroteOf(resource)
-  }
-  const begin = (action: Action) => {
-    if (action.question) setAsked(action)
-    else act(action).catch(refused)
-  }
-  const beginBy = (id: string) => {
-    const action = all.find((one) => one.id === id)
-    if (action) begin(action)
-  }
-  const status = schema.schema.find(({ alias }) => alias === 'status')
+  if (!read.data || !described.data) return <Reading of={reading} title={titleOf(resource)} />
+  return (
+    <Loaded
+      {...props}
+      read={read.data}
+      schema={described.data.details}
+      reading={reading}
+      isEditing={isEditing}
+      onEdit={setIsEditing}
+      onRefused={() => void read.refetch()}
+    />
+  )
+}
+
+interface LoadedProps extends DetailProps {
+  read: Read
+  schema: Options['details']
+  reading: UseQueryResult[]
+  isEditing: boolean
+  onEdit: (isEditing: boolean) => void
+  onRefused: () => void
+}
+
+function Loaded({ resource, parts, id, read, schema, reading, isEditing, onEdit, onRefused }: LoadedProps) {
+  const path = pathOf(resource, id)
+  const { instance } = read
+  const { actions, begin, dialogs } = useActions(
+    resource,
+    read,
+    offered({ resource, read, schema, isEditing }),
+    onRefused,
+  )
+  const panels = (list: ComponentType<PanelProps>[] = []) =>
+    list.map((Panel) => <Panel key={Panel.name} instance={instance} path={path} begin={begin} />)
   return (
     <>
       <nav className={look.trail} aria-label={t('trail')}>
         <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
-        <h1 tabIndex={-1}>{resource.label(found)}</h1>
-        {status && found.status !== undefined && <Value type="enum" values={status.values} value={found.status} />}
+        <h1 tabIndex={-1}>{resource.label(instance)}</h1>
+        <Status schema={schema} instance={instance} />
         <div className={look.acts}>
           <Neighbours route={resource.route} id={id} />
-          {canEdit && !isEditing && (
-            <Button look="primary" icon="pencil" onPress={() => setIsEditing(true)}>
+          {may(instance, 'edit') && !isEditing && (
+            <Button look="primary" icon="pencil" onPress={() => onEdit(true)}>
               {t('edit')}
             </Button>
           )}
-          {all.length > 0 && (
-            <Menu
-              isOffered
-              label={t('actions')}
-              actions={all.map((action) => ({
-                id: action.id,
-                text: t(action.text),
-                isDangerous: action.isDangerous ?? false,
-                run: () => begin(action),
-              }))}
-            />
-          )}
+          {actions.length > 0 && <Menu isOffered label={t('actions')} actions={actions} />}
         </div>
       </header>
       <Reading of={reading} />
       <div className={look.detail}>
         <div className={look.main}>
-          {!isEditing &&
-            parts.above?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} begin={beginBy} />)}
           {isEditing ? (
             <Edit
               path={path}
@@ -160,48 +128,149 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
               inputs={parts.inputs}
               shape={resource.shape}
               counts={parts.counts}
-              read={read.data}
+              read={read}
               details={schema}
-              onDone={() => setIsEditing(false)}
+              onDone={() => onEdit(false)}
             />
           ) : (
-            <Facts
-              sections={resource.sections}
-              hidden={resource.hidden}
-              views={parts.views}
-              instance={found}
-              fields={fieldsFor(schema, found).filter(({ alias }) => parts.counts?.(alias, found) !== false)}
-            />
+            <>
+              {panels(parts.above)}
+              <Facts
+                sections={resource.sections}
+                hidden={resource.hidden}
+                views={parts.views}
+                instance={instance}
+                fields={fieldsFor(schema, instance).filter(({ alias }) => parts.counts?.(alias, instance) !== false)}
+              />
+              {panels(parts.panels)}
+            </>
           )}
-          {!isEditing &&
-            parts.panels?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} begin={beginBy} />)}
         </div>
         <aside className={look.side} aria-label={t('about')}>
-          <About instance={found} />
-          {parts.side?.map((Panel) => (
-            <Panel key={Panel.name} instance={found} path={path} />
-          ))}
+          <About instance={instance} />
+          {panels(parts.side)}
           {resource.hasLog !== false && (
-            <ObjectLog filter={logFilter(resource, found)} parts={resource.logParts?.(found)} />
+            <ObjectLog filter={logFilter(resource, instance)} parts={resource.logParts?.(instance)} />
           )}
         </aside>
       </div>
-      {secret && <ShownOnce shown={secret} onClose={() => setSecret(undefined)} />}
-      {asked && (
-        <AskFirst
-          title={`${t(asked.text)}: ${resource.label(found)}`}
-          text={asked.id === 'delete' ? deletesOf(resource, found) : t(asked.question ?? 'delete-text')}
-          action={t(asked.text)}
-          name={asked.id === 'delete' && resource.asksName ? resource.label(found) : undefined}
-          run={() => act(asked)}
-          onClose={() => setAsked(undefined)}
-        />
-      )}
+      {dialogs}
     </>
   )
 }
 
-/** The fields with their values, by section; what has none says so. */
+function Status({ schema, instance }: { schema: Options['details']; instance: Instance }) {
+  const status = schema.schema.find(({ alias }) => alias === 'status')
+  if (!status || instance.status === undefined) return null
+  return <Value type="enum" values={status.values} value={instance.status} />
+}
+
+/** The actions that the page of an instance offers: the switch, those of the resource, and the deletion. */
+function offered({
+  resource,
+  read,
+  schema,
+  isEditing,
+}: Pick<LoadedProps, 'resource' | 'read' | 'schema' | 'isEditing'>) {
+  const { instance } = read
+  const canSwitch =
+    may(instance, 'edit') && !isEditing && typeof instance.is_enabled === 'boolean' && schema.schema.some(isSwitch)
+  return [
+    ...(canSwitch ? [switchOf(resource, read)] : []),
+    ...(resource.actions ?? []).filter((action) => action.isShown(instance)),
+    ...(resource.canDelete !== false && may(instance, 'delete') ? [deletionOf(resource, read)] : []),
+  ]
+}
+
+function switchOf(resource: Resource, { instance, etag }: Read): Action {
+  const isOn = instance.is_enabled === true
+  const flip = (is_enabled: boolean, ifMatch: string | null) =>
+    call('PATCH', pathOf(resource, keyOf(resource, instance)), { body: { is_enabled }, ifMatch })
+  return {
+    id: 'switch',
+    text: isOn ? 'switch-off' : 'switch-on',
+    isShown: () => true,
+    run: () => flip(!isOn, etag),
+    undo: () => flip(isOn, null),
+    done: isOn ? 'switched-off' : 'switched-on',
+  }
+}
+
+function deletionOf(resource: Resource, { instance, etag }: Read): Action {
+  const path = pathOf(resource, keyOf(resource, instance))
+  return {
+    id: 'delete',
+    text: 'delete',
+    isDangerous: true,
+    question: 'delete-text',
+    isShown: () => true,
+    run: async () => {
+      await call('DELETE', path, { ifMatch: etag })
+      queries.removeQueries({ queryKey: [path] })
+    },
+    done: 'deleted',
+  }
+}
+
+/** The actions as entries of a menu, with the dialogs that ask before an action and show its secret. */
+function useActions(resource: Resource, { instance }: Read, actions: Action[], onRefused: () => void) {
+  const go = useGo()
+  const [pendingAction, setPendingAction] = useState<Action | undefined>()
+  const [secret, setSecret] = useState<Shown | undefined>()
+  const refused = (error: unknown) => {
+    sayError(error)
+    onRefused()
+  }
+  const undo = async (action: Action) => {
+    await action.undo?.(instance).catch(refused)
+    await invalidateResource(resource)
+  }
+  const act = async (action: Action) => {
+    const outcome = await action.run(instance)
+    if (action.id === 'delete') go(resource.route)
+    setPendingAction(undefined)
+    const made = shownOnce(action.secret ?? resource.secret, outcome as Fields | undefined)
+    const done = typeof action.done === 'function' ? action.done(instance) : action.done
+    if (made) setSecret(made)
+    else say(t(done), { undo: action.undo && (() => void undo(action)) })
+    await invalidateResource(resource)
+  }
+  const begin = (action: Action) => {
+    if (action.question) setPendingAction(action)
+    else act(action).catch(refused)
+  }
+  return {
+    actions: actions.map((action) => ({
+      id: action.id,
+      text: t(action.text),
+      isDangerous: action.isDangerous ?? false,
+      run: () => begin(action),
+    })),
+    begin: (id: string) => {
+      const action = actions.find((candidate) => candidate.id === id)
+      if (action) begin(action)
+    },
+    dialogs: (
+      <>
+        {secret && <ShownOnce secret={secret} onClose={() => setSecret(undefined)} />}
+        {pendingAction && (
+          <AskFirst
+            title={t(pendingAction.title ?? 'ask', { action: t(pendingAction.text), name: resource.label(instance) })}
+            text={
+              pendingAction.id === 'delete' ? deletesOf(resource, instance) : t(pendingAction.question ?? 'delete-text')
+            }
+            action={t(pendingAction.text)}
+            name={pendingAction.id === 'delete' && resource.asksName ? resource.label(instance) : undefined}
+            run={() => act(pendingAction)}
+            onClose={() => setPendingAction(undefined)}
+          />
+        )}
+      </>
+    ),
+  }
+}
+
+/** The fields with their values, by section. An empty field says so. */
 export function Facts({
   sections: declared,
   hidden,
@@ -215,17 +284,17 @@ export function Facts({
   instance: Instance
   fields: Field[]
 }) {
-  const known = new Map(fields.map((field) => [field.alias, field]))
+  const byAlias = new Map(fields.map((field) => [field.alias, field]))
   const named = new Set([...declared.flatMap((section) => section.fields), ...AUDIT, ...(hidden ?? []), 'status'])
-  const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
+  const otherFields = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
   const sections = declared.map((section) => ({
     title: section.heading ?? t(section.title),
     hint: section.hint,
     isStep: section.isStep,
-    fields: section.fields.flatMap((alias) => known.get(alias) ?? []),
+    fields: section.fields.flatMap((alias) => byAlias.get(alias) ?? []),
   }))
-  const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
-  const one = (field: Field) => {
+  const shownFields = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
+  const factView = (field: Field) => {
     const value = instance[field.alias]
     const View = views?.[field.alias]
     return (
@@ -245,18 +314,18 @@ export function Facts({
     <>
       {sections.map(
         (section) =>
-          shown(section.fields).length > 0 && (
+          shownFields(section.fields).length > 0 && (
             <section key={section.title} className={section.isStep ? look.step : look.section}>
               <h2>{section.title}</h2>
               {section.hint && <p className={css.hint}>{t(section.hint)}</p>}
-              <dl className={look.facts}>{shown(section.fields).map(one)}</dl>
+              <dl className={look.facts}>{shownFields(section.fields).map(factView)}</dl>
             </section>
           ),
       )}
-      {rest.length > 0 && (
+      {otherFields.length > 0 && (
         <section className={look.section}>
           <h2>{t('section.more')}</h2>
-          <dl className={look.facts}>{rest.map(one)}</dl>
+          <dl className={look.facts}>{otherFields.map(factView)}</dl>
         </section>
       )}
     </>
@@ -284,7 +353,7 @@ function FieldValue({ field, value, label }: { field: Field; value: Json | undef
   return <Value type={field.type} values={field.values} label={label} value={value} />
 }
 
-/** Who made it and when, and who changed it last. */
+/** The user and the time of the creation and of the last change. */
 function About({ instance }: { instance: Instance }) {
   const who = (value: Json | undefined) =>
     value && typeof value === 'object' && !Array.isArray(value)
@@ -315,11 +384,11 @@ function About({ instance }: { instance: Instance }) {
 
 interface Shown extends Secret {
   value: string
-  /** When it ends; undefined for ever. */
+  /** The end of the validity; undefined if it has none. */
   end: string | undefined
 }
 
-/** What an answer holds that is shown once. */
+/** The secret of an answer, which is shown once. */
 function shownOnce(secret: Secret | undefined, answer: Fields | undefined): Shown | undefined {
   const value = secret && answer?.[secret.field]
   const end = secret?.until && answer?.[secret.until]
@@ -327,14 +396,14 @@ function shownOnce(secret: Secret | undefined, answer: Fields | undefined): Show
   return { ...secret, value, end: typeof end === 'string' ? end : undefined }
 }
 
-function ShownOnce({ shown, onClose }: { shown: Shown; onClose: () => void }) {
+function ShownOnce({ secret, onClose }: { secret: Shown; onClose: () => void }) {
   return (
-    <Dialog title={t(shown.title)} isOpen mustBeAnswered onClose={onClose}>
-      <p>{t(shown.text)}</p>
-      <Copyable text={shown.value} />
-      {shown.end && (
+    <Dialog title={t(secret.title)} isOpen mustBeAnswered onClose={onClose}>
+      <p>{t(secret.text)}</p>
+      <Copyable text={secret.value} />
+      {secret.end && (
         <p>
-          {t('secret.until')} <Moment value={shown.end} />
+          {t('secret.until')} <Moment value={secret.end} />
         </p>
       )}
       <div className={css.actions}>
@@ -356,7 +425,7 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
   const [round, setRound] = useState(0)
   const [isDone, setIsDone] = useState(false)
   const [next, setNext] = useState<string | undefined>()
-  const [secret, setSecret] = useState<{ shown: Shown; to: string } | undefined>()
+  const [secret, setSecret] = useState<{ secret: Shown; to: string } | undefined>()
   if (isDone && next) {
     setNext(undefined)
     queueMicrotask(() => go(next))
@@ -376,13 +445,13 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
     try {
       const { data: answer } = await sendFields('POST', resource.path, values, resource.shape)
       const data = resource.shape ? resource.shape.instance(answer) : answer
-      void wroteOf(resource)
+      void invalidateResource(resource)
       say(t('created-one', { name: resource.label(data) }))
       setError(undefined)
       const made = shownOnce(resource.secret, data)
       if (made) {
         setIsDone(true)
-        setSecret({ shown: made, to: `${resource.route}/${keyOf(resource, data)}` })
+        setSecret({ secret: made, to: `${resource.route}/${keyOf(resource, data)}` })
       } else if (andNew) {
         setValues(initial ?? {})
         setRound(round + 1)
@@ -420,7 +489,7 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
         onSubmitAndNew={() => void save(true)}
         onCancel={() => go(resource.route)}
       />
-      {secret && <ShownOnce shown={secret.shown} onClose={() => setNext(secret.to)} />}
+      {secret && <ShownOnce secret={secret.secret} onClose={() => setNext(secret.to)} />}
     </>
   )
 }

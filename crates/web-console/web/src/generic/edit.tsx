@@ -1,7 +1,7 @@
-// Edits one instance in place, beside others who do the same.
+// Edits one instance in place, merging the changes of other users.
 
 import { type ReactNode, useState } from 'react'
-import { queries, type Read, wrote } from '../api/query.ts'
+import { invalidate, queries, type Read } from '../api/query.ts'
 import { Refusal } from '../api/request.ts'
 import type { Fields, Instance, Options } from '../api/shapes.ts'
 import { say } from '../kit/toasts.tsx'
@@ -14,20 +14,20 @@ import { sendFields } from './shape.ts'
 
 export interface EditProps {
   path: string
-  /** Where what is shown of it stands beside the instance itself. */
+  /** The path of other data that the page shows of the instance. */
   list: string
   sections: Section[]
   hidden?: string[] | undefined
   inputs?: Inputs | undefined
   counts?: Parts['counts'] | undefined
-  /** What is said above the buttons of what would be saved. */
+  /** The content above the buttons, from the values to be saved. */
   warning?: ((before: Fields, values: Fields) => ReactNode) | undefined
   shape?: Shape | undefined
   read: Read
   details: Options['details']
-  /** Whether nothing of it was ever saved: what is required is sent along, changed or not. */
+  /** True if the instance was never saved. Required values are then sent, changed or not. */
   isUnset?: boolean | undefined
-  /** Told of what was saved. */
+  /** Called with the saved instance. */
   onSaved?: ((instance: Instance) => void) | undefined
   onDone: () => void
 }
@@ -48,19 +48,19 @@ export function Edit(props: EditProps) {
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const now = { ...base.instance, ...values }
-  const shown = fields(now).filter(({ alias }) => counts?.(alias, now) !== false)
-  const groups = shown.filter(({ schema, type }) => type === 'object' && schema).map(({ alias }) => alias)
+  const fieldsNow = fields(now).filter(({ alias }) => counts?.(alias, now) !== false)
+  const groups = fieldsNow.filter(({ schema, type }) => type === 'object' && schema).map(({ alias }) => alias)
   const changes = changed(base.values, values, groups)
   const isChanged = Object.keys(changes).length > 0
   const save = async () => {
     if (!isChanged) return onDone()
     setIsBusy(true)
     try {
-      const required = props.isUnset ? shown.filter((field) => field.required).map(({ alias }) => alias) : []
+      const required = props.isUnset ? fieldsNow.filter((field) => field.required).map(({ alias }) => alias) : []
       const sent = { ...Object.fromEntries(required.map((alias) => [alias, values[alias]])), ...changes }
       const { data, etag } = await sendFields('PATCH', path, sent as Fields, shape, base.etag)
       queries.setQueryData([path, 'instance'], { instance: data, etag })
-      void wrote(list, path)
+      void invalidate(list, path)
       props.onSaved?.(data)
       say(t('saved'))
       onDone()
@@ -75,7 +75,7 @@ export function Edit(props: EditProps) {
   return (
     <>
       <Form
-        fields={shown}
+        fields={fieldsNow}
         sections={sections}
         values={values}
         instance={base.instance}

@@ -1,4 +1,4 @@
-// What went wrong, said so that somebody can act on it.
+// Failures with a text that says what to do.
 
 import { useEffect, useState } from 'react'
 import { retryDelay } from '../api/query.ts'
@@ -23,16 +23,16 @@ const TEXTS: { [status: number]: Key } = {
   504: 'failure.offline',
 }
 
-/** What happened, in one sentence. */
-export function told(error: unknown): string {
+/** The failure in one sentence. */
+export function failureText(error: unknown): string {
   if (!(error instanceof Refusal)) return t('failure.other')
   const key = TEXTS[error.status]
   if (key) return t(key)
   return error.detail ?? (Object.values(messages(error.body)).join(' ') || t('failure.other'))
 }
 
-/** Tells at once what did not work, where there is no other place for it. */
-export const sayError = (error: unknown) => say(told(error), { isError: true })
+/** Shows a failure as a message in the corner, for parts without a place of their own. */
+export const sayError = (error: unknown) => say(failureText(error), { isError: true })
 
 /** The seconds that are left of a time, in milliseconds, that began with the component. */
 function useSeconds(time: number): number {
@@ -45,7 +45,7 @@ function useSeconds(time: number): number {
   return Math.max(0, Math.ceil((end - now) / 1000))
 }
 
-/** In how long it makes sense to try again, or it is tried by itself. */
+/** A countdown to the next attempt, by the user or by the console. */
 function Again({ time, isByItself = false }: { time: number; isByItself?: boolean }) {
   const count = useSeconds(time)
   return <p className={css.hint}>{t(isByItself ? 'failure.again-in' : 'failure.try-in', { count })}</p>
@@ -65,7 +65,7 @@ function Forbidden({ refusal }: { refusal: Refusal }) {
 
 export function Failure({ error, onRetry }: { error: unknown; onRetry?: (() => void) | undefined }) {
   const refusal = error instanceof Refusal ? error : undefined
-  const text = told(error)
+  const text = failureText(error)
   return (
     <div className={css.notice} data-tone="danger" role="alert">
       <p>{text}</p>
@@ -82,7 +82,7 @@ export function Failure({ error, onRetry }: { error: unknown; onRetry?: (() => v
   )
 }
 
-/** In place of a whole page. */
+/** The failure that replaces a whole page. */
 export function FailurePage({
   title = t('failure.title'),
   ...props
@@ -99,7 +99,7 @@ export function FailurePage({
   )
 }
 
-/** What a query tells of how reading goes. */
+/** The state of a query. */
 interface Query {
   error: unknown
   failureReason: unknown
@@ -108,12 +108,14 @@ interface Query {
   refetch: () => unknown
 }
 
-/** Whether a part of a page is of what the caller may not see: it is left out then, without a word. */
+/** True if the caller may not view this part of a page. It is then omitted without a message. */
 export const isHidden = ({ data, error }: { data: unknown; error: unknown }) =>
   data === undefined && error instanceof Refusal && [403, 404].includes(error.status)
 
-/** How reading goes: nothing while it goes well, else that it is tried again, or that it failed. It stands in place of what
- * would be shown while that is not there, with the title of the page then; later above it, so that what was typed stays. */
+/**
+ * The state of reading: nothing while it succeeds, else the next attempt or the failure. It replaces contents that were
+ * never read, with the title of the page. It is above contents that were read, so that typed values remain.
+ */
 export function Reading({ of, title }: { of: Query[]; title?: string }) {
   const failed = of.filter(({ error }) => error)
   const [first] = failed
@@ -129,7 +131,7 @@ export function Reading({ of, title }: { of: Query[]; title?: string }) {
       <div className={look.reading}>
         {waiting || isPaused ? (
           <div className={css.notice} data-tone="warn">
-            <p role="status">{told(isPaused ? new Refusal(0, {}, null, null) : waiting?.failureReason)}</p>
+            <p role="status">{failureText(isPaused ? new Refusal(0, {}, null, null) : waiting?.failureReason)}</p>
             {isPaused ? (
               <p className={css.hint}>{t('failure.again-online')}</p>
             ) : (

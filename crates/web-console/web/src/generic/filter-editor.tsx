@@ -19,7 +19,7 @@ const kindOf = (column: Column, predicate: string) => {
   return plain === LAST || isOfNull(plain) || plain === 'range' ? plain : `${isMany(column, plain)}`
 }
 
-/** The choices, with that of the filter itself, which may stand in an address alone. */
+/** The predicates to choose, with that of the filter itself, which may come from an address. */
 function choicesOf(column: Column, current: string): Choice[] {
   const offered = offeredBy(column)
   const names = offered.includes(current) || current === NOT_NULL ? offered : [...offered, current]
@@ -35,10 +35,10 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
   const [predicate, setPredicate] = useState(first)
   const [value, setValue] = useState(filter.value)
   const choices = choicesOf(column, first)
-  const { held, hold } = useHolds()
-  const isHeld = Object.keys(held).length > 0
+  const { reasons, hold } = useHolds()
+  const isHeld = Object.keys(reasons).length > 0
   const isWhole = isOfNull(predicate) || (value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value)) && !isHeld)
-  const done = () =>
+  const finish = () =>
     onDone(
       isOfNull(predicate)
         ? { column, predicate: 'isnull', value: `${predicate !== NOT_NULL}` }
@@ -49,7 +49,7 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
       className={look.editing}
       onSubmit={(event) => {
         event.preventDefault()
-        if (isWhole) done()
+        if (isWhole) finish()
       }}
     >
       {choices.length > 1 && (
@@ -130,23 +130,31 @@ const fieldOf = (column: Column, type: string): Field => ({
 })
 
 function Plain({ column, predicate, value, onChange }: ValueProps) {
-  const take = (now: Json) => onChange(plain(now))
-  const called = (part: string) => (column.autocomplete && textFound(column.autocomplete, part)) ?? part
+  const changeTo = (now: Json) => onChange(plain(now))
+  const nameOfPart = (part: string) => (column.autocomplete && textFound(column.autocomplete, part)) ?? part
   if (isMany(column, predicate)) {
-    const known = (part: string) => column.values?.find((choice) => `${choice.value}` === part)?.value
-    const ids = partsOf(value).map((part) => known(part) ?? (/^\d+$/.test(part) ? integerOf(part) : part))
-    const label = partsOf(value).map(called)
-    return <FieldInput field={fieldOf(column, 'set')} name="value" value={ids} label={label} onChange={take} />
+    const choiceValue = (part: string) => column.values?.find((choice) => `${choice.value}` === part)?.value
+    const ids = partsOf(value).map((part) => choiceValue(part) ?? (/^\d+$/.test(part) ? integerOf(part) : part))
+    const label = partsOf(value).map(nameOfPart)
+    return <FieldInput field={fieldOf(column, 'set')} name="value" value={ids} label={label} onChange={changeTo} />
   }
   if (column.autocomplete) {
     const id = value === '' ? null : Number(value)
-    return <FieldInput field={fieldOf(column, 'user')} name="value" value={id} label={called(value)} onChange={take} />
+    return (
+      <FieldInput
+        field={fieldOf(column, 'user')}
+        name="value"
+        value={id}
+        label={nameOfPart(value)}
+        onChange={changeTo}
+      />
+    )
   }
   const type = isDay(column) || ['enum', 'status', 'integer'].includes(column.type) ? column.type : 'string'
-  return <FieldInput field={fieldOf(column, type)} name="value" value={value} onChange={take} />
+  return <FieldInput field={fieldOf(column, type)} name="value" value={value} onChange={changeTo} />
 }
 
-/** Whoever reads it, and others. */
+/** The filter by users: the caller and others. */
 function People(props: ValueProps) {
   const { column, predicate, value, onChange } = props
   const others = partsOf(value).filter((part) => part !== ME)
@@ -163,7 +171,7 @@ function People(props: ValueProps) {
   )
 }
 
-/** Two values of the column's type; a filter when both are there. */
+/** Two values of the column's type. The filter needs both. */
 function Between({ column, value, onChange }: Omit<ValueProps, 'predicate'>) {
   const [ends, setEnds] = useState(() => [partsOf(value)[0] ?? '', partsOf(value)[1] ?? ''])
   const type = isDay(column) || column.type === 'integer' ? column.type : 'string'

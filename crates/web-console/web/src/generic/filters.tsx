@@ -9,17 +9,17 @@ import { useShortcuts } from '../kit/keys.ts'
 import { part } from '../kit/part.tsx'
 import { dayText, isReference, momentText, nameOf } from '../kit/values.tsx'
 import { type Key, labelOf, t } from '../texts.ts'
-import { type Filter, type ListState, usual, withFilters } from './address.ts'
+import { type Filter, type ListState, usualPredicate, withFilters } from './address.ts'
 import { sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { isDay, isExcluding, isMany, isPeople, LAST, ME, plainOf } from './relative.ts'
 
 /** Controls are fetched when the first filter is made. */
-const Editor = part(() => import('./filter-editor.tsx').then((found) => found.default))
+const Editor = part(() => import('./filter-editor.tsx').then((module) => module.default))
 
 const OF_DAYS = ['gt', 'gte', 'lt', 'lte']
 
-/** What the API asks with `isnull=false`, as a predicate of its own. */
+/** `isnull=false` of the API as a predicate of its own. */
 export const NOT_NULL = 'notnull'
 
 const EXCLUDING: { [plain: string]: Key } = {
@@ -38,8 +38,8 @@ export function predicateText(column: Column, predicate: string): string {
   return t(predicate === 'exact' && isMany(column, predicate) ? 'predicate.exactly' : (`predicate.${predicate}` as Key))
 }
 
-/** What an id is called, by the lines that have it, or by the choice that was made. */
-function called({ alias, autocomplete }: Column, part: string, lines: Instance[]): string | undefined {
+/** The name of an id, from the rows that contain it or from an earlier choice. */
+function nameOfId({ alias, autocomplete }: Column, part: string, lines: Instance[]): string | undefined {
   for (const { [alias]: value, _meta } of lines) {
     if (isReference(value) && `${value.id}` === part) return nameOf(value)
     const label = _meta?.labels?.[alias]
@@ -64,21 +64,21 @@ function valueText({ column, predicate: whole, value }: Filter, lines: Instance[
   const textOf = (part: string) =>
     shownAs(column, part) ??
     column.values?.find((choice) => `${choice.value}` === part)?.text ??
-    (column.autocomplete ? called(column, part, lines) : undefined) ??
+    (column.autocomplete ? nameOfId(column, part, lines) : undefined) ??
     part
   return predicate === 'range' && parts.length === 2
     ? t('from-to', { from: textOf(parts[0] ?? ''), to: textOf(parts[1] ?? '') })
     : parts.map(textOf).join(', ')
 }
 
-/** A moment stands in addresses in UTC, and is shown in the zone of whoever reads it. */
+/** A date and time is in UTC in an address, and in the time zone of the reader on the page. */
 function shownAs(column: Column, part: string): string | undefined {
   if (isPeople(column) && part === ME) return t('me.among')
   if (!isDay(column) || Number.isNaN(Date.parse(part))) return undefined
   return column.type === 'date' ? dayText(part.slice(0, 10)) : momentText(part)
 }
 
-/** A part of the address that this list does not have. */
+/** A part of the address that is unknown to this list. */
 const Unknown = ({ text, remove, onRemove }: { text: string; remove: string; onRemove: () => void }) => (
   <span className={look.chip}>
     <span className={css.tag} data-tone="warn">
@@ -87,6 +87,52 @@ const Unknown = ({ text, remove, onRemove }: { text: string; remove: string; onR
     <button type="button" className={css.remove} aria-label={remove} onClick={onRemove}>
       {'×'}
     </button>
+  </span>
+)
+
+interface FilterChipProps {
+  filter: Filter
+  lines: Instance[]
+  onChange: (filter: Filter) => void
+  onRemove: () => void
+}
+
+/** A filter in words, with its editor and a button that removes it. */
+const FilterChip = ({ filter, lines, onChange, onRemove }: FilterChipProps) => (
+  <span className={look.chip}>
+    <Popup label={t('filter-by', { name: labelOf(filter.column) })} text={filterText(filter, lines)}>
+      {(close) => (
+        <Editor
+          filter={filter}
+          onDone={(changed) => {
+            close()
+            onChange(changed)
+          }}
+        />
+      )}
+    </Popup>
+    <button
+      type="button"
+      className={css.remove}
+      aria-label={t('remove-filter', { name: labelOf(filter.column) })}
+      onClick={onRemove}
+    >
+      {'×'}
+    </button>
+  </span>
+)
+
+/** A filter that is not in the address yet. `onDone` gets undefined if its editor is closed. */
+const AddedChip = ({ filter, onDone }: { filter: Filter; onDone: (filter: Filter | undefined) => void }) => (
+  <span className={look.chip}>
+    <Popup
+      label={t('filter-by', { name: labelOf(filter.column) })}
+      text={labelOf(filter.column)}
+      isOpen
+      onOpenChange={(isOpen) => isOpen || onDone(undefined)}
+    >
+      {() => <Editor filter={filter} onDone={onDone} />}
+    </Popup>
   </span>
 )
 
@@ -105,14 +151,14 @@ export function Filters({
 }: {
   state: ListState
   columns: Column[]
-  /** What is shown: it tells what ids are called. */
+  /** The rows of the list. They give ids their names. */
   lines?: Instance[]
-  /** What adds columns to those that can be filtered by; the choice goes on when they are there. */
+  /** An action that adds columns to filter by. The menu opens again when they are loaded. */
   more?: MoreColumns[]
   onChange: (state: ListState) => void
 }) {
   const [isChoosing, setIsChoosing] = useState(false)
-  /** The filter that is being made: it is a chip like the others, but not in the address yet. */
+  /** The filter that the user is adding. It has a chip, but is not in the address yet. */
   const [added, setAdded] = useState<Filter | undefined>()
   useShortcuts([{ keys: 'f', text: t('add-filter'), run: () => setIsChoosing(true) }])
   const usable = columns.filter(({ predicates }) => predicates.length > 0)
@@ -121,28 +167,14 @@ export function Filters({
   return (
     <div className={look.filters} role="group" aria-label={t('filters')}>
       {state.filters.map((filter, n) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the same filter may stand there twice
-        <span key={n} className={look.chip}>
-          <Popup label={t('filter-by', { name: labelOf(filter.column) })} text={filterText(filter, lines)}>
-            {(close) => (
-              <Editor
-                filter={filter}
-                onDone={(changed) => {
-                  close()
-                  set(state.filters.with(n, changed))
-                }}
-              />
-            )}
-          </Popup>
-          <button
-            type="button"
-            className={css.remove}
-            aria-label={t('remove-filter', { name: labelOf(filter.column) })}
-            onClick={() => set(state.filters.toSpliced(n, 1))}
-          >
-            {'×'}
-          </button>
-        </span>
+        <FilterChip
+          // biome-ignore lint/suspicious/noArrayIndexKey: the same filter may occur twice
+          key={n}
+          filter={filter}
+          lines={lines}
+          onChange={(changed) => set(state.filters.with(n, changed))}
+          onRemove={() => set(state.filters.toSpliced(n, 1))}
+        />
       ))}
       {state.unknown.map(([name, value]) => (
         <Unknown
@@ -160,24 +192,13 @@ export function Filters({
         />
       )}
       {added && (
-        <span className={look.chip}>
-          <Popup
-            label={t('filter-by', { name: labelOf(added.column) })}
-            text={labelOf(added.column)}
-            isOpen
-            onOpenChange={(isOpen) => isOpen || setAdded(undefined)}
-          >
-            {() => (
-              <Editor
-                filter={added}
-                onDone={(filter) => {
-                  setAdded(undefined)
-                  set([...state.filters, filter])
-                }}
-              />
-            )}
-          </Popup>
-        </span>
+        <AddedChip
+          filter={added}
+          onDone={(filter) => {
+            setAdded(undefined)
+            if (filter) set([...state.filters, filter])
+          }}
+        />
       )}
       <Menu
         label={t('add-filter')}
@@ -189,7 +210,7 @@ export function Filters({
           ...usable.map((column) => ({
             id: column.alias,
             text: labelOf(column),
-            run: () => setAdded({ column, predicate: usual(column), value: '' }),
+            run: () => setAdded({ column, predicate: usualPredicate(column), value: '' }),
           })),
           ...more.map(({ id, text, load }) => ({
             id,

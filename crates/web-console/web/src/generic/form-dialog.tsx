@@ -1,4 +1,4 @@
-// A form in a dialog; what was typed is not thrown away by a click beside it.
+// A form in a dialog. A click beside it does not discard changes.
 
 import { type ReactNode, useRef } from 'react'
 import { Dialog } from '../kit/dialogs.tsx'

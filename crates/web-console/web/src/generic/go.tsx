@@ -6,7 +6,7 @@ import { stringifySearch } from './address.ts'
 
 export const BASE = '/console'
 
-/** An address of somebody else's, which opens beside the console. */
+/** True for an address of another site, which opens in a new tab. */
 const isElsewhere = (to: string) => to.startsWith('https://')
 
 export function useGo(): (to: string, replace?: boolean) => void {
@@ -43,7 +43,7 @@ export interface LinkProps {
   linkRef?: Ref<HTMLAnchorElement>
 }
 
-/** A link that can be opened in a new tab like any other. */
+/** A link that can be opened in a new tab. */
 export function Link({ to, className, children, label, isCurrent, linkRef }: LinkProps) {
   const go = useGo()
   const follow = (event: MouseEvent) => {

@@ -1,4 +1,4 @@
-// The control for a field, by what its schema says.
+// The control for a field, by its schema.
 
 import { useContext, useState } from 'react'
 import { integerOf, parseJson, writeJson } from '../api/json.ts'
@@ -26,20 +26,20 @@ import { limit } from './limit.ts'
 
 export interface Props {
   field: Field
-  /** The dotted name, under which the API's messages come. */
+  /** The dotted name of the field in the API's messages. */
   name: string
   value: Json | undefined
   onChange: (value: Json) => void
   /** Texts for ids, from `_meta.labels`. */
   label?: Json | undefined
   isDisabled?: boolean
-  /** Whether there is nothing yet that a secret could keep. */
+  /** True if there is no stored secret that an empty input could leave. */
   isNew?: boolean
 }
 
 const timezone = () => session()?.user?.timezone ?? 'UTC'
 
-/** What is typed as a number; what is none stays a text, of which the API says what is wrong. */
+/** The typed number. Any other text remains a text, which the API refuses with its message. */
 function number(text: string, isDecimal: boolean): Json {
   const trimmed = text.trim()
   if (trimmed === '') return null
@@ -261,12 +261,12 @@ function Rows({ field, name, value, onChange, isDisabled, schema }: Props & { sc
   )
 }
 
-/** JSON as a text; what is none is kept as it was typed, and keeps the form from being sent. */
+/** JSON as a text. Invalid JSON remains as typed, and prevents submitting. */
 function JsonInput({ field, name, value, onChange, isDisabled }: Props) {
   const [typed, setTyped] = useState(() => (value === null || value === undefined ? '' : writeJson(value, 2)))
   const [isWrong, setIsWrong] = useState(false)
   const [isLeft, setIsLeft] = useState(false)
-  const take = (text: string) => {
+  const enter = (text: string) => {
     setTyped(text)
     try {
       onChange(text.trim() ? parseJson(text) : null)
@@ -287,7 +287,7 @@ function JsonInput({ field, name, value, onChange, isDisabled }: Props) {
         isDisabled={isDisabled}
         isLong
         value={typed}
-        onChange={take}
+        onChange={enter}
         onBlur={() => setIsLeft(true)}
       />
     </MessagesContext>

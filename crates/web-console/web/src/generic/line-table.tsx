@@ -5,11 +5,11 @@ import { labelOf, t } from '../texts.ts'
 import look from './generic.module.css'
 
 export interface LineLook {
-  /** The field that tells lines apart. */
+  /** The field that identifies a line. */
   line?: string
-  /** How fields are shown that no type describes. */
+  /** Views of fields that the type does not describe. */
   views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance }> }
-  /** What can be done with a line. */
+  /** The actions of a row. */
   actions?: (line: Instance) => ReactNode
 }
 

@@ -1,4 +1,4 @@
-// A list whose lines cannot be opened: what happened, newest first.
+// A list whose lines cannot be opened: events, newest first.
 
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useMemo } from 'react'
@@ -18,22 +18,22 @@ export interface LinesProps extends LineLook {
   title: Key
   columns: string[]
   search?: string | undefined
-  /** What leads on from an empty list. */
+  /** The links below an empty list. */
   nothing?: ReactNode
-  /** What stands above the list. */
+  /** The content above the list. */
   children?: ReactNode
 }
 
-export function Lines({ path, title, columns: wanted, search: parameter, nothing, children, ...shape }: LinesProps) {
+export function Lines({ path, title, columns: aliases, search: parameter, nothing, children, ...shape }: LinesProps) {
   const go = useGo()
   const { path: here, search } = useHere()
   const described = useQuery(options(path))
   const columns = useMemo(() => described.data?.list?.columns ?? [], [described.data])
   const state = useMemo(() => read(search, columns), [search, columns])
-  const shown = useQuery({ ...page(path, query(state)), enabled: described.isSuccess })
+  const linesQuery = useQuery({ ...page(path, query(state)), enabled: described.isSuccess })
   const set = (next: ListState) => go(here + write(next))
-  useLastPage(shown.data, state, (next) => go(here + write(next), true))
-  const visible = wanted.flatMap((alias) => columns.find((column) => column.alias === alias) ?? [])
+  useLastPage(linesQuery.data, state, (next) => go(here + write(next), true))
+  const visible = aliases.flatMap((alias) => columns.find((column) => column.alias === alias) ?? [])
   return (
     <>
       <header className={look.head}>
@@ -44,19 +44,19 @@ export function Lines({ path, title, columns: wanted, search: parameter, nothing
         <Filters state={state} columns={columns} onChange={set} />
       </div>
       {children}
-      <Reading of={[described, shown]} />
-      {shown.data?.results.length === 0 && state.offset === 0 && (
+      <Reading of={[described, linesQuery]} />
+      {linesQuery.data?.results.length === 0 && state.offset === 0 && (
         <div className={look.nothing}>
           <p>{state.filters.length > 0 ? t('nothing-matches') : t('nothing-yet')}</p>
           {state.filters.length === 0 && nothing}
         </div>
       )}
-      {shown.data && shown.data.results.length > 0 && (
-        <LineTable title={t(title)} columns={visible} lines={shown.data.results} {...shape} />
+      {linesQuery.data && linesQuery.data.results.length > 0 && (
+        <LineTable title={t(title)} columns={visible} lines={linesQuery.data.results} {...shape} />
       )}
-      {shown.data && (
+      {linesQuery.data && (
         <Pages
-          page={shown.data}
+          page={linesQuery.data}
           state={state}
           next={page(path, query({ ...state, offset: state.offset + state.limit }))}
           onChange={set}

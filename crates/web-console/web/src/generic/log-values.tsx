@@ -1,4 +1,4 @@
-// What values of the administration log are called: people and other things by their names, options by their texts.
+// The names of values in the administration log: people and objects by their names, options by their texts.
 
 import { useQuery } from '@tanstack/react-query'
 import { options, page } from '../api/query.ts'
@@ -7,7 +7,7 @@ import type { Field, Instance, Json } from '../api/shapes.ts'
 import { type Key, t } from '../texts.ts'
 import type { Resource } from './resource.ts'
 
-/** Fields of ids: the list that has the names, and the resource whose right `list` it takes. */
+/** Fields of ids: the list with the names, and the resource whose `list` permission it requires. */
 const USERS = ['/api/users/', 'users'] as const
 const GROUPS = ['/api/user-groups/', 'user_groups'] as const
 const CLASSES = ['/api/object-classes/', 'object_classes'] as const
@@ -22,13 +22,13 @@ const LISTS: { [alias: string]: readonly [string, string] } = {
   related_object_class: CLASSES,
 }
 
-/** So many names are asked for. */
+/** The maximum number of names that are read. */
 const MOST = 3
 
 export const isId = (alias: string, value: Json): boolean =>
   alias in LISTS && [value].flat().length > 0 && [value].flat().every((one) => typeof one === 'number')
 
-/** What the ids of a field are called, the first of them by name. */
+/** The names of the ids of a field. Only the first ids have one. */
 export function ByIds({ alias, value }: { alias: string; value: Json }) {
   const ids = [value].flat()
   return (
@@ -52,7 +52,7 @@ function ById({ alias, id }: { alias: string; id: number }) {
   return `${one?.full_name || one?.name || one?.username || `#${id}`}`
 }
 
-/** Tells the text of an option that a field of a resource holds; undefined where it is none. */
+/** Returns the text of an option in a field of a resource; undefined if it is not an option. */
 export function useOptionTexts(
   resource: string,
   resources: Resource[],

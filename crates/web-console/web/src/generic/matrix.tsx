@@ -1,4 +1,4 @@
-// Actions by resource, as a table of boxes. An action takes along what it requires, and shows that.
+// Actions by resource, as a table of boxes. An action also selects the actions that it requires, and shows that.
 
 import { session } from '../api/session.ts'
 import type { Field, Json } from '../api/shapes.ts'
@@ -6,30 +6,32 @@ import css from '../kit/controls.module.css'
 import { Fieldset } from '../kit/fields.tsx'
 import { Icon } from '../kit/icons.tsx'
 import { labelOf, named, t } from '../texts.ts'
-import { dependents, give, type Held, take } from './actions.ts'
+import { dependents, type Granted, grant, revoke } from './actions.ts'
 import look from './generic.module.css'
 import type { InputProps } from './resource.ts'
 
-const heldOf = (value: Json): Held =>
-  value && typeof value === 'object' && !Array.isArray(value) ? (value as Held) : {}
+const grantedOf = (value: Json): Granted =>
+  value && typeof value === 'object' && !Array.isArray(value) ? (value as Granted) : {}
 
-/** The actions of all resources, in the order in which they first come. */
+/** The actions of all resources, in the order of their first appearance. */
 const actionsOf = (fields: Field[]) => [
   ...new Set(fields.flatMap(({ values }) => (values ?? []).map(({ value }) => `${value}`))),
 ]
 
 export function Matrix({ field, name, value, onChange }: InputProps) {
   const fields = field.schema ?? []
-  const held = heldOf(value)
+  const granted = grantedOf(value)
   const own = session()?.permissions ?? {}
-  /** Nobody can give what he does not hold himself. */
+  /** Users can grant only actions that they have. */
   const isLocked = (resource: string, action: string) => own[resource] !== undefined && own[resource]?.[action] !== true
   const actions = actionsOf(fields)
-  const has = (resource: string, action: string) => held[resource]?.includes(action) === true
+  const has = (resource: string, action: string) => granted[resource]?.includes(action) === true
   const exists = (one: Field, action: string) => one.values?.some((choice) => choice.value === action) === true
   const set = (pairs: [string, string][], isGiven: boolean) => {
     const free = pairs.filter(([resource, action]) => !isLocked(resource, action))
-    onChange(free.reduce((sum, [resource, action]) => (isGiven ? give : take)(fields, sum, resource, action), held))
+    onChange(
+      free.reduce((sum, [resource, action]) => (isGiven ? grant : revoke)(fields, sum, resource, action), granted),
+    )
   }
   const row = (one: Field) => (one.values ?? []).map(({ value: action }): [string, string] => [one.alias, `${action}`])
   const column = (action: string) =>
@@ -59,22 +61,22 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
             </tr>
           </thead>
           <tbody>
-            {fields.map((one) => (
-              <tr key={one.alias}>
+            {fields.map((resource) => (
+              <tr key={resource.alias}>
                 <th scope="row">
                   <button
                     type="button"
                     className={look.whole}
                     title={t('matrix.row')}
-                    onClick={() => set(row(one), !isWhole(row(one)))}
+                    onClick={() => set(row(resource), !isWhole(row(resource)))}
                   >
-                    {named('resource', one.alias)}
+                    {named('resource', resource.alias)}
                   </button>
                 </th>
                 {actions.map((action) => {
-                  if (!exists(one, action)) return <td key={action} />
-                  const needed = dependents(fields, held, one.alias, action)
-                  const why = isLocked(one.alias, action)
+                  if (!exists(resource, action)) return <td key={action} />
+                  const needed = dependents(fields, granted, resource.alias, action)
+                  const why = isLocked(resource.alias, action)
                     ? t('matrix.locked')
                     : needed.length > 0
                       ? t('matrix.needed', {
@@ -86,12 +88,12 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
                   return (
                     <td key={action} title={why}>
                       <label>
-                        <span className="hidden">{`${named('resource', one.alias)}: ${named('action', action)}${why ? ` (${why})` : ''}`}</span>
+                        <span className="hidden">{`${named('resource', resource.alias)}: ${named('action', action)}${why ? ` (${why})` : ''}`}</span>
                         <input
                           type="checkbox"
-                          checked={has(one.alias, action)}
-                          disabled={isLocked(one.alias, action)}
-                          onChange={(event) => set([[one.alias, action]], event.target.checked)}
+                          checked={has(resource.alias, action)}
+                          disabled={isLocked(resource.alias, action)}
+                          onChange={(event) => set([[resource.alias, action]], event.target.checked)}
                         />
                       </label>
                     </td>
@@ -106,13 +108,13 @@ export function Matrix({ field, name, value, onChange }: InputProps) {
   )
 }
 
-/** What is held, for reading. */
+/** The granted actions, read-only. */
 export function MatrixView({ value }: { value: Json }) {
-  const held = Object.entries(heldOf(value)).filter(([, actions]) => actions.length > 0)
-  if (held.length === 0) return <span className={look.none}>{t('none')}</span>
+  const entries = Object.entries(grantedOf(value)).filter(([, actions]) => actions.length > 0)
+  if (entries.length === 0) return <span className={look.none}>{t('none')}</span>
   return (
     <dl className={look.facts}>
-      {held.map(([resource, actions]) => (
+      {entries.map(([resource, actions]) => (
         <div key={resource} className={look.fact}>
           <dt>{named('resource', resource)}</dt>
           <dd className={css.tags}>

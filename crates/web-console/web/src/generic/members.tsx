@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { options, page, wrote } from '../api/query.ts'
+import { invalidate, options, page } from '../api/query.ts'
 import { call } from '../api/request.ts'
 import type { Choice, Fields, Instance, Reference } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
@@ -33,7 +33,7 @@ export function Members({
   title: Key
   path: string
   canChange: boolean
-  /** Whoever is taken away is named by the number of his line, not by his own. */
+  /** A removed member is identified by the id of the row, not of the user. */
   isByLine?: boolean
   /** Each line has an address of its own, at which it is taken away. */
   isEachOwn?: boolean
@@ -41,7 +41,7 @@ export function Members({
   const [offset, setOffset] = useState(0)
   const described = useQuery(options(path))
   const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
-  const shown = useQuery(query(offset))
+  const membersQuery = useQuery(query(offset))
   const [added, setAdded] = useState<Choice[]>([])
   const [error, setError] = useState<unknown>()
   const add = async () => {
@@ -53,12 +53,12 @@ export function Members({
     } catch (refused) {
       setError(refused)
     }
-    await wrote(path)
+    await invalidate(path)
   }
   const remove = async (line: Instance) => {
     const back = async () => {
       await call('POST', path, { body: [idOf(line)] }).catch((refused: unknown) => sayError(refused))
-      await wrote(path)
+      await invalidate(path)
     }
     try {
       if (isEachOwn) await call('DELETE', `${path}${line.id}/`)
@@ -68,25 +68,27 @@ export function Members({
     } catch (refused) {
       setError(refused)
     }
-    await wrote(path)
+    await invalidate(path)
   }
-  if (isHidden(shown)) return null
-  const lines = shown.data?.results ?? []
+  if (isHidden(membersQuery)) return null
+  const lines = membersQuery.data?.results ?? []
   const autocomplete = described.data?.batch?.autocomplete
   const most = described.data?.restrictions?.limit_items
   return (
     <section className={look.section}>
       <h2>
         {t(title)}{' '}
-        {shown.data && (
+        {membersQuery.data && (
           <span className={css.optional}>
-            {most ? t('count-of', { count: shown.data.total_count ?? 0, of: most }) : (shown.data.total_count ?? '')}
+            {most
+              ? t('count-of', { count: membersQuery.data.total_count ?? 0, of: most })
+              : (membersQuery.data.total_count ?? '')}
           </span>
         )}
       </h2>
-      <Reading of={[shown]} />
+      <Reading of={[membersQuery]} />
       {error !== undefined && <Failure error={error} />}
-      {lines.length === 0 && offset === 0 && shown.data && <p className={look.none}>{t('nobody-yet')}</p>}
+      {lines.length === 0 && offset === 0 && membersQuery.data && <p className={look.none}>{t('nobody-yet')}</p>}
       <ul className={look.plain}>
         {lines.map((line) => (
           <li key={idOf(line)} className={look.member}>
@@ -104,7 +106,7 @@ export function Members({
           </li>
         ))}
       </ul>
-      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
+      <Turn page={membersQuery.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {canChange && autocomplete && (
         <div className={look.adding}>
           <MultiChooser

@@ -1,5 +1,5 @@
-// What is edited beside others who do the same: when somebody else was faster, what only they changed is taken, and what both
-// changed is asked about.
+// Edits an object that other users may change at the same time. Changes of others are merged; a dialog asks about
+// fields that both changed.
 
 import { type ReactNode, useEffect, useState } from 'react'
 import { call } from '../api/request.ts'
@@ -12,7 +12,7 @@ import { Conflict, type Views } from './conflict.tsx'
 export interface Base {
   instance: Instance
   etag: string | null
-  /** What of it the form began with. */
+  /** The values with which the form began. */
   values: Fields
 }
 
@@ -20,25 +20,25 @@ export interface Merging {
   base: Base
   values: Fields
   setValues: (change: (before: Fields) => Fields) => void
-  /** After a refusal since the state is another one: reads it, and merges it with what was typed. */
+  /** Reads the current state after a refusal, and merges it with the typed values. */
   merged: () => Promise<void>
-  /** What must be chosen before it can be sent again. */
+  /** The fields whose values the user must choose before the form is sent again. */
   question: ReactNode
-  /** How often that was chosen: `useSettled` sends it then. */
+  /** The number of such choices. `useSettled` then sends the form. */
   settled: number
 }
 
-/** What others made of something, and what closing the question takes back. */
+/** The object as others changed it, and the function that undoes the merge if the dialog is closed. */
 interface Theirs {
   values: Fields
-  /** Who changed it last, and when, as the API tells it. */
+  /** The user and the time of the last change, from the API. */
   by: Instance
   /** Fields whose members are merged one by one. */
   groups?: Field[]
   onBack: () => void
 }
 
-/** For what has another way of telling its state than an entity tag: whoever reads it says what others made of it. */
+/** The variant for objects without an entity tag: `read` returns the state of the object as others changed it. */
 export function useMerged(first: Fields, fields: Field[], views?: Views) {
   const [base, setBase] = useState(first)
   const [values, setValues] = useState(first)
@@ -51,7 +51,7 @@ export function useMerged(first: Fields, fields: Field[], views?: Views) {
     values,
     setValues,
     settled,
-    /** Takes what only they changed. */
+    /** Takes the changes that only the other user made. */
     take: (theirs: Theirs) => {
       const outcome = merge(base, theirs.values, values, theirs.groups ?? [])
       setBack(() => () => {
@@ -65,7 +65,7 @@ export function useMerged(first: Fields, fields: Field[], views?: Views) {
       setClashes(outcome.clashes)
       if (outcome.clashes.length === 0) say(t('conflict.merged'))
     },
-    /** What must be chosen before it can be sent again. */
+    /** The fields whose values the user must choose before the form is sent again. */
     question: (
       <Conflict
         clashes={clashes}
@@ -86,7 +86,7 @@ export function useMerged(first: Fields, fields: Field[], views?: Views) {
   }
 }
 
-/** Sends what was chosen, once the form holds it. */
+/** Sends the choices when the form has them. */
 export function useSettled(settled: number, save: () => void) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: once for each choice
   useEffect(() => {
@@ -100,14 +100,14 @@ export function useMerging(
   /** The instance as the form has it, and its fields. */
   read: (answer: Instance) => { instance: Instance; values: Fields; fields: Field[] },
 ): Merging {
-  const [former, setRead] = useState(begin)
+  const [former, setFormer] = useState(begin)
   const { instance, etag, values: first } = former
   const { base, values, setValues, take, question, settled } = useMerged(first, read(instance).fields)
   const merged = async () => {
     const { data, etag: tag } = await call<Instance>('GET', path)
     const theirs = read(data)
-    setRead({ instance: theirs.instance, etag: tag, values: theirs.values })
-    take({ values: theirs.values, by: theirs.instance, groups: theirs.fields, onBack: () => setRead(former) })
+    setFormer({ instance: theirs.instance, etag: tag, values: theirs.values })
+    take({ values: theirs.values, by: theirs.instance, groups: theirs.fields, onBack: () => setFormer(former) })
   }
   return { base: { instance, etag, values: base }, values, setValues, merged, question, settled }
 }

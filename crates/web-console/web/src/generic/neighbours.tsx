@@ -6,13 +6,13 @@ import { t } from '../texts.ts'
 import { useGo } from './go.tsx'
 
 /** The keys of the page that was shown last, by the route of its list. */
-const shown = new Map<string, string[]>()
+const keysByRoute = new Map<string, string[]>()
 
-export const remember = (route: string, keys: string[]) => shown.set(route, keys)
+export const remember = (route: string, keys: string[]) => keysByRoute.set(route, keys)
 
 export function Neighbours({ route, id }: { route: string; id: string }) {
   const go = useGo()
-  const keys = shown.get(route) ?? []
+  const keys = keysByRoute.get(route) ?? []
   const at = keys.indexOf(id)
   const [before, after] = [keys[at - 1], at < 0 ? undefined : keys[at + 1]]
   const open = (key: string | undefined) => key !== undefined && go(`${route}/${key}`)

@@ -1,4 +1,4 @@
-// Tells those who can mend it that a part of a UI configuration was left out.
+// Shows administrators that a part of a UI configuration was ignored.
 
 import css from '../kit/controls.module.css'
 import { t } from '../texts.ts'

@@ -17,7 +17,7 @@ const changedFields = (changes: Json | undefined) =>
 
 export const mayReadLog = (): boolean => session()?.permissions?.administration_log?.list === true
 
-/** What a thing has parts of, whose lines of the log stand among its own: their list, and what they are called. */
+/** The parts of an object whose log entries are listed with its own: their list and their names. */
 export interface LogParts {
   resource: string
   list: string
@@ -29,7 +29,7 @@ const SHOWN = 10
 /** The newest parts alone are looked for, and their newest lines. */
 const LOOKED = 100
 
-/** The lines about the parts of something: the log knows them by their numbers alone. */
+/** The lines about the parts of an object: the log has their numbers only. */
 function usePartLines(parts: LogParts | undefined): Instance[] {
   const isWanted = parts !== undefined && mayReadLog()
   const list = useQuery({ ...page(parts?.list ?? '', `ordering=-id&limit=${LOOKED}`), enabled: isWanted })
@@ -39,7 +39,7 @@ function usePartLines(parts: LogParts | undefined): Instance[] {
   return lines.data?.results.filter(({ object_id }) => ids.has(Number(object_id))) ?? []
 }
 
-/** Who or what an entry is about, beside what was done. */
+/** The subject of an entry, beside its action. */
 function What({ line, parts }: { line: Instance; parts: LogParts | undefined }) {
   if (parts && line.resource === parts.resource) return ` ${t(parts.text, { name: `${line.object_name}` })}`
   const action = `${line.action}`

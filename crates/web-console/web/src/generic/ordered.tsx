@@ -27,8 +27,8 @@ export function Ordered<T>(props: OrderedProps<T>) {
   const list = props.listRef ?? own
   const [dragged, setDragged] = useState<number | undefined>()
   const [over, setOver] = useState<number | undefined>()
-  const [said, setSaid] = useState('')
-  /** The button that was pressed: focus stays with it wherever its item goes. */
+  const [announcement, setAnnouncement] = useState('')
+  /** The pressed button. The focus follows its item. */
   const pressed = useRef<{ key: string; step: -1 | 1 } | undefined>(undefined)
   useEffect(() => {
     const { key, step } = pressed.current ?? {}
@@ -43,7 +43,7 @@ export function Ordered<T>(props: OrderedProps<T>) {
   const move = (from: number, to: number) => {
     const item = items[from]
     if (item === undefined || from === to) return
-    setSaid(t('ordered.moved', { name: nameOf(item), place: to + 1, of: items.length }))
+    setAnnouncement(t('ordered.moved', { name: nameOf(item), place: to + 1, of: items.length }))
     onMove(from, to)
   }
   const step = (n: number, by: -1 | 1) => {
@@ -131,7 +131,7 @@ export function Ordered<T>(props: OrderedProps<T>) {
         })}
       </ol>
       <span className="hidden" role="status">
-        {said}
+        {announcement}
       </span>
     </>
   )

@@ -1,4 +1,4 @@
-// Where in a list we are, and the way to its other pages.
+// The position in a list, and the links to its other pages.
 
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
@@ -10,10 +10,10 @@ import { t } from '../texts.ts'
 import { type ListState, lastPage, SIZES } from './address.ts'
 import look from './generic.module.css'
 
-/** Goes to the last page that there is, where the one of the address is beyond it. */
+/** Goes to the last page, if the page of the address is beyond it. */
 export function useLastPage(page: Page | undefined, state: ListState, set: (state: ListState) => void) {
   const back = page && lastPage(page, state.offset, state.limit)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `go` is a new function in each drawing
   useEffect(() => {
     if (back !== undefined) set({ ...state, offset: back })
   }, [back])
@@ -28,28 +28,28 @@ export function Pages({
 }: {
   page: Page
   state: ListState
-  /** How many the build may have. */
+  /** The maximum number of objects in the build. */
   limit?: number | undefined
   /** Reads the next page, which is fetched when focus or pointer nears it. */
   next?: ReturnType<typeof pageQuery>
   onChange: (state: ListState) => void
 }) {
   const queries = useQueryClient()
-  const { filtered_count: found, total_count: total, results } = page
+  const { filtered_count: matching, total_count: total, results } = page
   const prefetch = () => {
     if (page.next && next) void queries.prefetchQuery(next)
   }
   return (
     <nav className={look.pages} aria-label={t('pages')}>
       <span role="status">
-        {found === null && page.next
+        {matching === null && page.next
           ? t('range-more', { from: state.offset + 1, to: state.offset + results.length })
           : t('range', {
               from: results.length ? state.offset + 1 : 0,
               to: state.offset + results.length,
-              of: found ?? state.offset + results.length,
+              of: matching ?? state.offset + results.length,
             })}
-        {total !== null && total !== found && ` ${t('of-all', { count: total ?? 0 })}`}
+        {total !== null && total !== matching && ` ${t('of-all', { count: total ?? 0 })}`}
         {limit !== undefined && ` · ${t('limit-of', { count: limit })}`}
       </span>
       <div className={look.spacer} />

@@ -1,4 +1,4 @@
-// A form that could not be sent since the server was away: it is asked whether that is back.
+// A form that could not reach the server: it checks whether the server can be reached again.
 
 import { useEffect, useRef, useState } from 'react'
 import { Refusal } from '../api/refusal.ts'
@@ -8,10 +8,10 @@ import { Failure } from './failure.tsx'
 
 /** Milliseconds between two questions. */
 const PAUSE = 3000
-/** The smallest answer of the server, for which nobody needs to be signed in. */
+/** The smallest answer of the server that does not need a sign-in. */
 const ASKED = '/console/'
 
-/** After a request that did not reach the server: whether it can be reached again, of which `onReached` is told once. */
+/** True when the server can be reached again after a failed request. `onReached` is called once. */
 export function useReached(error: unknown, onReached: () => void): boolean {
   const [reached, setReached] = useState<unknown>()
   const isAway = error instanceof Refusal && error.status === 0 && reached !== error
@@ -30,19 +30,19 @@ export function useReached(error: unknown, onReached: () => void): boolean {
       setReached(error)
       tell.current()
     }
-    const again = () => void ask()
-    const timer = setInterval(again, PAUSE)
-    addEventListener('online', again)
+    const checkAgain = () => void ask()
+    const timer = setInterval(checkAgain, PAUSE)
+    addEventListener('online', checkAgain)
     return () => {
       isOver = true
       clearInterval(timer)
-      removeEventListener('online', again)
+      removeEventListener('online', checkAgain)
     }
   }, [isAway, error])
   return error !== undefined && reached === error
 }
 
-/** A failure of a form; of a server that could not be reached, what becomes of what was typed. */
+/** The failure of a form. If the server cannot be reached, it says what happens to the changes. */
 export function Unreached({ error, isBack, isRepeatable }: { error: unknown; isBack: boolean; isRepeatable: boolean }) {
   if (!(error instanceof Refusal) || error.status !== 0) return <Failure error={error} />
   return (

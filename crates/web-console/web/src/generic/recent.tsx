@@ -1,4 +1,4 @@
-// What happened to one instance, newest first, a page at a time.
+// The events of one instance, newest first, a page at a time.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -22,18 +22,18 @@ export function Recent({ title, path, columns: wanted, nothing, ...shape }: Rece
   const [offset, setOffset] = useState(0)
   const described = useQuery(options(path))
   const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
-  const shown = useQuery(query(offset))
+  const eventsQuery = useQuery(query(offset))
   const columns = wanted.flatMap(
     (alias) => described.data?.list?.columns.find((column) => column.alias === alias) ?? [],
   )
-  const lines = shown.data?.results ?? []
+  const lines = eventsQuery.data?.results ?? []
   return (
     <section className={look.section}>
       <h2>{t(title)}</h2>
-      <Reading of={[shown]} />
-      {shown.data && lines.length === 0 && <p className={look.none}>{t(nothing)}</p>}
+      <Reading of={[eventsQuery]} />
+      {eventsQuery.data && lines.length === 0 && <p className={look.none}>{t(nothing)}</p>}
       {lines.length > 0 && <LineTable title={t(title)} columns={columns} lines={lines} {...shape} />}
-      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
+      <Turn page={eventsQuery.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
     </section>
   )
 }

@@ -1,9 +1,9 @@
-// Filters that mean something else for each reader and on each day: `me` among people, and the last days. They stay as they are
-// in addresses and views, and become what the API takes when it is asked.
+// Filters that differ by reader and day: `me` among people, and the last days. Addresses and views contain them
+// unchanged. Queries contain the API's filters.
 
 import type { Column } from '../api/shapes.ts'
 
-/** The predicate of the last days, whose value is how many. It is none of the API's. */
+/** The predicate of the last days, whose value is their number. The API does not have it. */
 export const LAST = 'last'
 export const ME = 'me'
 
@@ -14,7 +14,7 @@ export interface Reader {
 
 let reader: Reader = { id: undefined, zone: 'UTC' }
 
-/** Who reads, from now on. */
+/** Sets the reader and their time zone. */
 export function readBy(now: Reader) {
   reader = now
 }
@@ -23,20 +23,20 @@ export const isDay = ({ type }: Column) => type === 'date' || type === 'datetime
 export const isPeople = ({ type, autocomplete }: Column) =>
   type === 'user' || autocomplete?.startsWith('/api/users/') === true
 
-/** What a column can be filtered by, the API's predicates and what is made of them. */
+/** The predicates of a column: those of the API, and the relative ones of the console. */
 export const predicatesOf = (column: Column): string[] =>
   isDay(column) && column.predicates.includes('gte') && column.predicates.includes('lte')
     ? [...column.predicates, LAST]
     : column.predicates
 
-/** A predicate that finds all others, as the API names it behind the one that it turns round. */
+/** A predicate that inverts another one, as the API names it. */
 const EXCLUDE = 'exclude'
 export const isExcluding = (predicate: string): boolean => predicate === EXCLUDE || predicate.endsWith(`__${EXCLUDE}`)
 /** The predicate that another one turns round, or itself. */
 export const plainOf = (predicate: string): string =>
   predicate === EXCLUDE ? 'exact' : predicate.replace(`__${EXCLUDE}`, '')
 
-/** Those that turn round what people ask most; the others can stand in an address. */
+/** The most common exclusions. An address may contain others. */
 const EXCLUDES_OFFERED = [EXCLUDE, `in__${EXCLUDE}`, `icontains__${EXCLUDE}`]
 const BY_SIZE = ['gt', 'gte', 'lt', 'lte', 'range']
 
@@ -48,7 +48,7 @@ export const offeredBy = (column: Column): string[] =>
     isExcluding(predicate) ? EXCLUDES_OFFERED.includes(predicate) : !(isOfIds(column) && BY_SIZE.includes(predicate)),
   )
 
-/** Whether a value is one of several with commas between. */
+/** True if a value is a list with commas between its items. */
 export const isMany = ({ type }: Column, predicate: string) => {
   const plain = plainOf(predicate)
   return plain === 'in' || (plain === 'exact' && type === 'set')
@@ -76,7 +76,7 @@ export function dayIn(zone: string, at: number, days = 0): string {
   return new Date(Date.UTC(Number(year), Number(month) - 1, Number(day) + days)).toISOString().slice(0, 10)
 }
 
-/** The moment at which a day begins in a zone. */
+/** The time at which a day begins in a time zone. */
 export function beginOf(day: string, zone: string): string {
   const wanted = Date.parse(`${day}T00:00:00Z`)
   let at = wanted
@@ -88,7 +88,7 @@ export function beginOf(day: string, zone: string): string {
   return new Date(at).toISOString()
 }
 
-/** The filters of the API that one of ours stands for, as pairs of predicate and value. */
+/** The filters of the API for one filter of the console, as pairs of predicate and value. */
 export function absolute(
   column: Column,
   predicate: string,

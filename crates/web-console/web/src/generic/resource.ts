@@ -1,4 +1,5 @@
-// What the console knows of a resource beyond what its OPTIONS document says. `resources/` declares one a file.
+// The declaration of a resource: everything that its OPTIONS document does not contain. `resources/` has one file for
+// each.
 
 import type { ComponentType } from 'react'
 import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
@@ -6,28 +7,30 @@ import type { IconName } from '../kit/icons.tsx'
 import { type Key, t } from '../texts.ts'
 import type { LogParts } from './object-log.tsx'
 
-/** A part of the API that somebody may do something with, and where. */
+/** An action of the API on an instance. */
 export interface Action {
   id: string
   text: Key
   isDangerous?: boolean
-  /** Asked before it is done. */
+  /** The title of the question, with the name of the instance. It contains the verb of `text`. */
+  title?: Key
+  /** The question before the action. */
   question?: Key
   isShown: (instance: Instance) => boolean
   run: (instance: Instance) => Promise<unknown>
-  /** Offered when it is done. */
+  /** Undoes the action. */
   undo?: (instance: Instance) => Promise<unknown>
   done: Key | ((instance: Instance) => Key)
-  /** What its answer holds that is shown this once. */
+  /** The secret in its answer, which is shown once. */
   secret?: Secret
 }
 
-/** A member of an answer that is shown once, and what is said of it. */
+/** A member of an answer that is shown once, with its texts. */
 export interface Secret {
   field: string
   title: Key
   text: Key
-  /** The member that says when it ends. */
+  /** The member with the end of its validity. */
   until?: string
 }
 
@@ -44,37 +47,37 @@ export interface InputProps {
 export interface PanelProps {
   instance: Instance
   path: string
-  /** Begins an action of the resource, as the menu does. */
+  /** Starts an action of the resource, like the menu. */
   begin?: ((id: string) => void) | undefined
 }
 
 export interface Section {
   title: Key
-  /** In place of the title, where somebody else than we wrote it. */
+  /** Replaces the title by a text that a user wrote. */
   heading?: string
   fields: string[]
   hint?: Key
-  /** What is done in an order: such sections are numbered. */
+  /** True for the steps of a procedure: such sections are numbered. */
   isStep?: boolean
 }
 
 export type Inputs = { [alias: string]: ComponentType<InputProps> }
 
-/** What a page of one shows beside what the schema gives. */
+/** The parts of the page of one instance beside those from the schema. */
 export interface Parts {
   inputs?: Inputs
-  /** How fields are shown that no type describes. */
+  /** Views of fields that the type does not describe. */
   views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance; field: Field }> }
-  /** What stands above the facts. */
+  /** The panels above the facts. */
   above?: ComponentType<PanelProps>[]
   panels?: ComponentType<PanelProps>[]
-  /** What stands beside it. */
+  /** The panels beside the facts. */
   side?: ComponentType<PanelProps>[]
-  /** Whether a field counts beside the values of the others; those that do not are neither shown nor asked for. */
+  /** True if a field applies with these values of the others. Other fields are neither shown nor asked for. */
   counts?: (alias: string, values: Fields) => boolean
 }
 
-/** How a resource is read and sent whose instances are not flat. */
+/** Converts a resource whose instances are not flat. */
 export interface Shape {
   options: (described: Options) => Options
   instance: (instance: Instance) => Instance
@@ -86,27 +89,27 @@ export interface Shape {
 export interface Resource {
   /** The name in permissions and the log. */
   name: string
-  /** The name in permissions, where that is another one. */
+  /** The name in permissions, if it differs. */
   permission?: string
   path: string
-  /** Where one of them is, if that is not below the list. */
+  /** The path of the instances, if it is not below the list. */
   instances?: string
   shape?: Shape
-  /** What is said in place of `title` and `one` of a resource that is made at run time. */
+  /** Replaces `title` and `one` of a resource that is declared at run time. */
   names?: { title: string; one: string }
   /** Below `/console`. */
   route: string
   icon: IconName
   title: Key
-  /** What one of them is called, in the middle of a sentence. */
+  /** The name of one instance in the middle of a sentence. */
   one: Key
   key?: 'uuid' | 'alias'
   label: (instance: Instance) => string
   /** The columns at first, if the list has them. */
   columns: string[]
-  /** The columns whose numbers are records. */
+  /** The columns whose values are ids of records. */
   records?: string[]
-  /** What the list is filtered by and never shows. */
+  /** Columns that are filters only. */
   filtersOnly?: string[]
   /** The UI configuration with the views of its list that everybody is offered. */
   sharedViews?: string
@@ -115,33 +118,31 @@ export interface Resource {
   sections: Section[]
   /** Fields that can be set while it is made, though they cannot be changed. */
   onlyOnCreate?: string[]
-  /** What a new one holds when nothing else is sent, where the schema does not tell that. */
+  /** The first values of a new instance that the schema does not contain. */
   initial?: Fields
   /** Fields that an address can fill in, as a link from elsewhere does: `?type=ai_mcp`. */
   fromAddress?: string[]
   /** Fields that are part of no form. */
   hidden?: string[]
   actions?: Action[]
-  /** What is made by hand, fetched when the first page of one is opened. */
-  parts?: () => Promise<{ parts: Parts }>
-  /** What goes along when one is deleted. */
+  /** The other objects that a deletion deletes, too. */
   deletes?: Key | ((instance: Instance) => string)
-  /** Whether one that is deleted can be restored for some days: `deletes` says so then. */
+  /** True if a deleted instance can be restored for some days. `deletes` then says so. */
   isRestorable?: boolean
-  /** Whether the name is typed before one is deleted. */
+  /** True if the user types the name to confirm a deletion. */
   asksName?: boolean
-  /** What stands above the list, where it is empty. */
+  /** The text of an empty list. */
   nothing?: Key
-  /** Another page of the same subject, to which the head of the list links. */
+  /** Another page of the same subject. The head of the list links to it. */
   beside?: { to: string; text: Key }
   /** The field of an answer that is shown once: of a create, and of actions that make a new one. */
   secret?: Secret
   canCreate?: boolean
   canDelete?: boolean
-  /** False where the list has its own way to delete many. */
+  /** False if the list has its own deletion of many. */
   canDeleteMany?: boolean
   hasLog?: boolean
-  /** What it has parts of, whose changes its log shows, too. */
+  /** The parts of an instance whose changes its log includes. */
   logParts?: (instance: Instance) => LogParts
 }
 
@@ -149,16 +150,19 @@ export const keyOf = (resource: Resource, instance: Instance): string => `${inst
 export const pathOf = (resource: Resource, key: string): string => `${resource.instances ?? resource.path}${key}/`
 export const routeOf = (resource: Resource, key: string): string => `${resource.route}/${key}`
 
-/** What leaves the lines of the log about one alone. What has no number is there with its uuid before its name. */
+/**
+ * The filter for the log entries of one instance. An instance without a number is found by its uuid, which precedes its
+ * name.
+ */
 export const logFilter = ({ name, key }: Resource, instance: Instance): string =>
   key === 'uuid'
     ? `resource=${name}&object_name__startswith=${instance.uuid}`
     : `resource=${name}&object_id=${instance.id}`
 
-/** Whether something is allowed with an instance, as it says itself. */
+/** True if the instance permits the action. */
 export const may = (instance: Instance, action: string): boolean => instance._meta?.permissions?.[action] === true
 
-/** What is said before one is deleted: what goes along, and whether it comes back. */
+/** The text before a deletion: other deleted objects, and whether the instance can be restored. */
 export function deletesOf({ deletes, isRestorable }: Resource, instance: Instance): string {
   const along = typeof deletes === 'function' ? deletes(instance) : deletes && t(deletes)
   return [...(along ? [along] : []), ...(isRestorable ? [] : [t('delete-text')])].join(' ')

@@ -26,7 +26,7 @@ export function saveAs(content: Blob, name: string) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000)
 }
 
-/** Saves a file of the API, called as the answer says, else by the name given. */
+/** Saves a file of the API under the name of the answer, else under the given name. */
 export async function saveFile(url: string, name: string): Promise<void> {
   const { content, name: called } = await download(url)
   saveAs(content, called ?? name)

@@ -1,20 +1,21 @@
-// What somebody saw of an instance in a list, which tells no entity tags: writing to another state of it is refused as by the API.
+// The state of an instance that a list showed. Lists have no entity tags; a write to another state is refused as the
+// API would refuse it.
 
 import { call, get, Refusal } from '../api/request.ts'
 import type { Instance, Page } from '../api/shapes.ts'
-import { same } from './changes.ts'
+import { isEqual } from './changes.ts'
 
 const changed = () => new Refusal(412, {}, null, null)
 
-/** Whether two states are the same one, as far as the entity tag goes: labels and rights are not a part of it. */
+/** True if two states have the same entity tag. Labels and permissions are not part of it. */
 export function isSeen(shown: Instance, now: Instance): boolean {
   if (typeof shown.modified_at === 'string') return shown.modified_at === now.modified_at
   const { _meta: _a, ...before } = shown
   const { _meta: _b, ...after } = now
-  return same(before, after)
+  return isEqual(before, after)
 }
 
-/** The entity tag of what a list showed. `is` tells whether it is that still. */
+/** The entity tag of an object that a list showed. `is` says whether it is still the same. */
 export async function tagOf(
   path: string,
   shown: Instance,
@@ -25,7 +26,7 @@ export async function tagOf(
   return etag
 }
 
-/** For instances that have no address to be read at, and so no tag beforehand: one of a list as it is now. */
+/** For instances without a path of their own, and thus without an entity tag: the instance in its list now. */
 export async function inList(list: string, id: unknown): Promise<Instance> {
   const { results } = await get<Page>(`${list}?limit=1000`)
   const found = results.find((one) => one.id === id)

@@ -1,6 +1,6 @@
-// Reading and writing a resource, flat for whoever shows it.
+// Reads and writes a resource as flat instances.
 
-import { instance, options, page, wrote } from '../api/query.ts'
+import { instance, invalidate, options, page } from '../api/query.ts'
 import { call, Refusal } from '../api/request.ts'
 import type { Fields, Instance } from '../api/shapes.ts'
 import type { Resource, Shape } from './resource.ts'
@@ -10,7 +10,7 @@ export const describedBy = ({ path, shape }: Pick<Resource, 'path' | 'shape'>) =
   ...(shape && { select: shape.options }),
 })
 
-/** One function for each shape, so that what it makes is kept. */
+/** One function for each shape, so that its results are cached. */
 const selects = new WeakMap<Shape, ReturnType<typeof selectsOf>>()
 const selectsOf = (shape: Shape) => ({
   page: <T extends { results: Instance[] }>(found: T): T => ({ ...found, results: found.results.map(shape.instance) }),
@@ -32,7 +32,7 @@ export const instanceOf = (path: string, shape: Shape | undefined) => ({
   ...(shape && { select: selecting(shape).instance }),
 })
 
-/** Sends the values of a form; what is refused is told by the names of the form. */
+/** Sends the values of a form. A refusal has the names of the form. */
 export async function sendFields(
   method: 'POST' | 'PATCH',
   path: string,
@@ -47,4 +47,4 @@ export async function sendFields(
   })
 }
 
-export const wroteOf = ({ path, instances }: Resource) => wrote(path, ...(instances ? [instances] : []))
+export const invalidateResource = ({ path, instances }: Resource) => invalidate(path, ...(instances ? [instances] : []))

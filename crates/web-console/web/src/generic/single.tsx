@@ -1,4 +1,4 @@
-// A resource of which there is one: its settings, edited in place.
+// A resource with one instance: its settings, edited in place.
 
 import { useQuery } from '@tanstack/react-query'
 import { type ComponentType, type ReactNode, useState } from 'react'
@@ -25,19 +25,19 @@ export interface SingleProps {
   hidden?: string[]
   inputs?: Inputs | undefined
   views?: Parts['views']
-  /** What fields are called here, where the same name means something else elsewhere. */
+  /** The labels of fields whose names have another meaning elsewhere. */
   names?: { [alias: string]: Key }
   panels?: ComponentType<{ instance: Instance }>[]
-  /** Whether it may be edited, where it does not say that itself. */
+  /** True if the caller may edit it, for a resource that does not say so. */
   canEdit?: boolean
-  /** Whether nothing of it was ever saved. */
+  /** True if it was never saved. */
   isUnset?: (instance: Instance) => boolean
-  /** Told of what would be saved; a text asks before that is done. */
+  /** Called with the values to be saved. A returned text is shown as a question before. */
   warning?: (before: Fields, values: Fields) => ReactNode
   onSaved?: (instance: Instance) => void
 }
 
-const called = (details: Options['details'], names: { [alias: string]: Key }): Options['details'] => ({
+const withLabels = (details: Options['details'], names: { [alias: string]: Key }): Options['details'] => ({
   ...details,
   schema: details.schema.map((field) => {
     const name = names[field.alias]
@@ -50,10 +50,10 @@ export function Single(props: SingleProps) {
   const described = useQuery(options(path))
   const read = useQuery(instanceQuery(path))
   const [isEditing, setIsEditing] = useState(false)
-  const found = read.data?.instance
-  const canEdit = found !== undefined && (props.canEdit ?? may(found, 'edit'))
+  const instance = read.data?.instance
+  const canEdit = instance !== undefined && (props.canEdit ?? may(instance, 'edit'))
   useShortcuts(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : [])
-  const details = described.data && called(described.data.details, props.names ?? {})
+  const details = described.data && withLabels(described.data.details, props.names ?? {})
   return (
     <>
       <header className={look.head}>
@@ -66,7 +66,7 @@ export function Single(props: SingleProps) {
         )}
       </header>
       <Reading of={[read, described]} />
-      {found && read.data && details && (
+      {instance && read.data && details && (
         <div className={look.detail}>
           <div className={look.main}>
             {isEditing ? (
@@ -76,7 +76,7 @@ export function Single(props: SingleProps) {
                 sections={sections}
                 inputs={props.inputs}
                 warning={props.warning}
-                isUnset={props.isUnset?.(found)}
+                isUnset={props.isUnset?.(instance)}
                 read={read.data}
                 details={details}
                 onSaved={props.onSaved}
@@ -88,18 +88,18 @@ export function Single(props: SingleProps) {
                   sections={sections}
                   hidden={props.hidden}
                   views={props.views}
-                  instance={found}
-                  fields={fieldsFor(details, found)}
+                  instance={instance}
+                  fields={fieldsFor(details, instance)}
                 />
                 {panels?.map((Panel) => (
-                  <Panel key={Panel.name} instance={found} />
+                  <Panel key={Panel.name} instance={instance} />
                 ))}
               </>
             )}
           </div>
           {mayReadLog() && (
             <aside className={look.side} aria-label={t('about')}>
-              <ObjectLog filter={`resource=${name}${found.id === undefined ? '' : `&object_id=${found.id}`}`} />
+              <ObjectLog filter={`resource=${name}${instance.id === undefined ? '' : `&object_id=${instance.id}`}`} />
             </aside>
           )}
         </div>

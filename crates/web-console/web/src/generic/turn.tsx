@@ -7,7 +7,7 @@ import css from '../kit/controls.module.css'
 import { t } from '../texts.ts'
 import { lastPage } from './address.ts'
 
-/** The way to the neighbouring pages of a list that is a part of a screen; nothing where there are none. */
+/** The links to the neighbouring pages of a list within a screen, if there are any. */
 export function Turn({
   page,
   offset,
@@ -24,7 +24,7 @@ export function Turn({
 }) {
   const queries = useQueryClient()
   const back = page && lastPage(page, offset, size)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `go` is a new function in each drawing
   useEffect(() => {
     if (back !== undefined) onTurn(back)
   }, [back])

@@ -5,16 +5,16 @@ import { useMemo } from 'react'
 import { parseJson, writeJson } from '../api/json.ts'
 import { queries } from '../api/query.ts'
 import { call, Refusal } from '../api/request.ts'
-import { isConfigured, mayBeConfigured, renew, session } from '../api/session.ts'
+import { addConfigured, mayBeConfigured, renew, session } from '../api/session.ts'
 import type { Fields, Json } from '../api/shapes.ts'
 import type { Reading } from '../api/written.ts'
 
 export interface Kept {
-  /** Undefined where nothing was ever kept. */
+  /** Undefined if the configuration was never stored. */
   content: Json | undefined
   etag: string | null
   components: Json[]
-  /** What other front ends keep in the same place, and the console leaves as it is. */
+  /** The members that other front ends store in the same place. The console does not change them. */
   uploads: Json[]
 }
 
@@ -29,7 +29,7 @@ const keptOf = (data: Fields, etag: string | null): Kept => ({
 
 const NOTHING: Kept = { content: undefined, etag: null, components: [], uploads: [] }
 
-/** Only what there is is asked for: browsers write each answer of 404 into their consoles. */
+/** Reads existing configurations only: browsers write each 404 into their consoles. */
 async function read(component: string, signal?: AbortSignal): Promise<Kept> {
   if (!mayBeConfigured(component)) return NOTHING
   try {
@@ -41,7 +41,7 @@ async function read(component: string, signal?: AbortSignal): Promise<Kept> {
   }
 }
 
-/** For whoever writes: what others made since the session was asked last counts, too. */
+/** Reads before a write: the session may be older than the changes of others. */
 export async function readToWrite(component: string): Promise<Kept> {
   await renew()
   return read(component)
@@ -55,7 +55,7 @@ const configuration = (component: string) =>
     refetchOnWindowFocus: false,
   })
 
-/** What a configuration says; `isKnown` as soon as that is clear, be it that there is none. */
+/** The content of a configuration. `isKnown` is true when it was read or does not exist. */
 export function useConfiguration<T>(
   component: string,
   understand: (content: Json | undefined) => Reading<T>,
@@ -68,8 +68,13 @@ export function useConfiguration<T>(
   return { ...understood, isKnown: !isPending || (enabled && !isAsked) }
 }
 
-/** Keeps a content in the place of what was read. */
-export async function keep(component: string, content: Fields, before: Kept, components = before.components) {
+/** Stores a content in place of the one that was read. */
+export async function storeConfiguration(
+  component: string,
+  content: Fields,
+  before: Kept,
+  components = before.components,
+) {
   const body = {
     content: writeJson(content),
     custom_components: components,
@@ -77,7 +82,7 @@ export async function keep(component: string, content: Fields, before: Kept, com
   }
   const { data, etag } = await call<Fields>('POST', pathOf(component), { body, ifMatch: before.etag })
   const now = keptOf(data, etag)
-  isConfigured(component)
+  addConfigured(component)
   queries.setQueryData(configuration(component).queryKey, now)
   return now
 }

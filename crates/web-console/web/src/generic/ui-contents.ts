@@ -1,5 +1,5 @@
-// What UI configurations of the console say: `menu`, `home`, `list-{class id}` and `record-{class id}`. The table of
-// `docs/reference/console.md` tells it to people; of what is not understood, nothing is shown.
+// The contents of the console's UI configurations: `menu`, `home`, `list-{class id}` and `record-{class id}`.
+// `docs/reference/console.md` documents them. Parts that are not understood are not shown.
 
 import type { Fields, Json } from '../api/shapes.ts'
 import { type Reading, reading, type Written } from '../api/written.ts'
@@ -47,7 +47,7 @@ export const readMenu = (content: Json | undefined): Reading<Menu> =>
     }),
   }))
 
-/** Which records of a class are shown, and how: as in the address of its list. */
+/** The selection of records of a class, and its columns, as in the address of a list. */
 export interface Selection {
   filters: string
   ordering: string
@@ -83,13 +83,13 @@ export function selectionOf(search: string): Selection {
   return { filters: `${parameters}`, ordering, columns }
 }
 
-/** A custom component, and what it is given. */
+/** A custom component with its input. */
 export interface Component {
   component: number
   parameters?: Fields | undefined
 }
 
-/** One beside a record, with the fields whose values it is told. */
+/** A component beside a record, with the fields whose values it gets. */
 export interface RecordComponent extends Component {
   fields?: string[] | undefined
 }
@@ -161,7 +161,7 @@ export const readRecord = (content: Json | undefined): Reading<RecordPage> =>
   reading<RecordPage>(content, ['sections', 'summary'], { sections: [] }, (top) => {
     const titles = new Set<string>()
     const fields = new Set<string>()
-    /** Each field and each title stands once. */
+    /** Each field and each title is unique. */
     const once = (known: Set<string>, from: Written, text: string | undefined) => {
       if (text === undefined) return undefined
       if (known.has(text)) return from.flaw()
@@ -184,7 +184,7 @@ export const readRecord = (content: Json | undefined): Reading<RecordPage> =>
     return { sections, summary: { ...read, ...(names.length > 0 && { fields: names }) } }
   })
 
-/** As it is kept: with a version, and without what is empty. */
+/** The stored form: with a version, without empty members. */
 export function written(content: object): Fields {
   const filled = (value: Json | undefined): Json | undefined => {
     if (Array.isArray(value)) return value.map((item) => filled(item) ?? null)

@@ -1,4 +1,4 @@
-// Views of a list: those that everybody is offered, and those that somebody keeps for himself. Each is a name and an address.
+// The views of a list: shared ones, and those of the user. Each is a name and an address.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -9,13 +9,13 @@ import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { TextField } from '../kit/fields.tsx'
 import { say } from '../kit/toasts.tsx'
-import { useSettings } from '../screens/settings.ts'
 import { t } from '../texts.ts'
 import { Reading, sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { Link, useHere } from './go.tsx'
 import { NotUnderstood } from './not-understood.tsx'
-import { keep as keepShared, mayConfigure, readToWrite, useConfiguration } from './ui-config.ts'
+import { useSettings } from './settings.ts'
+import { storeConfiguration as keepShared, mayConfigure, readToWrite, useConfiguration } from './ui-config.ts'
 import { readViews, type View as SharedView, searchOf, selectionOf, written } from './ui-contents.ts'
 
 interface View {
@@ -26,13 +26,16 @@ interface View {
 const ALL = '/api/users/me/preferences/'
 /** More would not fit into a value of a preference for certain. */
 const MOST = 50
-/** As many views stand on the home page. */
+/** The maximum number of views on the home page. */
 const PINS = 20
 
-/** One change after the other. */
+/** Changes are sent one after the other. */
 let writing = Promise.resolve()
 
-/** Offers a view to everybody, in the place of one of the same name. What is not understood would be lost, so it is refused then. */
+/**
+ * Shares a view with everybody, in place of one of the same name. It is refused if an entry is not understood, because
+ * that entry would be lost.
+ */
 async function publish(component: string, { name, search }: View) {
   const before = await readToWrite(component)
   const { content, flaws } = readViews(before.content)
@@ -70,19 +73,9 @@ function Shared({ component, views, flaws }: { component: string; views: SharedV
   )
 }
 
-export default function Views({
-  name,
-  shared,
-  onDone,
-}: {
-  name: string
-  /** The UI configuration with the views for everybody. */
-  shared: string | undefined
-  onDone: () => void
-}) {
-  const { path, search } = useHere()
-  const [called, setCalled] = useState('')
-  const key = `console.views.${name
+/** The user's own views of a list, and the function that changes them. */
+function useOwnViews(list: string) {
+  const key = `console.views.${list
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]/g, '-')
     .slice(0, 80)}`
@@ -90,19 +83,9 @@ export default function Views({
     queryKey: [ALL, key],
     queryFn: async () => ((await get<Page>(`${ALL}?key=${key}`)).results[0]?.value ?? []) as unknown as View[],
   }
-  const forAll = useConfiguration(shared ?? '', readViews, shared !== undefined)
-  const [{ pinnedViews }, change] = useSettings()
-  const pin = (text: string, to: string, isPinned: boolean) =>
-    change((now) => {
-      const others = now.pinnedViews.filter((one) => one.to !== to)
-      return { pinnedViews: isPinned ? others : [...others, { name: text, to }] }
-    })
-  const offer = (view: View) =>
-    publish(`${shared}`, view).then(() => say(t('views.published', { name: view.name })), sayError)
   const own = useQuery(query)
-  const views = own.data
-  /** The whole list is written: so what another tab kept meanwhile is read before. */
-  const keep = (change: (views: View[]) => View[]) => {
+  /** The whole list is written, so the stored one is read before. Another tab may have changed it. */
+  const storeOwn = (change: (views: View[]) => View[]) => {
     writing = writing
       .then(async () => {
         const value = change(await queries.fetchQuery({ ...query, staleTime: 0 }))
@@ -111,62 +94,102 @@ export default function Views({
       })
       .catch(sayError)
   }
+  return { own, storeOwn }
+}
+
+interface ViewLineProps {
+  view: View
+  /** The UI configuration with the views for everybody. */
+  shared: string | undefined
+  onRemove: () => void
+}
+
+/** One of the user's own views, with its actions. */
+function ViewLine({ view, shared, onRemove }: ViewLineProps) {
+  const { path, search } = useHere()
+  const [{ pinnedViews }, change] = useSettings()
+  const { name } = view
+  const to = path + view.search
+  const isPinned = pinnedViews.some((pinned) => pinned.to === to)
+  const pin = () =>
+    change((now) => {
+      const others = now.pinnedViews.filter((pinned) => pinned.to !== to)
+      return { pinnedViews: isPinned ? others : [...others, { name, to }] }
+    })
+  const offer = () => publish(`${shared}`, view).then(() => say(t('views.published', { name })), sayError)
+  return (
+    <li className={look.adding}>
+      <Link to={to} isCurrent={view.search === search}>
+        {name}
+      </Link>
+      <span className={look.filters}>
+        <Button
+          look="quiet"
+          aria-label={t(isPinned ? 'views.unpin-one' : 'views.pin-one', { name })}
+          isDisabled={!isPinned && pinnedViews.length >= PINS}
+          onPress={pin}
+        >
+          {t(isPinned ? 'views.unpin' : 'views.pin')}
+        </Button>
+        {shared && mayConfigure() && (
+          <Button look="quiet" aria-label={t('views.publish-one', { name })} onPress={() => void offer()}>
+            {t('views.publish')}
+          </Button>
+        )}
+        <button type="button" className={css.remove} aria-label={t('remove-one', { name })} onClick={onRemove}>
+          {'×'}
+        </button>
+      </span>
+    </li>
+  )
+}
+
+interface ViewsProps {
+  name: string
+  /** The UI configuration with the views for everybody. */
+  shared: string | undefined
+  onDone: () => void
+}
+
+export default function Views({ name, shared, onDone }: ViewsProps) {
+  const { search } = useHere()
+  const [viewName, setViewName] = useState('')
+  const forAll = useConfiguration(shared ?? '', readViews, shared !== undefined)
+  const { own, storeOwn } = useOwnViews(name)
+  const views = own.data
   return (
     <div className={look.editing}>
       {shared && <Shared component={shared} views={forAll.content.views} flaws={forAll.flaws} />}
       <Reading of={[own]} />
       {views?.length === 0 && <p className={look.none}>{t('views.none')}</p>}
       <ul className={look.plain}>
-        {views?.map((view) => {
-          const to = path + view.search
-          const isPinned = pinnedViews.some((one) => one.to === to)
-          return (
-            <li key={view.name} className={look.adding}>
-              <Link to={to} isCurrent={view.search === search}>
-                {view.name}
-              </Link>
-              <span className={look.filters}>
-                <Button
-                  look="quiet"
-                  aria-label={t(isPinned ? 'views.unpin-one' : 'views.pin-one', { name: view.name })}
-                  isDisabled={!isPinned && pinnedViews.length >= PINS}
-                  onPress={() => pin(view.name, to, isPinned)}
-                >
-                  {t(isPinned ? 'views.unpin' : 'views.pin')}
-                </Button>
-                {shared && mayConfigure() && (
-                  <Button
-                    look="quiet"
-                    aria-label={t('views.publish-one', { name: view.name })}
-                    onPress={() => void offer(view)}
-                  >
-                    {t('views.publish')}
-                  </Button>
-                )}
-                <button
-                  type="button"
-                  className={css.remove}
-                  aria-label={t('remove-one', { name: view.name })}
-                  onClick={() => keep((all) => all.filter((one) => one.name !== view.name))}
-                >
-                  {'×'}
-                </button>
-              </span>
-            </li>
-          )
-        })}
+        {views?.map((view) => (
+          <ViewLine
+            key={view.name}
+            view={view}
+            shared={shared}
+            onRemove={() => storeOwn((all) => all.filter((other) => other.name !== view.name))}
+          />
+        ))}
       </ul>
       <form
         className={look.editing}
         onSubmit={(event) => {
           event.preventDefault()
-          const kept = { name: called.trim(), search }
-          if (!kept.name) return
-          keep((all) => [...all.filter((view) => view.name !== kept.name), kept].slice(-MOST))
+          const added = { name: viewName.trim(), search }
+          if (!added.name) return
+          storeOwn((all) => [...all.filter((view) => view.name !== added.name), added].slice(-MOST))
           onDone()
         }}
       >
-        <TextField name="view" label={t('views.save')} isRequired value={called} onChange={setCalled} maxLength={100} />
+        <TextField
+          name="view"
+          label={t('views.save')}
+          isRequired
+          value={viewName}
+          onChange={setViewName}
+          maxLength={100}
+        />
         <Button type="submit">{t('save')}</Button>
       </form>
     </div>

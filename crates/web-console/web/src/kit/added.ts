@@ -1,10 +1,10 @@
-// The focus goes to what a button has just added.
+// Moves the focus to the row that a button has just added.
 
 import { type RefObject, useEffect, useRef } from 'react'
 
 const INPUTS = 'input, textarea, select, [role=spinbutton]'
 
-/** A list, and what is called by the button that adds to its end: the first input of the new row gets the focus. */
+/** A list, and the function that announces a row at its end. The first input of that row gets the focus. */
 export function useAdded<E extends HTMLElement>(count: number): [RefObject<E | null>, () => void] {
   const list = useRef<E>(null)
   const isAdding = useRef(false)

@@ -1,4 +1,4 @@
-// Buttons, and what opens from them. The kit of menus and dialogs is fetched when the first of them opens.
+// Buttons, with their menus and dialogs. The kit of these is fetched when the first of them opens.
 
 import { type ComponentProps, type ReactNode, type RefObject, useRef, useState } from 'react'
 import css from './controls.module.css'
@@ -48,7 +48,7 @@ interface Opened {
   onOpenChange?: (isOpen: boolean) => void
 }
 
-/** A button, and what it opens. */
+/** A button with its popup. */
 function Opener({
   opens,
   children,
@@ -90,7 +90,7 @@ export function Menu({
   ...opened
 }: Opened & {
   actions: Action[]
-  /** The palette has its actions, too: it is that of what is open. */
+  /** The palette also has its actions. */
   isOffered?: boolean
 }) {
   useShortcuts(isOffered ? actions.filter(({ keys, isDisabled }) => !keys && !isDisabled) : [])

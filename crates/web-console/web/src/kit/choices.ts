@@ -4,15 +4,12 @@ import { useEffect, useState } from 'react'
 import { get } from '../api/request.ts'
 import type { Choice, Instance } from '../api/shapes.ts'
 
-const found = new Map<string, string>()
+const texts = new Map<string, string>()
 
-/** What a value was called when it was last among the choices of an autocomplete. */
-export const textFound = (autocomplete: string, value: string) => found.get(`${autocomplete} ${value}`)
+/** The text of a value when it was last among the choices of an autocomplete. */
+export const textFound = (autocomplete: string, value: string) => texts.get(`${autocomplete} ${value}`)
 
-/**
- * Choices that the API finds for what is typed, once they are wanted; it is asked a moment after the last key. Undefined before
- * the first answer.
- */
+/** Choices that the API returns for a typed text, a moment after the last key. Undefined before the first answer. */
 export function useChoices(
   autocomplete: string | undefined,
   text: string,
@@ -22,31 +19,31 @@ export function useChoices(
   const [choices, setChoices] = useState<Choice[] | undefined>()
   useEffect(() => {
     if (!autocomplete || !isWanted) return
-    const gone = new AbortController()
+    const aborter = new AbortController()
     const ask = async () => {
-      const answer = await get<unknown>(address(autocomplete, text), gone.signal).catch(() => [])
-      if (gone.signal.aborted) return
+      const answer = await get<unknown>(address(autocomplete, text), aborter.signal).catch(() => [])
+      if (aborter.signal.aborted) return
       const all = choicesOf(answer, by)
-      for (const choice of all) found.set(`${autocomplete} ${choice.value}`, choice.text)
+      for (const choice of all) texts.set(`${autocomplete} ${choice.value}`, choice.text)
       setChoices(all)
     }
     const timer = setTimeout(() => void ask(), text === '' ? 0 : 150)
     return () => {
       clearTimeout(timer)
-      gone.abort()
+      aborter.abort()
     }
   }, [autocomplete, text, isWanted, by])
   return choices
 }
 
-/** An autocomplete ends with the parameter that takes what is typed; another list of the API is filtered by its name. */
+/** An autocomplete ends with the parameter for the typed text. Another list of the API is filtered by its name. */
 function address(autocomplete: string, text: string): string {
   if (autocomplete.endsWith('=')) return `${autocomplete}${encodeURIComponent(text)}`
   const filter = text ? `name__icontains=${encodeURIComponent(text)}` : ''
   return filter ? `${autocomplete}${autocomplete.includes('?') ? '&' : '?'}${filter}` : autocomplete
 }
 
-/** By what an instance of a list is chosen. */
+/** The text of an instance of a list as a choice. */
 export type By = 'id' | 'alias'
 
 /** Autocompletes answer values with texts, plain or in an envelope; lists answer instances. */

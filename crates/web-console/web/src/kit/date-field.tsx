@@ -1,4 +1,4 @@
-// A date, or a moment in a named time zone. The picker is fetched when the first of them is shown.
+// A date, or a date and time in a named time zone. The picker is fetched when the first of them is shown.
 
 import { t } from '../texts.ts'
 import css from './controls.module.css'
@@ -7,21 +7,21 @@ import type { FieldProps } from './fields.tsx'
 import { part } from './part.tsx'
 
 export interface DateProps extends FieldProps {
-  /** A day as ISO 8601 has it, or a moment in UTC; empty where there is none. */
+  /** A day in ISO 8601, or a date and time in UTC; empty without a value. */
   value: string
   onChange: (value: string | null) => void
-  /** Whether it is a moment. */
+  /** True for a date with a time. */
   hasTime?: boolean
-  /** The time zone that moments are shown in, and whose today it is. */
+  /** The time zone of the shown times and of today. */
   zone: string
   isReadOnly?: boolean | undefined
 }
 
-/** What is said below it. */
+/** The hint below the field. */
 export const hintOf = ({ hint, hasTime, zone }: DateProps) =>
   hasTime ? [hint, t('in-zone', { zone })].filter(Boolean).join(' · ') : hint
 
-/** As large as the picker. */
+/** Has the size of the picker. */
 function Empty(props: DateProps) {
   const hint = hintOf(props)
   return (

@@ -40,7 +40,7 @@ import { Layer } from './keys.ts'
 import { MessagesContext, useHold } from './messages.ts'
 import { type DateKind, shownDate, typedDate } from './typed-date.ts'
 
-/** The day and the time of a value in a zone; undefined where that is none. */
+/** The day and the time of a value in a time zone; undefined if it is invalid. */
 function dayAndTime(value: string, { hasTime, zone }: DateKind): { day: CalendarDate; time: Time } | undefined {
   try {
     if (!hasTime) return { day: parseDate(value.slice(0, 10)), time: new Time() }
@@ -56,11 +56,11 @@ function dayAndTime(value: string, { hasTime, zone }: DateKind): { day: Calendar
 const written = (day: CalendarDate, time: Time, { hasTime, zone }: DateKind) =>
   hasTime ? toZoned(toCalendarDateTime(day, time), zone).toAbsoluteString() : day.toString()
 
-/** The text of a field, and the value that it stands for. */
+/** The text of a field, and the value that it represents. */
 function useTyping({ name, value, onChange, hasTime = false, zone }: DateProps) {
   const kind = { hasTime, zone }
   const [text, setText] = useState(() => shownDate(value, kind))
-  /** The value that the text stands for. A value from outside that differs replaces both. */
+  /** The value of the text. A different value from outside replaces both. */
   const [emitted, setEmitted] = useState(value)
   /** The last value from outside, which may be more precise than its text. */
   const [outerValue, setOuterValue] = useState(value)
@@ -182,7 +182,7 @@ export function Picker(props: DateProps) {
   )
 }
 
-/** What the calendar offers: the days of a month, today or this minute, and nothing. */
+/** The calendar: the days of a month, today or the current minute, and no value. */
 function Choice({
   value,
   kind,

@@ -84,7 +84,7 @@ export function TextField({
   ...props
 }: TextProps) {
   const { name, isDisabled, inputMode, autoComplete = 'off' } = props
-  const left = maxLength === undefined ? undefined : maxLength - value.length
+  const charactersLeft = maxLength === undefined ? undefined : maxLength - value.length
   const isInvalid = useMessages(name) !== undefined
   return (
     <KitTextField
@@ -109,7 +109,9 @@ export function TextField({
         <Input className={`${css.input} ${isNarrow ? css.narrow : ''}`} type={type} {...(autoFocus && { autoFocus })} />
       )}
       <Below name={props.name} hint={props.hint}>
-        {left !== undefined && left < 20 && <span className={css.hint}>{t('characters-left', { count: left })}</span>}
+        {charactersLeft !== undefined && charactersLeft < 20 && (
+          <span className={css.hint}>{t('characters-left', { count: charactersLeft })}</span>
+        )}
       </Below>
     </KitTextField>
   )
@@ -119,7 +121,7 @@ export function NumberField({ value, onChange, ...props }: Omit<TextProps, 'type
   return <TextField {...props} value={value} onChange={onChange} inputMode="decimal" isNarrow />
 }
 
-/** One of a few: all are seen at once. */
+/** A choice from a few, all visible. */
 export function Radios({
   value,
   onChange,
@@ -221,7 +223,7 @@ export function Checkbox({
   )
 }
 
-/** One of many. */
+/** A choice from many. */
 export function Select({
   value,
   onChange,
@@ -274,7 +276,7 @@ export function Select({
   )
 }
 
-/** The key of what is offered below the choices: values are numbers, or names without a blank. */
+/** The key of the link below the choices: other keys are numbers, or names without a blank. */
 const MORE = ' more'
 
 export interface ChooserProps extends FieldProps {
@@ -282,13 +284,16 @@ export interface ChooserProps extends FieldProps {
   autocomplete?: string | undefined
 }
 
-/** The input of a combo box. A click opens the choices; the focus alone does not, since they would cover what comes next. */
+/**
+ * The input of a combo box. A click opens the choices; the focus alone does not, because they would cover the next
+ * control.
+ */
 function ChooserInput() {
   const state = use(ComboBoxStateContext)
   return <Input className={css.input ?? ''} onClick={() => state?.open(null, 'manual')} />
 }
 
-/** A combo box: what is typed narrows the choices. */
+/** A combo box: the typed text narrows the choices. */
 export function Chooser({
   value,
   text,
@@ -303,13 +308,13 @@ export function Chooser({
 }: ChooserProps & {
   value: Choice['value'] | null
   by?: By
-  /** Offered below the choices: it leads to where one is made. */
+  /** A link below the choices to create one. */
   more?: { text: string; run: () => void } | undefined
-  /** What is chosen is added elsewhere: the control is empty again, and stays where it is. */
+  /** The choice is added elsewhere: the control becomes empty again and keeps the focus. */
   isAdding?: boolean
-  /** Values that the API finds and nobody can choose here. */
+  /** Values that the API returns and that cannot be chosen here. */
   without?: Choice['value'][]
-  /** What the chosen one is called, where it is none of `choices`. */
+  /** The text of the chosen value, if it is not in `choices`. */
   text?: string | undefined
   onChange: (choice: Choice | null) => void
 }) {
@@ -318,17 +323,17 @@ export function Chooser({
   const [typed, setTyped] = useState(chosen)
   useEffect(() => setTyped(chosen), [chosen])
   const isSearching = typed !== chosen
-  // A choice closes the list; where the control is empty again, it counts as chosen for that long.
+  // A choice closes the list. An adding control, which becomes empty again, counts as chosen until then.
   const [added, setAdded] = useState<Choice['value'] | null>(null)
   useEffect(() => {
     if (added !== null) setAdded(null)
   }, [added])
-  // A page may have a hundred of them: the API is asked by those that somebody comes to.
+  // A page may have a hundred of them, so only a control that gets the focus asks the API.
   const [isWanted, setIsWanted] = useState(false)
-  const found = useChoices(autocomplete, isSearching ? typed : '', isWanted, by)
+  const loaded = useChoices(autocomplete, isSearching ? typed : '', isWanted, by)
   const all =
     choices?.filter((choice) => !isSearching || choice.text.toLowerCase().includes(typed.toLowerCase())) ??
-    found?.filter((choice) => !without?.includes(choice.value)) ??
+    loaded?.filter((choice) => !without?.includes(choice.value)) ??
     []
   return (
     <ComboBox
@@ -369,7 +374,7 @@ export function Chooser({
       <Popover className={css.popover ?? ''}>
         <ListBox
           className={css.list ?? ''}
-          renderEmptyState={() => <p className={css.nothing}>{t(choices || found ? 'nothing-found' : 'searching')}</p>}
+          renderEmptyState={() => <p className={css.nothing}>{t(choices || loaded ? 'nothing-found' : 'searching')}</p>}
         >
           {(choice: Choice) => (
             <ListBoxItem id={choice.value} textValue={choice.text} className={css.item ?? ''}>
@@ -393,13 +398,13 @@ export function MultiChooser({
   value: Choice[]
   onChange: (value: Choice[]) => void
 }) {
-  const left = choices?.filter((choice) => value.every((one) => one.value !== choice.value))
+  const unchosen = choices?.filter((choice) => value.every((one) => one.value !== choice.value))
   return (
     <div className={`${css.field} ${css.several}`} data-field={props.name}>
       <Chooser
         {...props}
         isAdding
-        choices={left}
+        choices={unchosen}
         autocomplete={autocomplete}
         without={value.map((one) => one.value)}
         value={null}

@@ -244,7 +244,7 @@ const SHAPES = {
 
 export type IconName = keyof typeof SHAPES
 
-/** An icon says nothing by itself: what it stands beside, or a label, does. */
+/** An icon without meaning of its own: the text beside it or a label has the meaning. */
 export function Icon({ name }: { name: IconName }) {
   const shapes = SHAPES[name] as Shape[]
   return (

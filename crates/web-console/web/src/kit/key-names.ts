@@ -1,4 +1,4 @@
-// What was pressed, as shortcuts are written, and how people see it on their keyboard.
+// Names of keys: those of shortcuts, and those on the keyboard of the user.
 
 interface Pressed {
   key: string
@@ -8,12 +8,14 @@ interface Pressed {
   shiftKey: boolean
 }
 
-/** Undefined where the key is of the browser or the system. A sign that some keyboards make with AltGr (or Option) is that sign. */
+/**
+ * Undefined for keys of the browser or the system. A sign that some keyboards type with AltGr (or Option) is that sign.
+ */
 export function pressed({ key, ctrlKey, metaKey, altKey, shiftKey }: Pressed): string | undefined {
   if (altKey) return /^[^\w\s]$/.test(key) ? key : undefined
   const name = key === ' ' ? 'Space' : key
   if (ctrlKey || metaKey) return `Ctrl+${name.length === 1 ? name.toUpperCase() : name}`
-  // Signs are what they are, with whichever keys they are made.
+  // A sign is the same with any combination of keys.
   const isShifted = shiftKey && /^([A-Za-z]|Arrow\w+)$/.test(name)
   return `${isShifted ? 'Shift+' : ''}${name.length === 1 ? name.toLowerCase() : name}`
 }

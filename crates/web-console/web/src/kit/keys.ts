@@ -4,12 +4,12 @@ import { createContext, createElement, type ReactNode, useContext, useEffect, us
 import { pressed, written } from './key-names.ts'
 
 export interface Shortcut {
-  /** As people write it: `/`, `g u`, `Ctrl+K`, `Shift+j`. Without any it is in the palette alone. */
+  /** The keys in text form: `/`, `g u`, `Ctrl+K`, `Shift+j`. A shortcut without keys is in the palette only. */
   keys?: string
   text: string
-  /** False where there is nothing to do: then the browser does what it does with the key. */
+  /** Returns false if there is nothing to do. The browser then handles the key. */
   run: () => unknown
-  /** A single key that works while somebody types, too. */
+  /** A single key that also works in fields. */
   isInFields?: boolean
 }
 
@@ -22,7 +22,7 @@ interface Holder {
 
 let next = 1
 const active = new Set<Holder>()
-/** The dialogs that are open, the last one above the others. */
+/** The open dialogs, the last one on top. */
 const layers: number[] = []
 const LayerContext = createContext(0)
 let prefix = ''
@@ -44,12 +44,12 @@ export const shortcuts = () =>
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform)
 
-/** Keys as they stand on the keyboard at hand. */
+/** The names of keys on this keyboard. */
 export const keysText = (keys: string) => written(keys, isMac)
 
 const TEXTS = 'input:not([type=checkbox], [type=radio], [type=button], [type=file]), textarea, [contenteditable]'
 
-/** What is typed goes into a text, or chooses: letters and arrows do that in a select, too. */
+/** Typing enters text or chooses: letters and arrows also choose in a select. */
 const takesKeys = (target: Element) => target.closest(`${TEXTS}, select, [role=menu], [role=listbox]`) !== null
 
 /** Controls have a use of their own for some keys. */
@@ -57,7 +57,7 @@ const isOwn = (target: Element, key: string) =>
   (key === 'Space' && target.matches('button, summary, input')) ||
   (key.includes('Arrow') && target.matches('[type=radio]'))
 
-/** Escape closes the choices below a field first; whoever hears of the key later finds them closed. */
+/** Escape closes the choices of a field first. Later listeners find them closed. */
 let hadChoices = false
 document.addEventListener(
   'keydown',
@@ -105,7 +105,7 @@ export function useShortcuts(list: Shortcut[]) {
   }, [holder])
 }
 
-/** Around what is open above the page: while it is there, its shortcuts work alone. */
+/** The content of a dialog. While it is open, only its shortcuts work. */
 export function Layer({ children }: { children: ReactNode }) {
   const [number] = useState(() => next++)
   useEffect(() => {

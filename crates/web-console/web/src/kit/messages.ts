@@ -1,4 +1,4 @@
-// The API's messages of a form, at their fields; and what the fields say to the form.
+// The API's messages of a form at their fields, and the reasons of fields against sending.
 
 import { createContext, useCallback, useContext, useLayoutEffect, useState } from 'react'
 
@@ -9,24 +9,24 @@ export const MessagesContext = createContext<Messages>({})
 
 export const useMessages = (name: string): string | undefined => useContext(MessagesContext)[name]
 
-/** Takes why a field cannot be sent as it is, or that it can. */
+/** Takes the reason against sending a field, or undefined. */
 export const HoldContext = createContext<Holds['hold']>(() => {})
 
 export interface Holds {
-  /** Why fields cannot be sent, by their names. */
-  held: Messages
+  /** The reasons against sending, by the names of the fields. */
+  reasons: Messages
   hold: (name: string, why: string | undefined) => void
 }
 
 export function useHolds(): Holds {
-  const [held, setHeld] = useState<Messages>({})
+  const [reasons, setReasons] = useState<Messages>({})
   const hold = useCallback((name: string, why: string | undefined) => {
-    setHeld(({ [name]: _, ...others }) => (why === undefined ? others : { ...others, [name]: why }))
+    setReasons(({ [name]: _, ...others }) => (why === undefined ? others : { ...others, [name]: why }))
   }, [])
-  return { held, hold }
+  return { reasons: reasons, hold }
 }
 
-/** Keeps the form from being sent while there is a reason, which is told at the field. */
+/** Prevents submitting while there is a reason. The field shows the reason. */
 export function useHold(name: string, why: string | undefined) {
   const hold = useContext(HoldContext)
   // Before the next key, which may send the form.

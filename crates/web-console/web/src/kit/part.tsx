@@ -1,4 +1,4 @@
-// Parts of the console that are fetched when they are first wanted, and what is said when that fails: the page stays.
+// Parts of the console that are fetched on demand. If that fails, the page remains and says so.
 
 import {
   Component,
@@ -11,15 +11,15 @@ import {
   useState,
   useSyncExternalStore,
 } from 'react'
-import { isUpdated } from '../api/session.ts'
+import { checkUpdate } from '../api/session.ts'
 import { moreTexts, t } from '../texts.ts'
 import { Button } from './buttons.tsx'
 import css from './controls.module.css'
 
-/** A part could not be fetched: the server has other parts by now, or cannot be reached. */
+/** A part that could not be fetched: the server has another version, or cannot be reached. */
 export class NotFetched extends Error {}
 
-/** Tells a part that could not be fetched from one that is broken. Its texts come along, unless the first lists have them. */
+/** Marks the failure to fetch a part. The texts of the part are fetched, too, unless they are among the first. */
 export const fetched =
   <T,>(load: () => Promise<T>, isFirst = false) =>
   () =>
@@ -30,7 +30,7 @@ export const fetched =
       },
     )
 
-/** Those that show one part: where it failed, one of them says so, and all try again together. */
+/** The places that show one part. If it fails, one of them says so, and all try again together. */
 class Shown {
   round = 0
   teller: object | undefined
@@ -49,8 +49,8 @@ class Shown {
 }
 
 /**
- * A component that is fetched when it is first shown, with something of the same size in its place until then; where that
- * failed, it is fetched again the next time.
+ * A component that is fetched when it is first shown, with a placeholder of the same size. After a failure it is
+ * fetched again the next time.
  */
 export function part<P extends object>(
   load: () => Promise<ComponentType<P>>,
@@ -58,16 +58,16 @@ export function part<P extends object>(
 ): ComponentType<P> {
   const fresh = (): ComponentType<P> => lazy(fetched(async () => ({ default: await load() }))) as ComponentType<P>
   let Part = fresh()
-  const again = () => {
+  const refetch = () => {
     Part = fresh()
   }
-  const shown = new Shown()
+  const places = new Shown()
   return function Fetched(props: P) {
-    const round = useSyncExternalStore(shown.join, () => shown.round)
+    const round = useSyncExternalStore(places.join, () => places.round)
     const { onClose } = props as { onClose?: () => void }
     const place = Place && createElement(Place, props)
     return (
-      <Boundary shown={shown} round={round} place={place} onFailure={again} onClose={onClose}>
+      <Boundary places={places} round={round} place={place} onFailure={refetch} onClose={onClose}>
         <Suspense fallback={place}>{createElement(Part, props)}</Suspense>
       </Boundary>
     )
@@ -75,7 +75,7 @@ export function part<P extends object>(
 }
 
 interface Around {
-  shown: Shown
+  places: Shown
   round: number
   place: ReactNode
   onFailure: () => void
@@ -91,10 +91,10 @@ class Boundary extends Component<Around, { error?: unknown; isTelling?: boolean 
   }
 
   override componentDidCatch() {
-    const { shown, onFailure } = this.props
+    const { places, onFailure } = this.props
     onFailure()
-    shown.teller ??= this
-    if (shown.teller === this) this.setState({ isTelling: true })
+    places.teller ??= this
+    if (places.teller === this) this.setState({ isTelling: true })
   }
 
   override componentDidUpdate({ round }: Around) {
@@ -103,12 +103,12 @@ class Boundary extends Component<Around, { error?: unknown; isTelling?: boolean 
   }
 
   override componentWillUnmount() {
-    const { shown } = this.props
-    if (shown.teller === this) shown.teller = undefined
+    const { places } = this.props
+    if (places.teller === this) places.teller = undefined
   }
 
   override render() {
-    const { shown, place, onClose, children } = this.props
+    const { places, place, onClose, children } = this.props
     const { error, isTelling } = this.state
     if (error === undefined) return children
     return (
@@ -116,7 +116,7 @@ class Boundary extends Component<Around, { error?: unknown; isTelling?: boolean 
         {place}
         {isTelling && (
           <div className={css.missing}>
-            <Missing error={error} onRetry={shown.retry} onClose={onClose} />
+            <Missing error={error} onRetry={places.retry} onClose={onClose} />
           </div>
         )}
       </>
@@ -129,12 +129,12 @@ interface Told {
   onClose?: (() => void) | undefined
 }
 
-/** Why a part is not shown. Only where the server really has another console it is said to have been updated. */
+/** The reason why a part is not shown. It is an update only if the server has another version of the console. */
 export function Missing({ error, onRetry, onClose }: Told & { error: unknown }) {
   const isFetched = !(error instanceof NotFetched)
   const [answer, setAnswer] = useState<{ isNew: boolean | undefined } | undefined>()
   useEffect(() => {
-    if (!isFetched) void isUpdated().then((isNew) => setAnswer({ isNew }))
+    if (!isFetched) void checkUpdate().then((isNew) => setAnswer({ isNew }))
   }, [isFetched])
   if (!isFetched && !answer) return null
   const isAway = !isFetched && answer?.isNew === undefined
@@ -148,7 +148,7 @@ export function Missing({ error, onRetry, onClose }: Told & { error: unknown }) 
       <p>{text}</p>
       <div className={css.actions}>
         {!answer?.isNew && <Button onPress={onRetry}>{t('try-again')}</Button>}
-        {/* Without a server nothing would come in place of the page. */}
+        {/* Without a server, a reload would lose the page. */}
         {!isAway && <Button onPress={() => location.reload()}>{t('reload')}</Button>}
         {onClose && (
           <Button look="quiet" onPress={onClose}>

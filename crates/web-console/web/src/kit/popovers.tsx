@@ -1,4 +1,4 @@
-// What opens from a button: menus and small dialogs.
+// Menus and small dialogs that a button opens.
 
 import type { ReactNode, RefObject } from 'react'
 import { Dialog, Menu, MenuItem, Popover } from 'react-aria-components'

@@ -1,4 +1,4 @@
-// What ended elsewhere, and what can be undone.
+// Messages about actions that ended elsewhere or can be undone.
 
 import { useSyncExternalStore } from 'react'
 import { t } from '../texts.ts'
@@ -8,7 +8,7 @@ interface Toast {
   id: number
   text: string
   undo?: (() => void) | undefined
-  /** Told at once, not when there is a pause. */
+  /** Announced at once. */
   isError?: boolean
 }
 
@@ -21,7 +21,7 @@ function set(value: Toast[]) {
   for (const listener of listeners) listener()
 }
 
-/** Says something in the corner for a while; what can be undone or went wrong stays longer. */
+/** Shows a message in the corner for a while. One with Undo or an error stays longer. */
 export function say(text: string, more: Pick<Toast, 'undo' | 'isError'> = {}) {
   const toast = { id: next++, text, ...more }
   set([...toasts.slice(-2), toast])
@@ -29,14 +29,14 @@ export function say(text: string, more: Pick<Toast, 'undo' | 'isError'> = {}) {
 }
 
 export function Toasts() {
-  const shown = useSyncExternalStore(
+  const toastsNow = useSyncExternalStore(
     (listener) => {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
     () => toasts,
   )
-  const one = ({ id, text, undo }: Toast) => (
+  const toastView = ({ id, text, undo }: Toast) => (
     <div key={id} className={css.toast}>
       <span>{text}</span>
       {undo && (
@@ -54,8 +54,8 @@ export function Toasts() {
   )
   return (
     <div className={css.toasts}>
-      <div role="status">{shown.filter(({ isError }) => !isError).map(one)}</div>
-      <div role="alert">{shown.filter(({ isError }) => isError).map(one)}</div>
+      <div role="status">{toastsNow.filter(({ isError }) => !isError).map(toastView)}</div>
+      <div role="alert">{toastsNow.filter(({ isError }) => isError).map(toastView)}</div>
     </div>
   )
 }

@@ -4,7 +4,7 @@ import { fromAbsolute, parseDateTime, toZoned } from '@internationalized/date'
 import { isoDay, type WrittenDay, writtenDay, writtenTime } from './written-dates.ts'
 
 export interface DateKind {
-  /** Whether it is a moment. */
+  /** True for a date with a time. */
   hasTime: boolean
   /** The time zone in which moments are typed. */
   zone: string
@@ -13,13 +13,13 @@ export interface DateKind {
 }
 
 /**
- * A day, or a moment in UTC, as ISO 8601 has it; null for an empty text. Otherwise the flaw: not complete, not in the calendar, or
- * in a year that must be confirmed.
+ * A day, or a date and time in UTC, in ISO 8601; null for an empty text. Otherwise the flaw: incomplete, not in the
+ * calendar, or in a year that must be confirmed.
  */
 export type TypedDate = { value: string | null } | { flaw: 'half' | 'none' } | { flaw: 'old'; year: number }
 
 const FIRST_YEAR = 1900
-/** No date is longer. */
+/** Every date is shorter. */
 const LONGEST = 100
 const two = (number: number) => `${number}`.padStart(2, '0')
 

@@ -1,4 +1,4 @@
-// How a value is shown, by the type that the API says it has.
+// The view of a value by its API type.
 
 import { type ReactNode, useId } from 'react'
 import { writeJson } from '../api/json.ts'
@@ -38,7 +38,7 @@ export function nameOf({ first_name, last_name, username }: Named): string {
 
 export const dayText = (value: string) => day.format(new Date(`${value}T00:00:00Z`))
 
-/** The end of a day, as the API writes what is due on a day: that is the day, in whichever zone it is read. */
+/** The end of a day, as the API writes a due day. It is the same day in every time zone. */
 const END_OF_DAY = /^(\d{4}-\d\d-\d\d)T23:59:59\.999999Z$/
 
 export function momentText(value: string): string {
@@ -46,7 +46,9 @@ export function momentText(value: string): string {
   return whole ? dayText(whole) : moment.format(new Date(value))
 }
 
-/** A moment as people read it; exact, and in UTC, on hover, and on focus but in lists, where it would be a stop in each row. */
+/**
+ * A date and time for readers; exact and in UTC on hover, and on focus except in lists, where each row would be a stop.
+ */
 export function Moment({ value, isShort = false }: { value: string; isShort?: boolean }) {
   const id = useId()
   const exact = value.replace('T', ' ').replace(/Z$/, ' UTC')
@@ -135,41 +137,41 @@ function inline(value: Json, values?: Choice[]): string {
   return writeJson(value)
 }
 
-/** What a number points at: null where the caller may not see that. Numbers that point at nothing have no label. */
+/** The label of an id: null if the caller may not view the object. Numbers that are not ids have no label. */
 export function numberText(value: Json, label: Json | undefined): string {
   if (label === null) return t('hidden', { id: `${value}` })
   return typeof label === 'string' ? label : `${value}`
 }
 
-/** A value of the API; nothing at all where there is none. */
-export function Value({ value, ...shown }: Shown & { value: Json | undefined }): ReactNode {
+/** A value of the API, or nothing. */
+export function Value({ value, ...options }: Shown & { value: Json | undefined }): ReactNode {
   if (value === null || value === undefined || value === '') return null
   if (isReference(value)) return nameOf(value as unknown as Reference)
-  if (Array.isArray(value)) return value.length ? items(value, shown) : null
-  switch (shown.type) {
+  if (Array.isArray(value)) return value.length ? items(value, options) : null
+  switch (options.type) {
     case 'datetime':
-      return <Moment value={`${value}`} isShort={shown.isShort ?? false} />
+      return <Moment value={`${value}`} isShort={options.isShort ?? false} />
     case 'date':
       return <time dateTime={`${value}`}>{dayText(`${value}`)}</time>
     case 'boolean':
       return value ? t('yes') : t('no')
     case 'enum':
     case 'status':
-      return <Tag value={`${value}`}>{textOf(value, shown.values)}</Tag>
+      return <Tag value={`${value}`}>{textOf(value, options.values)}</Tag>
     case 'relation':
-      return shown.label === null ? t('records.hidden', { id: `${value}` }) : numberText(value, shown.label)
+      return options.label === null ? t('records.hidden', { id: `${value}` }) : numberText(value, options.label)
     case 'integer':
-      return numberText(value, shown.label)
+      return numberText(value, options.label)
     case 'email':
-      return shown.isShort ? `${value}` : <a href={`mailto:${value}`}>{`${value}`}</a>
+      return options.isShort ? `${value}` : <a href={`mailto:${value}`}>{`${value}`}</a>
     case 'url':
-      return isLink(`${value}`) && !shown.isShort ? (
+      return isLink(`${value}`) && !options.isShort ? (
         <a href={`${value}`} target="_blank" rel="noopener noreferrer">{`${value}`}</a>
       ) : (
         `${value}`
       )
   }
-  if (typeof value !== 'object') return typeof shown.label === 'string' ? shown.label : `${value}`
-  if (shown.isShort) return inline(value)
+  if (typeof value !== 'object') return typeof options.label === 'string' ? options.label : `${value}`
+  if (options.isShort) return inline(value)
   return <pre className={css.json}>{writeJson(value, 2)}</pre>
 }

@@ -1,10 +1,10 @@
 // Parses days and times as people and programs write them.
 
-/** The order of day and month in `1/2/2026`. A year of four figures may stand first in either order. */
+/** The order of day and month in `1/2/2026`. A year of four digits may come first in either order. */
 export type DayOrder = 'dmy' | 'mdy'
 
 export interface WrittenDay {
-  /** Its figures, as they were written. */
+  /** The digits of the day, as they were written. */
   year: string
   month: number
   day: number

@@ -13,5 +13,4 @@ export const authenticationObjects: Resource = {
     { title: 'section.authentication-object', fields: ['name', 'provider'] },
     { title: 'section.token', fields: ['token_url', 'client_id', 'client_secret', 'scope'] },
   ],
-  parts: () => import('./authentication-objects.parts.tsx'),
 }

@@ -24,6 +24,7 @@ export const connectors: Resource = {
     {
       id: 'reset',
       text: 'connectors.reset',
+      title: 'connectors.reset.title',
       question: 'connectors.reset.question',
       isDangerous: true,
       isShown: () => session()?.user?.account_type === 'super_admin',
@@ -31,6 +32,5 @@ export const connectors: Resource = {
       done: 'connectors.reset.done',
     },
   ],
-  parts: () => import('./connectors.parts.tsx'),
   deletes: 'connectors.deletes',
 }

@@ -3,7 +3,9 @@ import { may, type Resource, type Shape } from '../generic/resource.ts'
 
 const asItIs = (fields: Fields): Fields => fields
 
-/** Whoever may edit a component may delete it, which the API does not say; where it is offered is sent whole. */
+/**
+ * A user who may edit a component may also delete it, which the API does not say. The field of places is sent whole.
+ */
 const SHAPE: Shape = {
   options: (described: Options) => ({
     ...described,
@@ -39,7 +41,6 @@ export const customComponents: Resource = {
     { title: 'section.origin', fields: ['repository', 'version', 'publisher', 'publisher_url', 'parameters'] },
   ],
   hidden: ['index_url', 'repository_url'],
-  parts: () => import('./custom-components.parts.tsx'),
   beside: { to: '/admin/components/repositories', text: 'custom-components.repositories' },
   nothing: 'custom-components.nothing',
   deletes: 'custom-components.deletes',

@@ -19,6 +19,5 @@ export const integrations: Resource = {
     },
   ],
   fromAddress: ['type'],
-  parts: () => import('./integrations.parts.tsx'),
   deletes: 'integrations.deletes',
 }

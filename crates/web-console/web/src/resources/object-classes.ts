@@ -13,10 +13,9 @@ export const objectClasses: Resource = {
   search: 'name__icontains',
   sections: [{ title: 'section.class', fields: ['name', 'alias', 'description', 'label_field', 'num_of_records'] }],
   onlyOnCreate: ['alias'],
-  parts: () => import('./object-classes.parts.tsx'),
   deletes: ({ num_of_records }) => t('object-classes.deletes', { count: Number(num_of_records ?? 0) }),
   asksName: true,
-  // Each is asked about by its name.
+  // Each deletion asks for the name.
   canDeleteMany: false,
   nothing: 'object-classes.nothing',
   logParts: ({ id }) => ({

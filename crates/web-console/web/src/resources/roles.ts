@@ -14,7 +14,6 @@ export const roles: Resource = {
     { title: 'section.role', fields: ['name', 'description'] },
     { title: 'section.permissions', fields: ['permissions'], hint: 'roles.permissions' },
   ],
-  parts: () => import('./roles.parts.tsx'),
   deletes: 'roles.deletes',
   nothing: 'roles.nothing',
 }

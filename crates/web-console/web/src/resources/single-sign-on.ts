@@ -31,8 +31,7 @@ export const singleSignOn: Resource = {
       isStep: true,
     },
   ],
-  // While it is made, what stands there says that the addresses are not known yet.
+  // A new configuration shows a text instead of the addresses, which do not exist yet.
   onlyOnCreate: ['redirect_uri'],
-  parts: () => import('./single-sign-on.parts.tsx'),
   deletes: 'single-sign-on.deletes',
 }

@@ -32,6 +32,5 @@ export const taskTemplates: Resource = {
     { title: 'section.reminders', fields: ['renewals', 'reminders'] },
   ],
   onlyOnCreate: ['task_creation'],
-  parts: () => import('./task-templates.parts.tsx'),
   deletes: 'task-templates.deletes',
 }

@@ -12,6 +12,5 @@ export const userGroups: Resource = {
   filtersOnly: ['member'],
   search: 'name__icontains',
   sections: [{ title: 'section.group', fields: ['name', 'description'] }],
-  parts: () => import('./user-groups.parts.tsx'),
   deletes: 'user-groups.deletes',
 }

@@ -22,7 +22,7 @@ const action = (name: (typeof NAMES)[number]): Action => ({
   done: (user) => (name === 'send_activation_link' && !isMailSetUp(user) ? 'users.not-sent' : `users.${name}.done`),
 })
 
-/** Whether a message to people leaves the server. A server that does not say so has a mail server for all we know. */
+/** True if mail leaves the server. A server that does not say so is assumed to have a mail server. */
 export const isMailSetUp = ({ _meta }: Instance): boolean =>
   (_meta as { is_mail_set_up?: boolean } | undefined)?.is_mail_set_up !== false
 
@@ -78,7 +78,6 @@ export const users: Resource = {
     },
   ],
   hidden: ['next_actions'],
-  parts: () => import('./users.parts.tsx'),
   actions: [action('send_activation_link'), activationLink, ...NAMES.slice(1).map(action)],
   canDelete: false,
 }

@@ -1,12 +1,12 @@
-// Makes, changes or deletes one field of a class, and says what that touches.
+// Creates, changes or deletes one field of a class, and shows the consequences.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, queries, type Read, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, invalidate, options, page, queries, type Read } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
-import { changed, same } from '../../generic/changes.ts'
+import { changed, isEqual } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
@@ -19,13 +19,13 @@ import { t } from '../../texts.ts'
 import { filled, hintOf, INPUTS } from './field-inputs.tsx'
 import { inputsOf } from './types.ts'
 
-/** After a change of fields: the class, its fields, and what its records are asked for. */
-export async function wroteFields(classPath: string) {
+/** Refetches the class, its fields and the schema of its records. */
+export async function invalidateFields(classPath: string) {
   void queries.invalidateQueries({ queryKey: [`${classPath}object-records/`, 'options'] })
-  await wrote(classPath)
+  await invalidate(classPath)
 }
 
-/** How many records hold a value in a field, and how many there are; null where nobody counted. */
+/** The number of records with a value in a field, and the number of all records; null if they were not counted. */
 function useTouched(classPath: string, field: Instance) {
   // Not the count of another field while that of this one is on its way.
   const { placeholderData, ...query } = page(...filled(classPath, field))
@@ -103,7 +103,7 @@ function FieldForm({
       if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: base.etag })
       else await call('POST', path, { body })
       queries.removeQueries({ queryKey: [`${path}${field?.id}/`] })
-      await wroteFields(classPath)
+      await invalidateFields(classPath)
       say(field ? t('saved') : t('created-one', { name: `${values.label}` }))
       setError(undefined)
       if (!andNew) return onDone()
@@ -155,10 +155,10 @@ function FieldForm({
 
 /** A field that was only moved is the same. */
 const isSeenField = (shown: Instance, now: Instance) =>
-  isSeen(shown, now) || same({ ...plainOf(shown), position: 0 }, { ...plainOf(now), position: 0 })
+  isSeen(shown, now) || isEqual({ ...plainOf(shown), position: 0 }, { ...plainOf(now), position: 0 })
 const plainOf = ({ _meta, modified_at, modified_by, ...field }: Instance): Fields => field
 
-/** Asks before a field goes, and says what goes along. */
+/** Asks before the deletion of a field, and names the consequences. */
 export function DeleteField({
   classPath,
   field,
@@ -174,13 +174,13 @@ export function DeleteField({
   const remove = async () => {
     const path = `${classPath}fields/${field.id}/`
     await call('DELETE', path, { ifMatch: await tagOf(path, field, isSeenField) })
-    await wroteFields(classPath)
+    await invalidateFields(classPath)
     say(t('deleted'))
     onDone()
   }
   return (
     <AskFirst
-      title={`${t('delete')}: ${field.label}`}
+      title={t('ask', { action: t('delete'), name: `${field.label}` })}
       text={t('class-field.deletes', { count: touched?.filled ?? 0 })}
       action={t('delete')}
       run={remove}

@@ -1,16 +1,13 @@
 // The inputs of a field of a class that no schema describes: they follow from the type that was chosen.
 
-import type { Choice, Fields, Json } from '../../api/shapes.ts'
+import type { Choice, Fields } from '../../api/shapes.ts'
 import { FieldInput } from '../../generic/input.tsx'
-import { Ordered } from '../../generic/ordered.tsx'
 import type { InputProps, Inputs } from '../../generic/resource.ts'
-import { useAdded } from '../../kit/added.ts'
-import { Button } from '../../kit/buttons.tsx'
-import { Fieldset, Select, TextField } from '../../kit/fields.tsx'
+import { Select } from '../../kit/fields.tsx'
+import { optionsOf } from '../../shared/option-values.ts'
+import { Options } from '../../shared/options.tsx'
 import { type Key, labelOf, t } from '../../texts.ts'
-import look from './classes.module.css'
-import { moved } from './positions.ts'
-import { defaultField, type Option, optionsOf } from './types.ts'
+import { defaultField } from './types.ts'
 
 export const CLASSES = '/api/object-classes/'
 
@@ -58,77 +55,6 @@ function Default({ field, name, value, onChange, values }: InputProps) {
       value={value}
       onChange={(now) => onChange(now === '' || (Array.isArray(now) && now.length === 0) ? null : now)}
     />
-  )
-}
-
-/** What would be kept for a text, unless somebody writes something else. */
-export const kept = (text: string) =>
-  text
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, '_')
-    .replaceAll(/^_|_$/g, '')
-    .slice(0, 50)
-
-/** The options of an enumeration: what is kept of each, what people read, and their order. */
-export function Options({ field, name, value, onChange, instance }: InputProps) {
-  const options = optionsOf(value)
-  const stored = new Set(optionsOf(instance?.options).map((option) => option.value))
-  const set = (now: Option[]) => onChange(now as unknown as Json)
-  const [list, add] = useAdded<HTMLOListElement>(options.length)
-  const put = (n: number, change: Partial<Option>) => set(options.with(n, { ...(options[n] as Option), ...change }))
-  return (
-    <Fieldset name={name} label={t('field.options')} hint={field.description ?? t('field.options.hint')}>
-      <Ordered
-        listRef={list}
-        label={t('field.options')}
-        items={options}
-        keyOf={(_, n) => `${n}`}
-        nameOf={(option) => option.text || option.value}
-        onMove={(from, to) => set(moved(options, from, to))}
-      >
-        {(option, n) => (
-          <div className={look.option}>
-            <TextField
-              name={`${name}.${n}.text`}
-              label={t('option.text')}
-              isRequired
-              value={option.text}
-              maxLength={100}
-              onChange={(text) => {
-                const follows = !stored.has(option.value) && option.value === kept(option.text)
-                put(n, follows ? { text, value: kept(text) } : { text })
-              }}
-            />
-            <TextField
-              name={`${name}.${n}.value`}
-              label={t('option.value')}
-              isRequired
-              value={option.value}
-              maxLength={50}
-              onChange={(now) => put(n, { value: now })}
-            />
-            <Button
-              look="quiet"
-              icon="trash-2"
-              aria-label={t('remove-one', { name: option.text || option.value })}
-              onPress={() => set(options.toSpliced(n, 1))}
-            />
-          </div>
-        )}
-      </Ordered>
-      <div>
-        <Button
-          icon="plus"
-          isDisabled={options.length === (field.validators?.[0]?.value ?? 500)}
-          onPress={() => {
-            add()
-            set([...options, { value: '', text: '' }])
-          }}
-        >
-          {t('option.add')}
-        </Button>
-      </div>
-    </Fieldset>
   )
 }
 
@@ -181,7 +107,7 @@ export const hintOf = (alias: string): string | undefined => {
   return key && t(key)
 }
 
-/** What a change would be told of a field: how many records hold a value. */
+/** The query for the number of records with a value in a field. */
 export const filled = (classPath: string, { alias, type }: Fields): [string, string] => [
   `${classPath}object-records/`,
   type === 'status' ? 'limit=1' : `${alias}__isnull=false&limit=1`,

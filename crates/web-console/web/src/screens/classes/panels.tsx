@@ -1,4 +1,4 @@
-// What stands on the page of a class beside its fields: the form that they give, forms, templates, owners.
+// The page of a class beside its fields: preview, forms, templates, owners.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -14,20 +14,20 @@ import css from '../../kit/controls.module.css'
 import { Chooser } from '../../kit/fields.tsx'
 import { part } from '../../kit/part.tsx'
 import { Tag } from '../../kit/values.tsx'
+import designer from '../../shared/designer.module.css'
+import { PermissionSets } from '../../shared/permission-sets.tsx'
 import { labelOf, t } from '../../texts.ts'
-import { PermissionSets } from '../permission-sets.tsx'
-import look from './classes.module.css'
 
-const Preview = part(() => import('./preview.tsx').then((found) => found.Preview))
+const Preview = part(() => import('./preview.tsx').then((module) => module.Preview))
 
 export const FORMS = '/api/object-class-forms/'
 
-/** What can be done from here: look at the form, go to the records, the templates. */
+/** The links of the page: preview, records, templates. */
 export function ClassLinks({ instance, path }: PanelProps) {
   const [isOpen, setIsOpen] = useState(false)
   const route = `/admin/classes/${instance.id}`
   return (
-    <div className={look.links}>
+    <div className={designer.links}>
       <Button onPress={() => setIsOpen(true)}>{t('preview')}</Button>
       <Link className={css.button} to={`/records/${instance.alias}`}>
         {t('class.records')}
@@ -85,7 +85,7 @@ export const ClassSets = ({ instance, path }: PanelProps) => (
 /** Records are called by a field of texts. */
 export function LabelField({ field, name, value, onChange, instance }: InputProps) {
   const path = `/api/object-classes/${instance?.id}/fields/`
-  // What the chosen one is called.
+  // The name of the chosen user.
   const chosen = useQuery({
     ...page(path, `alias=${encodeURIComponent(`${value}`)}&limit=1`),
     enabled: instance !== undefined && typeof value === 'string',

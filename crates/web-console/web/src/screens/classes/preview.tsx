@@ -1,22 +1,19 @@
-// The form that the fields of a class give, to be looked at.
+// A preview of the form that results from the fields of a class.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { options } from '../../api/query.ts'
-import type { Field, Fields, Options } from '../../api/shapes.ts'
+import type { Fields } from '../../api/shapes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
+import look from '../../shared/designer.module.css'
+import { recordFields } from '../../shared/forms/record-fields.ts'
+import { RecordInput } from '../../shared/forms/record-input.tsx'
 import { t } from '../../texts.ts'
-import { RecordInput } from '../forms/record-input.tsx'
-import look from './classes.module.css'
 
 const STEP = 30
-
-/** The fields that records of a class are asked for. */
-export const recordFields = (described: Options | undefined): Field[] =>
-  described?.details.schema.find(({ alias }) => alias === 'fields')?.schema ?? []
 
 export function Preview({ classPath, onClose }: { classPath: string; onClose: () => void }) {
   const described = useQuery(options(`${classPath}object-records/`))

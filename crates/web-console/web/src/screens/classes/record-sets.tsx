@@ -1,13 +1,14 @@
-// The sets for single records of a class: what each gives to people, and what of it to the agents of each connector.
+// The permission sets for single records of a class: the actions for people, and those for the agents of each
+// connector.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { options, page, wrote } from '../../api/query.ts'
+import { invalidate, options, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance } from '../../api/shapes.ts'
-import { give, type Held, take } from '../../generic/actions.ts'
+import { type Granted, grant, revoke } from '../../generic/actions.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
-import { changed, same } from '../../generic/changes.ts'
+import { changed, isEqual } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
@@ -20,8 +21,8 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Icon } from '../../kit/icons.tsx'
 import { say } from '../../kit/toasts.tsx'
+import { EditOrDelete } from '../../shared/permission-sets.tsx'
 import { named, t } from '../../texts.ts'
-import { EditOrDelete } from '../permission-sets.tsx'
 import look from './classes.module.css'
 
 /** The column of the people is that of no connector. */
@@ -34,14 +35,14 @@ interface Column {
   name: string
 }
 
-/** What people and the agents of each connector hold. */
-type Holdings = { [column: string]: Held }
+/** The actions of people and of the agents of each connector. */
+type Holdings = { [column: string]: Granted }
 
 function holdingsOf(set: Instance | undefined): Holdings {
   const agents = Array.isArray(set?.mcp_permissions) ? (set.mcp_permissions as Fields[]) : []
   return {
-    [PEOPLE]: (set?.permissions ?? {}) as Held,
-    ...Object.fromEntries(agents.map(({ connector, permissions }) => [`${connector}`, (permissions ?? {}) as Held])),
+    [PEOPLE]: (set?.permissions ?? {}) as Granted,
+    ...Object.fromEntries(agents.map(({ connector, permissions }) => [`${connector}`, (permissions ?? {}) as Granted])),
   }
 }
 
@@ -55,12 +56,13 @@ function columnsOf(set: Instance | undefined): Column[] {
   return [{ id: PEOPLE, name: t('record-sets.people') }, ...ids.map((id) => ({ id, name: nameOf(id) }))]
 }
 
-const has = (held: Held | undefined, resource: string, action: string) => held?.[resource]?.includes(action) === true
+const has = (granted: Granted | undefined, resource: string, action: string) =>
+  granted?.[resource]?.includes(action) === true
 
 /** Connectors never have more than the set. */
-const within = (held: Held, set: Held): Held =>
+const within = (granted: Granted, set: Granted): Granted =>
   Object.fromEntries(
-    Object.entries(held).map(([name, actions]) => [name, actions.filter((one) => has(set, name, one))]),
+    Object.entries(granted).map(([name, actions]) => [name, actions.filter((one) => has(set, name, one))]),
   )
 
 function Table({
@@ -75,11 +77,13 @@ function Table({
   onChange?: (holdings: Holdings) => void
 }) {
   const set = (column: string, resource: string, action: string, isGiven: boolean) => {
-    const changed = (isGiven ? give : take)(fields, holdings[column] ?? {}, resource, action)
+    const changed = (isGiven ? grant : revoke)(fields, holdings[column] ?? {}, resource, action)
     const next = { ...holdings, [column]: changed }
     const people = next[PEOPLE] ?? {}
     onChange?.(
-      Object.fromEntries(Object.entries(next).map(([id, held]) => [id, id === PEOPLE ? held : within(held, people)])),
+      Object.fromEntries(
+        Object.entries(next).map(([id, granted]) => [id, id === PEOPLE ? granted : within(granted, people)]),
+      ),
     )
   }
   const rows = fields.flatMap((field) =>
@@ -111,7 +115,7 @@ function Table({
                     return (
                       <td key={column.id}>
                         {isHeld && (
-                          <span className={look.held}>
+                          <span className={look.granted}>
                             <Icon name="check" />
                             <span className="hidden">{t('yes')}</span>
                           </span>
@@ -146,7 +150,7 @@ function Table({
 }
 
 /** A set as its form has it: the name, and a field for each column. */
-const asked = (set: Instance | undefined): Fields => ({ name: set?.name ?? '', ...holdingsOf(set) })
+const permissionFields = (set: Instance | undefined): Fields => ({ name: set?.name ?? '', ...holdingsOf(set) })
 
 export function RecordSets({ instance, path: classPath }: PanelProps) {
   const path = `${classPath}record-permission-sets/`
@@ -154,7 +158,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
   const described = useQuery(options(path))
   const [offset, setOffset] = useState(0)
   const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
-  const shown = useQuery(query(offset))
+  const setsQuery = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   const schema = described.data?.details.schema ?? []
@@ -162,25 +166,25 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
   const remove = async (set: Instance) => {
     await removeSeen(path, set)
     setDeleted(undefined)
-    await wrote(path)
+    await invalidate(path)
   }
   const most = described.data?.restrictions?.limit_items
-  const count = shown.data?.total_count ?? 0
+  const count = setsQuery.data?.total_count ?? 0
   return (
     <section className={generic.section} aria-label={t('record-sets')}>
       <h2>
         {t('record-sets')} <span className={css.optional}>{most ? t('count-of', { count, of: most }) : count}</span>
       </h2>
       <p className={css.hint}>{t('record-sets.hint')}</p>
-      <Reading of={[described, shown]} />
-      {shown.data?.results.map((set) => (
+      <Reading of={[described, setsQuery]} />
+      {setsQuery.data?.results.map((set) => (
         <details key={`${set.id}`} className={generic.set}>
           <summary>{`${set.name}`}</summary>
           <Table fields={fields} columns={columnsOf(set)} holdings={holdingsOf(set)} />
           {canChange && <EditOrDelete onEdit={() => setEdited(set)} onDelete={() => setDeleted(set)} />}
         </details>
       ))}
-      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
+      <Turn page={setsQuery.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {canChange && (
         <div>
           <Button icon="plus" isDisabled={most !== undefined && count >= most} onPress={() => setEdited('new')}>
@@ -201,7 +205,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
       )}
       {deleted && (
         <AskFirst
-          title={`${t('delete')}: ${deleted.name}`}
+          title={t('ask', { action: t('delete'), name: `${deleted.name}` })}
           text={t('record-sets.deletes')}
           action={t('delete')}
           run={() => remove(deleted)}
@@ -224,42 +228,42 @@ function Edit({
   schema: Field[]
   fields: Field[]
   set: Instance | undefined
-  /** A new set has its connectors only when it is there: they are asked for then. */
+  /** A new set has connectors only after its creation. */
   onMade: (set: Instance) => void
   onDone: () => void
 }) {
-  const [seen, setSeen] = useState(set)
-  const shown = columnsOf(seen)
+  const [shownSet, setShownSet] = useState(set)
+  const connectorColumns = columnsOf(shownSet)
   const { base, values, setValues, take, question, settled } = useMerged(
-    asked(set),
+    permissionFields(set),
     [
       ...schema.filter(({ alias }) => alias === 'name'),
-      ...shown.map((column) => ({ alias: column.id, label: column.name, type: 'object', required: false })),
+      ...connectorColumns.map((column) => ({ alias: column.id, label: column.name, type: 'object', required: false })),
     ],
-    Object.fromEntries(shown.map((column) => [column.id, MatrixView])),
+    Object.fromEntries(connectorColumns.map((column) => [column.id, MatrixView])),
   )
   const { name = '', ...columns } = values
   const holdings = columns as Holdings
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const { name: newName, [PEOPLE]: permissions, ...agents } = changed(base, values)
-  const isChanged = !same(base, values)
+  const isChanged = !isEqual(base, values)
   const save = async () => {
     setIsBusy(true)
     try {
-      if (seen) {
-        const now = await inList(path, seen.id)
-        if (!isSeen(seen, now)) {
-          setSeen(now)
-          take({ values: asked(now), by: now, onBack: () => setSeen(seen) })
+      if (shownSet) {
+        const now = await inList(path, shownSet.id)
+        if (!isSeen(shownSet, now)) {
+          setShownSet(now)
+          take({ values: permissionFields(now), by: now, onBack: () => setShownSet(shownSet) })
           setIsBusy(false)
           return
         }
-        const mcp_permissions = Object.entries(agents).map(([id, held]) => ({
+        const mcp_permissions = Object.entries(agents).map(([id, granted]) => ({
           connector: Number(id),
-          permissions: held,
+          permissions: granted,
         }))
-        await call('PATCH', `${path}${seen.id}/`, {
+        await call('PATCH', `${path}${shownSet.id}/`, {
           body: {
             ...(newName !== undefined && { name: newName }),
             ...(permissions !== undefined && { permissions }),
@@ -268,9 +272,9 @@ function Edit({
         })
       }
       const body = { name, permissions: holdings[PEOPLE] ?? {} }
-      const made = seen ? undefined : (await call<Instance>('POST', path, { body })).data
+      const made = shownSet ? undefined : (await call<Instance>('POST', path, { body })).data
       say(t('saved'))
-      await wrote(path)
+      await invalidate(path)
       const hasAgents = Array.isArray(made?.mcp_permissions) && made.mcp_permissions.length > 0
       if (made && hasAgents) onMade(made)
       else onDone()
@@ -298,9 +302,9 @@ function Edit({
       >
         <Table
           fields={fields}
-          columns={shown}
+          columns={connectorColumns}
           holdings={holdings}
-          onChange={(held) => setValues((now) => ({ ...now, ...held }))}
+          onChange={(granted) => setValues((now) => ({ ...now, ...granted }))}
         />
       </FormDialog>
       {question}

@@ -1,4 +1,4 @@
-// What a file would be as a template: each merge field, where it stands, and whether it is known.
+// The check of a file as a template: each merge field with its place, and whether it is known.
 
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { anything } from '../../api/query.ts'
@@ -10,10 +10,10 @@ import css from '../../kit/controls.module.css'
 import { Tag } from '../../kit/values.tsx'
 import { type Key, t } from '../../texts.ts'
 
-/** At most so many are shown: a template may have 10,000. */
+/** The maximum number of shown fields: a template may have 10,000. */
 const MOST = 500
 
-/** What the classes are called at whose records a document looks. One that the caller may not see has no name here. */
+/** The names of the classes whose records a document reads. A class that the caller may not view has no name here. */
 function useNames(fields: MergeField[]): Map<number, string> {
   const ids = [...new Set(fields.flatMap(({ object_class }) => object_class ?? []))]
   return useQueries({

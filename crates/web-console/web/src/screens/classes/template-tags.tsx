@@ -9,13 +9,13 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Copyable } from '../../kit/copyable.tsx'
 import { TextField } from '../../kit/fields.tsx'
+import { recordFields } from '../../shared/forms/record-fields.ts'
 import { labelOf, t } from '../../texts.ts'
-import { recordFields } from './preview.tsx'
 
 const STEP = 30
 const RELATED = /^(\/api\/object-classes\/\d+\/)object-records\/autocomplete\//
 
-/** The class at which a relation points, as its autocomplete tells. */
+/** The class of a relation, from the path of its autocomplete. */
 const relatedPath = ({ autocomplete }: Field): string | undefined => RELATED.exec(autocomplete ?? '')?.[1]
 
 const tag = (name: string) => `{{ ${name} }}`
@@ -34,7 +34,7 @@ interface Entry {
 const entriesOf = (fields: Field[], prefix = ''): Entry[] =>
   fields.map((field) => ({ text: labelOf(field), tag: filtered(`${prefix}${field.alias}`, field.type) }))
 
-const others = (): Entry[] => [
+const otherTags = (): Entry[] => [
   { text: t('tags.owner'), tag: tag('owner.full_name') },
   { text: t('tags.today'), tag: tag('today | date "d MMMM yyyy"') },
   { text: t('tags.company'), tag: tag('company.admin_email_address') },
@@ -60,7 +60,7 @@ export function Tags({ classPath }: { classPath: string }) {
           onChange={setSearched}
         />
       )}
-      <List entries={[...entriesOf(fields), ...others()]} searched={searched} />
+      <List entries={[...entriesOf(fields), ...otherTags()]} searched={searched} />
       {relations.map((relation) => (
         <Parent key={relation.alias} relation={relation} searched={searched} />
       ))}
@@ -83,11 +83,11 @@ export function Tags({ classPath }: { classPath: string }) {
 function List({ entries, searched }: { entries: Entry[]; searched: string }) {
   const [count, setCount] = useState(STEP)
   const wanted = searched.toLowerCase()
-  const found = entries.filter((one) => `${one.text} ${one.tag}`.toLowerCase().includes(wanted))
+  const matchingEntries = entries.filter((one) => `${one.text} ${one.tag}`.toLowerCase().includes(wanted))
   return (
     <>
       <dl className={generic.facts}>
-        {found.slice(0, count).map((one) => (
+        {matchingEntries.slice(0, count).map((one) => (
           <div key={one.tag} className={generic.fact}>
             <dt>{one.text}</dt>
             <dd>
@@ -96,17 +96,19 @@ function List({ entries, searched }: { entries: Entry[]; searched: string }) {
           </div>
         ))}
       </dl>
-      {found.length === 0 && <p className={generic.none}>{t('nothing-found')}</p>}
-      {found.length > count && (
+      {matchingEntries.length === 0 && <p className={generic.none}>{t('nothing-found')}</p>}
+      {matchingEntries.length > count && (
         <div>
-          <Button onPress={() => setCount(count + STEP)}>{t('show-more', { count: found.length - count })}</Button>
+          <Button onPress={() => setCount(count + STEP)}>
+            {t('show-more', { count: matchingEntries.length - count })}
+          </Button>
         </div>
       )}
     </>
   )
 }
 
-/** The fields of the record at which a relation points: fetched when somebody wants to see them. */
+/** The fields of the related record, fetched when the user opens them. */
 function Parent({ relation, searched }: { relation: Field; searched: string }) {
   const [isOpen, setIsOpen] = useState(false)
   const described = useQuery({ ...options(`${relatedPath(relation)}object-records/`), enabled: isOpen })

@@ -1,4 +1,4 @@
-// A trial of a template: the document that it makes of a record, to be looked at.
+// A trial of a template: the document that it generates from a record.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -11,8 +11,8 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { Chooser } from '../../kit/fields.tsx'
+import { Outcome, runOf } from '../../shared/records/document-run.tsx'
 import { t } from '../../texts.ts'
-import { Outcome, runOf } from '../records/documents.tsx'
 import look from './classes.module.css'
 
 export function Trial({
@@ -25,27 +25,27 @@ export function Trial({
   onClose: () => void
 }) {
   const [record, setRecord] = useState<Choice | null>(null)
-  /** The record of which the document was asked for. */
-  const [asked, setAsked] = useState<Choice | undefined>()
+  /** The record of the requested document. */
+  const [chosenRecord, setChosenRecord] = useState<Choice | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const documents = `/api/object-records/${asked?.value}/documents/${template.id}/`
-  const made = useQuery({
+  const documents = `/api/object-records/${chosenRecord?.value}/documents/${template.id}/`
+  const runQuery = useQuery({
     ...anything<Instance>(documents),
-    enabled: asked !== undefined,
+    enabled: chosenRecord !== undefined,
     staleTime: 0,
     gcTime: 0,
     refetchInterval: ({ state }) => (state.data && runOf(state.data)?.status === 'processing' ? 1000 : false),
   })
-  const run = asked && made.data ? runOf(made.data) : null
-  const isRunning = isBusy || (asked !== undefined && (made.isPending || run?.status === 'processing'))
+  const run = chosenRecord && runQuery.data ? runOf(runQuery.data) : null
+  const isRunning = isBusy || (chosenRecord !== undefined && (runQuery.isPending || run?.status === 'processing'))
   const make = async () => {
     if (!record) return
     setIsBusy(true)
     setError(undefined)
-    setAsked(undefined)
+    setChosenRecord(undefined)
     const body = { object_record: record.value, document_template: template.id }
-    await call('POST', '/api/object-records/documents/', { body }).then(() => setAsked(record), setError)
+    await call('POST', '/api/object-records/documents/', { body }).then(() => setChosenRecord(record), setError)
     setIsBusy(false)
   }
   const file = run?._meta?.labels?.document
@@ -69,7 +69,7 @@ export function Trial({
         <p>{t('templates.try.not-offered')}</p>
       )}
       {error !== undefined && <Failure error={error} />}
-      <Reading of={[made]} />
+      <Reading of={[runQuery]} />
       <div role="status" className={look.trial}>
         {isRunning && <progress aria-label={t('progress')} />}
         {run && run.status !== 'processing' && (

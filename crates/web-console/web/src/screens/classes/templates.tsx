@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, type Read, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, invalidate, options, page, type Read } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
@@ -45,13 +45,13 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const owner = useQuery(instanceQuery(classPath))
   const described = useQuery(options(path))
   const query = (at: number) => page(path, `ordering=name&limit=${SIZE}&offset=${at}`)
-  const shown = useQuery(query(offset))
+  const templatesQuery = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   const [tried, setTried] = useState<Instance | undefined>()
   const remove = async (template: Instance) => {
     const one = `${path}${template.id}/`
-    await call('DELETE', one, { ifMatch: await tagOf(one, template) }).finally(() => wrote(path))
+    await call('DELETE', one, { ifMatch: await tagOf(one, template) }).finally(() => invalidate(path))
     setDeleted(undefined)
     say(t('deleted'))
   }
@@ -71,13 +71,13 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
           </Button>
         )}
       </header>
-      <Reading of={[owner, described, shown]} />
-      {shown.data && (
+      <Reading of={[owner, described, templatesQuery]} />
+      {templatesQuery.data && (
         <div className={generic.main}>
           <section className={generic.section} aria-label={t('document-templates')}>
-            {shown.data.results.length === 0 && <p className={generic.none}>{t('templates.nothing')}</p>}
+            {templatesQuery.data.results.length === 0 && <p className={generic.none}>{t('templates.nothing')}</p>}
             <ul className={generic.plain}>
-              {shown.data.results.map((template) => (
+              {templatesQuery.data.results.map((template) => (
                 <One
                   key={`${template.id}`}
                   template={template}
@@ -87,7 +87,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
                 />
               ))}
             </ul>
-            <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
+            <Turn page={templatesQuery.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
           </section>
           <Tags classPath={classPath} />
         </div>
@@ -103,7 +103,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
       {tried && <Trial classPath={classPath} template={tried} onClose={() => setTried(undefined)} />}
       {deleted && (
         <AskFirst
-          title={`${t('delete')}: ${deleted.name}`}
+          title={t('ask', { action: t('delete'), name: `${deleted.name}` })}
           text={t('templates.deletes')}
           action={t('delete')}
           run={() => remove(deleted)}
@@ -160,7 +160,7 @@ function One({ template, onTry, onEdit, onDelete }: OneProps) {
   )
 }
 
-/** The file: what is there may stay, another one takes its place. */
+/** The file: the stored one, or another one in its place. */
 function TemplateFile({ field, name, value, onChange, instance }: InputProps) {
   const file = instance && fileOf(instance)
   return (
@@ -178,7 +178,7 @@ function TemplateFile({ field, name, value, onChange, instance }: InputProps) {
   )
 }
 
-/** What is wrong with a document is told under a name that no field has. */
+/** The errors of a document have a name that no field has. */
 function plain(error: unknown): unknown {
   if (!(error instanceof Refusal) || error.body.error === undefined) return error
   const { error: detail, ...rest } = error.body
@@ -194,7 +194,7 @@ interface EditProps {
   onDone: () => void
 }
 
-/** One that is there is read first: the list knows no entity tag. */
+/** The stored template is read first, because lists have no entity tags. */
 function EditOne({ id, ...props }: EditProps & { id: number | undefined }) {
   const read = useQuery({ ...instanceQuery(`${props.path}${id}/`), enabled: id !== undefined })
   if (id === undefined || read.data) return <Edit {...props} read={read.data} />
@@ -228,7 +228,7 @@ function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefin
       if (template) await call('PATCH', `${path}${template.id}/`, { body: changes, ifMatch: base.etag })
       else await call('POST', path, { body: values })
       say(t('saved'))
-      await wrote(path)
+      await invalidate(path)
       onDone()
     } catch (refused) {
       if (template && refused instanceof Refusal && refused.status === 412) await merged().catch(setError)
@@ -237,7 +237,7 @@ function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefin
     }
   }
   useSettled(settled, () => void save())
-  // Ids of files are numbers; what was just sent is a text.
+  // Ids of stored files are numbers; the token of an upload is a text.
   const token: Json = values.template_file ?? null
   return (
     <>

@@ -1,8 +1,9 @@
-// What a field of a class is asked for, by its type.
+// The inputs for a field of a class, by its type.
 
-import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import type { Field, Fields, Instance } from '../../api/shapes.ts'
+import { optionsOf } from '../../shared/option-values.ts'
 
-/** What each type adds to what all fields have. */
+/** The inputs that each type adds to the common ones. */
 const EXTRAS: { [type: string]: string[] } = {
   string: ['max_length', 'is_unique', 'is_indexed'],
   text: [],
@@ -23,10 +24,10 @@ const EXTRAS: { [type: string]: string[] } = {
 
 const COMMON = ['label', 'alias', 'type', 'description', 'is_required']
 
-/** Set while a field is made, and fixed then. */
+/** Fields that can be set at the creation only. */
 const FIXED = ['alias', 'type', 'related_object_class']
 
-/** What a type cannot do without, though the schema of all types does not say so. */
+/** The inputs that a type requires, although the schema of all types does not say so. */
 const REQUIRED = ['options', 'initial', 'related_object_class']
 
 /** The inputs that a field of the type needs, in the order of the form. */
@@ -43,18 +44,7 @@ export function inputsOf(schema: Field[], values: Fields, isNew: boolean): Field
   })
 }
 
-export interface Option {
-  value: string
-  text: string
-}
-
-export const optionsOf = (value: Json | undefined): Option[] =>
-  (Array.isArray(value) ? value : []).map((item) => {
-    const { value: name, text } = (item ?? {}) as Fields
-    return { value: `${name ?? ''}`, text: `${text ?? ''}` }
-  })
-
-/** A field with which a default is asked for, as records would ask for the value. */
+/** The field that asks for a default, as records would ask for the value. */
 export function defaultField(values: Fields, classPath: (id: number) => string): Field | undefined {
   const { type } = values
   const base = { alias: 'default', required: false, editable: true }
@@ -82,7 +72,7 @@ export function defaultField(values: Fields, classPath: (id: number) => string):
   }
 }
 
-/** The rules of a field in few words: those that differ from what every field of the type has. */
+/** The rules of a field in few words, as far as they differ from those of its type. */
 export function rulesOf(
   field: Instance,
 ): { rule: 'length' | 'range' | 'digits' | 'files' | 'options'; values: Fields }[] {

@@ -1,16 +1,16 @@
-// What the page of a component has beside its plain fields.
+// The page of a component beside its plain fields.
 
 import { useEffect, useState } from 'react'
 import { writeJson } from '../../api/json.ts'
-import { wrote } from '../../api/query.ts'
+import { invalidate } from '../../api/query.ts'
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
 import look from '../../generic/generic.module.css'
 import type { InputProps, PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Chooser, Fieldset } from '../../kit/fields.tsx'
+import { USES, useRepositories } from '../../shared/components/known.ts'
 import { labelOf, named, t } from '../../texts.ts'
-import { USES, useRepositories } from './known.ts'
 import {
   ImportAgain,
   MakeRepository,
@@ -24,7 +24,7 @@ const PAUSE = 3000
 
 const usesOf = (value: Json | undefined) => (value ?? {}) as Fields
 
-/** Where it is offered; each place is sent, since the API wants them all. */
+/** The places that offer the component. All are sent, because the API requires each of them. */
 export function UsesInput({ field, name, value, onChange }: InputProps) {
   const chosen = usesOf(value)
   const chosenWith = (use: string, isChosen: boolean) =>
@@ -58,7 +58,7 @@ export function UsesView({ value }: { value: Json }) {
   )
 }
 
-/** One of the repositories that no component uses; another one can be imported on the way. */
+/** The choice of a repository without a component. Another one can be imported from here. */
 export function RepositoryInput({ field, name, value, onChange }: InputProps) {
   const { data } = useRepositories()
   const [isMaking, setIsMaking] = useState(false)
@@ -114,14 +114,14 @@ export function ParametersView({ value }: { value: Json }) {
           </tr>
         </thead>
         <tbody>
-          {all.map(({ parameter_name: name, ...one }) => (
+          {all.map(({ parameter_name: name, ...parameter }) => (
             <tr key={`${name}`}>
               <td data-label={t('custom-components.parameter')}>{`${name}`}</td>
-              <td data-label={named('field', 'type')}>{`${one.parameter_type}`}</td>
-              <td data-label={named('field', 'description')}>{`${one.parameter_description ?? ''}`}</td>
-              <td data-label={t('custom-components.parameter.most')}>{`${one.parameter_limit ?? ''}`}</td>
+              <td data-label={named('field', 'type')}>{`${parameter.parameter_type}`}</td>
+              <td data-label={named('field', 'description')}>{`${parameter.parameter_description ?? ''}`}</td>
+              <td data-label={t('custom-components.parameter.most')}>{`${parameter.parameter_limit ?? ''}`}</td>
               <td data-label={named('field', 'options')}>
-                {(Array.isArray(one.parameter_options) ? one.parameter_options : [])
+                {(Array.isArray(parameter.parameter_options) ? parameter.parameter_options : [])
                   .map((option) => (typeof option === 'string' ? option : writeJson(option)))
                   .join(', ')}
               </td>
@@ -133,12 +133,12 @@ export function ParametersView({ value }: { value: Json }) {
   )
 }
 
-/** How the import of its repository went. The component is asked for again until its files are there. */
+/** The state of the import of its repository. The component is read again until its files are imported. */
 export function Import({ instance, path }: PanelProps) {
   const isWaiting = instance.status === 'processing'
   useEffect(() => {
     if (!isWaiting) return
-    const timer = setInterval(() => document.hidden || void wrote(path), PAUSE)
+    const timer = setInterval(() => document.hidden || void invalidate(path), PAUSE)
     return () => clearInterval(timer)
   }, [isWaiting, path])
   const { data } = useRepository(Number(instance.repository))

@@ -8,9 +8,9 @@ import look from '../../generic/generic.module.css'
 import { FieldInput } from '../../generic/input.tsx'
 import css from '../../kit/controls.module.css'
 import { Select } from '../../kit/fields.tsx'
+import { USES } from '../../shared/components/known.ts'
+import { parameterFields, withoutEmpty } from '../../shared/components/parameters.ts'
 import { named, t } from '../../texts.ts'
-import { USES } from './known.ts'
-import { given, parameterFields } from './parameters.ts'
 
 export function Preview({ component }: { component: Instance }) {
   const fields = parameterFields(component.parameters)
@@ -42,7 +42,7 @@ export function Preview({ component }: { component: Instance }) {
       <ComponentFrame
         component={Number(component.id)}
         use={use}
-        parameters={given(parameters)}
+        parameters={withoutEmpty(parameters)}
         onValue={(sent) => setValue(sent as Json)}
       />
       <div role="status">

@@ -1,4 +1,4 @@
-// The git repositories that components come from.
+// The git repositories of components.
 
 import { useState } from 'react'
 import { Reading } from '../../generic/failure.tsx'
@@ -6,9 +6,9 @@ import look from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
+import { ROUTE, useRepositories } from '../../shared/components/known.ts'
 import { t } from '../../texts.ts'
 import own from './components.module.css'
-import { ROUTE, useRepositories } from './known.ts'
 import { MakeRepository, mayChange, Repository } from './repository.tsx'
 
 const SIZE = 25

@@ -1,8 +1,8 @@
-// One repository: how its import went, and what can be done with it.
+// One repository: the state of its import, and its actions.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
-import { instance as instanceQuery, options, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, invalidate, options } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
@@ -16,15 +16,15 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
 import { Moment, Tag } from '../../kit/values.tsx'
+import { COMPONENTS, invalidateLog, invalidateRepository, REPOSITORIES, ROUTE } from '../../shared/components/known.ts'
+import type { Known } from '../../shared/components/log.ts'
 import { t } from '../../texts.ts'
-import { COMPONENTS, deletedRepository, REPOSITORIES, ROUTE, wroteRepository } from './known.ts'
-import type { Known } from './log.ts'
 
 const PAUSE = 3000
 
 export const mayChange = (action: 'create' | 'edit') => session()?.permissions?.custom_component?.[action] === true
 
-/** A repository, asked for again while its import runs; a page that is hidden asks for nothing. */
+/** A repository, read repeatedly while its import runs. A hidden page does not read. */
 export function useRepository(id: number) {
   const read = useQuery({
     ...instanceQuery(`${REPOSITORIES}${id}/`),
@@ -33,8 +33,8 @@ export function useRepository(id: number) {
   const status = read.data?.instance.status
   const before = useRef(status)
   useEffect(() => {
-    // What became of an import shows in the component, too.
-    if (before.current === 'processing' && status !== 'processing') void wrote(COMPONENTS)
+    // The state of an import is also part of the component.
+    if (before.current === 'processing' && status !== 'processing') void invalidate(COMPONENTS)
     before.current = status
   }, [status])
   return read
@@ -42,17 +42,17 @@ export function useRepository(id: number) {
 
 export function RepositoryState({ repository }: { repository: Instance }) {
   const { status, errors } = repository
-  const told = Object.entries(status === 'failed' ? messages((errors ?? {}) as Fields) : {})
+  const errorTexts = Object.entries(status === 'failed' ? messages((errors ?? {}) as Fields) : {})
   return (
     <>
       <p role="status">
         <Tag value={`${status}`}>{t(`repositories.status.${status as 'processing' | 'imported' | 'failed'}`)}</Tag>
       </p>
-      {told.length > 0 && (
+      {errorTexts.length > 0 && (
         <div className={css.notice} data-tone="danger">
           <p>{t('repositories.failed')}</p>
           <ul className={look.problems}>
-            {told.map(([place, text]) => (
+            {errorTexts.map(([place, text]) => (
               <li key={place}>{place === 'repository_url' ? text : `${place}: ${text}`}</li>
             ))}
           </ul>
@@ -65,7 +65,7 @@ export function RepositoryState({ repository }: { repository: Instance }) {
 /** One line of the list. */
 export function Repository({ id, address, component }: Known) {
   const read = useRepository(id)
-  const [asked, setAsked] = useState<'import' | 'delete' | undefined>()
+  const [openDialog, setOpenDialog] = useState<'import' | 'delete' | undefined>()
   const repository = read.data?.instance
   return (
     <li className={look.section}>
@@ -89,7 +89,7 @@ export function Repository({ id, address, component }: Known) {
             <div className={css.actions}>
               <Button
                 aria-label={t('repositories.import-again-one', { name: address })}
-                onPress={() => setAsked('import')}
+                onPress={() => setOpenDialog('import')}
               >
                 {t('repositories.import-again')}
               </Button>
@@ -98,28 +98,28 @@ export function Repository({ id, address, component }: Known) {
                   look="quiet"
                   icon="trash-2"
                   aria-label={t('delete-one', { name: address })}
-                  onPress={() => setAsked('delete')}
+                  onPress={() => setOpenDialog('delete')}
                 >
                   {t('delete')}
                 </Button>
               )}
             </div>
           )}
-          {asked === 'import' && <ImportAgain repository={repository} onDone={() => setAsked(undefined)} />}
+          {openDialog === 'import' && <ImportAgain repository={repository} onDone={() => setOpenDialog(undefined)} />}
         </>
       )}
-      {asked === 'delete' && (
+      {openDialog === 'delete' && (
         <AskFirst
-          title={`${t('delete')}: ${address}`}
+          title={t('ask', { action: t('delete'), name: address })}
           text={t('repositories.deletes')}
           action={t('delete')}
           run={async () => {
             await call('DELETE', `${REPOSITORIES}${id}/`)
-            setAsked(undefined)
+            setOpenDialog(undefined)
             say(t('deleted'))
-            await deletedRepository()
+            await invalidateLog()
           }}
-          onClose={() => setAsked(undefined)}
+          onClose={() => setOpenDialog(undefined)}
         />
       )}
     </li>
@@ -162,7 +162,7 @@ function RepositoryForm({
   title: string
   submit: string
   above?: string
-  /** Those fields alone are asked for, and none of them must be filled in. */
+  /** Only these fields are sent, and each is optional. */
   names?: string[]
   send: (values: Fields) => Promise<void>
   onDone: () => void
@@ -216,7 +216,7 @@ export function MakeRepository({ onMade, onDone }: { onMade?: (id: number) => vo
         say(t('repositories.importing'))
         onMade?.(Number(data.id))
         onDone()
-        await wroteRepository()
+        await invalidateRepository()
       }}
       onDone={onDone}
     />
@@ -235,7 +235,7 @@ export function ImportAgain({ repository, onDone }: { repository: Instance; onDo
         await call('POST', `${REPOSITORIES}${id}/import/`, { body })
         say(t('repositories.importing'))
         onDone()
-        await wroteRepository()
+        await invalidateRepository()
       }}
       onDone={onDone}
     />

@@ -1,4 +1,4 @@
-// Which forms and which parts of the interface name a component.
+// The forms and the parts of the interface that use a component.
 
 import { useQuery } from '@tanstack/react-query'
 import { page } from '../../api/query.ts'
@@ -10,22 +10,22 @@ import look from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import type { PanelProps } from '../../generic/resource.ts'
 import css from '../../kit/controls.module.css'
+import { interfaceWith, names } from '../../shared/components/log.ts'
 import { t } from '../../texts.ts'
-import { interfaceWith, names } from './log.ts'
 
 const FORMS = '/api/object-class-forms/'
-/** As many forms are looked at: no filter finds those of a component. */
+/** The maximum number of forms that are searched: no filter finds those of a component. */
 const PAGE = 1000
 const PAGES = 5
 
 async function formsWith(component: number, signal: AbortSignal) {
-  const found: Instance[] = []
+  const matchingForms: Instance[] = []
   for (let n = 0; n < PAGES; n++) {
     const { results, next } = await get<Page>(`${FORMS}?ordering=name&limit=${PAGE}&offset=${n * PAGE}`, signal)
-    found.push(...results.filter((form) => names(form.custom_components, component)))
-    if (!next) return { found, isWhole: true }
+    matchingForms.push(...results.filter((form) => names(form.custom_components, component)))
+    if (!next) return { found: matchingForms, isWhole: true }
   }
-  return { found, isWhole: false }
+  return { found: matchingForms, isWhole: false }
 }
 
 export function UsedBy({ instance }: PanelProps) {

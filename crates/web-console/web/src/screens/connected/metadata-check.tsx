@@ -13,9 +13,9 @@ import { documentsOf, type Finding, findings } from './metadata.ts'
 
 const read = async (path: string) => (await call<Fields>('GET', path, { isPublic: true })).data
 
-/** Reads what agents read before they sign in, and tells whether it says what it must. */
+/** Reads the metadata that agents read before they sign in, and checks it. */
 export function MetadataCheck({ instance }: PanelProps) {
-  const [found, setFound] = useState<Finding[] | undefined>()
+  const [results, setResults] = useState<Finding[] | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const url = `${instance.server_url}`
@@ -25,12 +25,12 @@ export function MetadataCheck({ instance }: PanelProps) {
     setIsBusy(true)
     setError(undefined)
     await Promise.all([read(documents.resource), read(documents.server)]).then(
-      ([resource, server]) => setFound(findings(url, location.origin, resource, server)),
+      ([resource, server]) => setResults(findings(url, location.origin, resource, server)),
       setError,
     )
     setIsBusy(false)
   }
-  const wrong = found?.filter(({ isRight }) => !isRight).length ?? 0
+  const wrong = results?.filter(({ isRight }) => !isRight).length ?? 0
   return (
     <section className={generic.section}>
       <h2>{t('metadata')}</h2>
@@ -40,11 +40,11 @@ export function MetadataCheck({ instance }: PanelProps) {
           {t('metadata.check')}
         </Button>
       </div>
-      <div role="status">{found && <p>{t('metadata.found', { wrong })}</p>}</div>
+      <div role="status">{results && <p>{t('metadata.found', { wrong })}</p>}</div>
       {error !== undefined && <Failure error={error} />}
-      {found && (
+      {results && (
         <ul className={look.found}>
-          {found.map(({ id, isRight, found: what }) => (
+          {results.map(({ id, isRight, found: what }) => (
             <li key={id} data-wrong={isRight ? undefined : ''}>
               <Icon name={isRight ? 'check' : 'x'} />
               <span>

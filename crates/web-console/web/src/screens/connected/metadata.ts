@@ -1,11 +1,11 @@
-// Whether the two documents by which agents find their way to the sign-in say what they must (RFC 9728, RFC 8414).
+// The check of the two documents that lead agents to the sign-in (RFC 9728, RFC 8414).
 
 import type { Fields, Json } from '../../api/shapes.ts'
 
 export interface Finding {
   id: 'resource' | 'server' | 'issuer' | 'endpoints' | 'pkce' | 'grants' | 'https' | 'origin'
   isRight: boolean
-  /** What stands there, where that helps. */
+  /** The value in the document, if it helps. */
   found?: string
 }
 
@@ -15,7 +15,7 @@ const has = (list: Json | undefined, ...wanted: string[]) =>
 const isLoopback = (host: string) =>
   host === 'localhost' || host.endsWith('.localhost') || /^(127\.|\[::1\])/.test(host)
 
-/** Where the documents are, on the host that the console is on. */
+/** The addresses of the documents, on the host of the console. */
 export const documentsOf = (serverUrl: string): { resource: string; server: string } | undefined => {
   const uuid = /\/mcp\/([0-9a-f-]{36})\/?$/.exec(serverUrl)?.[1]
   return uuid === undefined

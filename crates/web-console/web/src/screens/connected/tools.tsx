@@ -1,4 +1,4 @@
-// The tools of a connector: what each does, and whether it only reads.
+// The tools of a connector, with the effect of each.
 
 import type { Json } from '../../api/shapes.ts'
 import generic from '../../generic/generic.module.css'
@@ -29,7 +29,7 @@ const CHANGING = [
 ]
 const KNOWN = [...READING, ...CHANGING]
 
-/** Undefined for a tool that is newer than this. */
+/** Undefined for a tool that is newer than the console. */
 const textOf = (tool: string): string | undefined => (KNOWN.includes(tool) ? t(`tool.${tool}` as Key) : undefined)
 const toolsOf = (value: Json) => (Array.isArray(value) ? value.map(String) : [])
 
@@ -55,7 +55,7 @@ export function Tools({ value }: { value: Json }) {
 
 export function ToolsInput({ field, name, value, onChange, instance }: InputProps) {
   const all = (field.values ?? []).map((choice) => `${choice.value}`)
-  // A new connector offers those that only read when nothing else is sent.
+  // A new connector offers the reading tools by default.
   const chosen = value === null && !instance ? all.filter((tool) => READING.includes(tool)) : toolsOf(value)
   const set = (tool: string, isChosen: boolean) =>
     onChange(all.filter((one) => (one === tool ? isChosen : chosen.includes(one))))

@@ -1,8 +1,8 @@
-// A test of a webhook, told where it was begun, and how its receiver checks the signature.
+// The test of a webhook, and the check of its signature by the receiver.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
-import { page, wrote } from '../../api/query.ts'
+import { invalidate, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -11,36 +11,36 @@ import { may, type PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Copyable } from '../../kit/copyable.tsx'
+import { Outcome } from '../../shared/outcome.tsx'
 import { t } from '../../texts.ts'
-import { Outcome } from '../outcome.tsx'
 
-/** Deliveries that may have come since a test was sent. */
+/** Deliveries since the test was sent. */
 const LATEST = 'limit=25'
 
 export function WebhookTest({ instance, path }: PanelProps) {
-  const [sent, setSent] = useState<Instance | undefined>()
+  const [sentEvent, setSentEvent] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const deliveries = `${path}deliveries/`
-  const isSame = (one: Instance) => one.event_id === sent?.event_id
+  const isSame = (one: Instance) => one.event_id === sentEvent?.event_id
   const latest = useQuery({
     ...page(deliveries, LATEST),
-    enabled: sent !== undefined,
+    enabled: sentEvent !== undefined,
     refetchInterval: ({ state }) => (state.data?.results.find(isSame)?.status === 'pending' ? 1000 : false),
   })
-  const now = latest.data?.results.find(isSame) ?? sent
-  // Its line among the deliveries is to say the same.
+  const now = latest.data?.results.find(isSame) ?? sentEvent
+  // The list of deliveries must show the same.
   const status = now?.status
   useEffect(() => {
-    if (status !== undefined && status !== 'pending') void wrote(deliveries)
+    if (status !== undefined && status !== 'pending') void invalidate(deliveries)
   }, [status, deliveries])
   if (instance.type !== 'webhook' || !may(instance, 'edit')) return null
   const run = async () => {
     setIsBusy(true)
     setError(undefined)
-    setSent(undefined)
-    await call<Instance>('POST', `${path}test/`).then(({ data }) => setSent(data), setError)
-    await wrote(deliveries)
+    setSentEvent(undefined)
+    await call<Instance>('POST', `${path}test/`).then(({ data }) => setSentEvent(data), setError)
+    await invalidate(deliveries)
     setIsBusy(false)
   }
   return (
@@ -61,7 +61,7 @@ export function WebhookTest({ instance, path }: PanelProps) {
   )
 }
 
-/** What the receiver answered, and what that says. */
+/** The answer of the receiver, and its meaning. */
 function Told({ delivery: { status, response_status } }: { delivery: Instance }) {
   if (status === 'delivered')
     return <Outcome isGood title={t('integrations.trial.delivered', { status: Number(response_status) })} />
@@ -90,7 +90,7 @@ event = Webhook("whsec_…").verify(body, headers)`
 
 const JAVASCRIPT = `const { Webhook } = require("standardwebhooks");
 
-// Throws an error if the signature is wrong or older than five minutes.
+// Throws an error if the signature is invalid or older than five minutes.
 const event = new Webhook("whsec_…").verify(body, headers);`
 
 export function Signature({ instance }: PanelProps) {

@@ -1,4 +1,4 @@
-// What the record permission sets of its classes give to a connector: asked for when somebody wants to know.
+// The grants of a connector in the record permission sets of its classes. They are read when the user opens them.
 
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -13,7 +13,7 @@ import css from '../../kit/controls.module.css'
 import { Tag } from '../../kit/values.tsx'
 import { named, t } from '../../texts.ts'
 
-/** So many classes are asked at once. */
+/** The number of classes that are read at once. */
 const STEP = 10
 /** A class has no more sets than a page may have lines. */
 const SETS = 'limit=100'
@@ -27,10 +27,10 @@ interface Given {
 function givenBy(sets: Instance[], connector: number): Given[] {
   return sets.flatMap((set) => {
     const entries = Array.isArray(set.mcp_permissions) ? (set.mcp_permissions as Fields[]) : []
-    const held = entries.find((entry) => entry.connector === connector)?.permissions as
+    const granted = entries.find((entry) => entry.connector === connector)?.permissions as
       | { [resource: string]: Json }
       | undefined
-    const actions = Object.entries(held ?? {}).flatMap(([resource, list]) =>
+    const actions = Object.entries(granted ?? {}).flatMap(([resource, list]) =>
       Array.isArray(list)
         ? list.map((action) => `${named('resource', resource)}: ${named('action', `${action}`)}`)
         : [],
@@ -67,27 +67,27 @@ function Classes({ integration, connector }: { integration: string; connector: n
     ...((data?._meta?.labels?.object_classes ?? {}) as Fields),
     ...(typeof own === 'number' && { [own]: data?._meta?.labels?.object_class ?? null }),
   }
-  const shown = ids.slice(0, count)
+  const shownIds = ids.slice(0, count)
   const sets = useQueries({
-    queries: shown.map((id) => page(`/api/object-classes/${id}/record-permission-sets/`, SETS)),
+    queries: shownIds.map((id) => page(`/api/object-classes/${id}/record-permission-sets/`, SETS)),
   })
   if (!data) return <Reading of={[read]} />
   if (ids.length === 0) return <p className={generic.none}>{t('connectors.has.no-class')}</p>
   return (
     <>
-      {shown.map((id, n) => {
-        const asked = sets[n]
-        const given = givenBy(asked?.data?.results ?? [], connector)
+      {shownIds.map((id, n) => {
+        const setsQuery = sets[n]
+        const grants = givenBy(setsQuery?.data?.results ?? [], connector)
         return (
           <div key={id}>
             <h3>
               <Link to={`/admin/classes/${id}`}>{`${names[id] ?? t('connectors.has.class', { id })}`}</Link>
             </h3>
-            {asked && <Reading of={[asked]} />}
-            {asked?.data && given.length === 0 && <p className={generic.none}>{t('connectors.has.nothing')}</p>}
-            {given.length > 0 && (
+            {setsQuery && <Reading of={[setsQuery]} />}
+            {setsQuery?.data && grants.length === 0 && <p className={generic.none}>{t('connectors.has.nothing')}</p>}
+            {grants.length > 0 && (
               <dl className={generic.facts}>
-                {given.map(({ set, actions }) => (
+                {grants.map(({ set, actions }) => (
                   <div key={set} className={generic.fact}>
                     <dt>{set}</dt>
                     <dd>

@@ -1,34 +1,17 @@
-// A form that makes a record; and those that I may fill in.
+// The forms that the caller may fill in.
 
 import { useQuery } from '@tanstack/react-query'
-import { type ReactNode, useState } from 'react'
-import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
-import { call } from '../../api/request.ts'
-import type { Field, Fields, FormConfiguration, Instance, Json } from '../../api/shapes.ts'
-import { changed } from '../../generic/changes.ts'
+import { useState } from 'react'
+import { page } from '../../api/query.ts'
 import { Reading } from '../../generic/failure.tsx'
-import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useHere } from '../../generic/go.tsx'
+import { Link, useHere } from '../../generic/go.tsx'
 import { Turn } from '../../generic/turn.tsx'
-import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
-import { say } from '../../kit/toasts.tsx'
+import { FORMS, mayFillIn, OneForm } from '../../shared/forms/one-form.tsx'
 import { t } from '../../texts.ts'
-import { recordFields } from '../classes/preview.tsx'
-import { fieldsIn, type Section, STANDALONE, sectionsOf, shown } from './configuration.ts'
-import { Layout } from './layout.tsx'
-import { RecordFormInput } from './record-input.tsx'
-import { refusal, within } from './refusals.ts'
 
-export const FORMS = '/api/object-class-forms/'
-const CLASSES = '/api/object-classes/'
 const SIZE = 25
-
-const mayFillIn = (form: Instance) => {
-  const permissions = form._meta?.permissions as unknown as Fields | undefined
-  return ((permissions?.object_records ?? {}) as Fields).create === true
-}
 
 export function Forms() {
   const [offset, setOffset] = useState(0)
@@ -59,142 +42,4 @@ export function FillIn() {
   const { path: here } = useHere()
   const uuid = here.split('/')[2] ?? ''
   return <OneForm key={uuid} uuid={uuid} />
-}
-
-/** Where a form stands that is filled in from the list of its class; without one it stands for itself. */
-interface Place {
-  above: ReactNode
-  onMade: (made: Instance) => void
-  onCancel: () => void
-}
-
-export function OneForm({ uuid, place }: { uuid: string; place?: Place }) {
-  const path = `${FORMS}${uuid}/`
-  const form = useQuery(instanceQuery(path))
-  const configured = useQuery(anything<FormConfiguration>(`${path}configuration/`))
-  const found = form.data?.instance
-  const classPath = `${CLASSES}${found?.object_class}/`
-  const described = useQuery({ ...options(`${classPath}object-records/`), enabled: found !== undefined })
-  const reading = [form, configured, described]
-  if (!found || !configured.data || !described.data) return <Reading of={reading} title={t('forms.one.title')} />
-  const fields = recordFields(described.data)
-  // A configuration of another kind, and none: all fields in their order.
-  const sections = sectionsOf(configured.data.configuration) ?? [
-    { title: '', text: '', when: undefined, items: fields.map(({ alias }) => ({ field: alias })) },
-  ]
-  return (
-    <>
-      <Reading of={reading} />
-      <Fill form={found} classPath={classPath} sections={sections} fields={fields} place={place} />
-    </>
-  )
-}
-
-const defaultsOf = (fields: Field[]): Fields =>
-  Object.fromEntries(fields.flatMap((field) => (field.default === undefined ? [] : [[field.alias, field.default]])))
-
-function Fill({
-  form,
-  classPath,
-  sections,
-  fields,
-  place,
-}: {
-  place: Place | undefined
-  form: Instance
-  classPath: string
-  sections: Section[]
-  fields: Field[]
-}) {
-  const [before] = useState(() => defaultsOf(fieldsIn(sections, fields)))
-  const [values, setValues] = useState(before)
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setIsBusy] = useState(false)
-  const [made, setMade] = useState<Instance | undefined>()
-  const go = useGo()
-  const isChanged = Object.keys(changed(before, values)).length > 0
-  const visible = shown(sections, values)
-  const use = place ? 'object_class_create_form' : STANDALONE
-  const asked = fieldsIn(visible, fields, use)
-  const [round, setRound] = useState(0)
-  const again = () => {
-    setRound((count) => count + 1)
-    setValues(before)
-    setError(undefined)
-    setIsBusy(false)
-    setMade(undefined)
-  }
-  const send = async (andNew = false) => {
-    const isEmpty = (value: Json | undefined) => value === undefined || value === null || value === ''
-    const lacking = asked.filter(
-      ({ alias, required, type }) => required && type !== 'boolean' && isEmpty(values[alias]),
-    )
-    if (lacking.length > 0)
-      return setError(
-        refusal(
-          lacking.map(({ alias }) => alias),
-          t('required'),
-        ),
-      )
-    setIsBusy(true)
-    try {
-      const named = new Set(asked.map(({ alias }) => alias))
-      const body = { fields: Object.fromEntries(Object.entries(values).filter(([alias]) => named.has(alias))) }
-      const { data } = await call<Instance>('POST', `${classPath}object-records/`, { body })
-      void wrote(classPath)
-      if (andNew) {
-        say(t('forms.sent', { id: `${data.id}` }))
-        again()
-      } else if (place) place.onMade(data)
-      else setMade(data)
-    } catch (refused) {
-      setError(within(refused, 'fields'))
-      setIsBusy(false)
-    }
-  }
-  const classes = useQuery({ ...page(CLASSES, `id=${form.object_class}&limit=1`), enabled: made !== undefined })
-  if (made) {
-    const alias = classes.data?.results[0]?.alias
-    return (
-      <>
-        <h1 tabIndex={-1}>{`${form.name}`}</h1>
-        <div className={css.notice} data-tone="ok" role="status">
-          <p>{t('forms.sent', { id: `${made.id}` })}</p>
-        </div>
-        <p className={css.actions}>
-          {alias !== undefined && (
-            <Link className={css.button} to={`/records/${alias}/${made.id}`}>
-              {t('forms.to-record')}
-            </Link>
-          )}
-          <Button onPress={again}>{t('forms.again')}</Button>
-        </p>
-      </>
-    )
-  }
-  return (
-    <>
-      {place?.above}
-      <header className={generic.head}>
-        <h1 tabIndex={-1}>{`${form.name}`}</h1>
-      </header>
-      {!mayFillIn(form) && <p className={css.notice}>{t('forms.may-not')}</p>}
-      <Form
-        key={round}
-        fields={asked}
-        sections={[]}
-        values={values}
-        inputs={Object.fromEntries(asked.map(({ alias }) => [alias, RecordFormInput]))}
-        error={error}
-        isBusy={isBusy}
-        isChanged={isChanged}
-        submit={t(place ? 'create' : 'forms.send')}
-        layout={(input) => <Layout sections={visible} use={use} input={input} />}
-        onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
-        onSubmit={() => void send()}
-        onSubmitAndNew={place && (() => void send(true))}
-        onCancel={place?.onCancel ?? (() => (isChanged ? again() : go('/forms')))}
-      />
-    </>
-  )
 }

@@ -1,17 +1,17 @@
 // One UI configuration as a form, with a preview and the JSON beside it. Both change the same content.
 
 import { useQuery } from '@tanstack/react-query'
-import { type ReactNode, useId, useMemo, useRef, useState } from 'react'
+import { type ReactNode, type Ref, useId, useMemo, useRef, useState } from 'react'
 import { parseJson, writeJson } from '../../api/json.ts'
 import { Refusal } from '../../api/refusal.ts'
 import type { Fields, Json } from '../../api/shapes.ts'
 import type { Reading as Understood } from '../../api/written.ts'
-import { messages, same } from '../../generic/changes.ts'
+import { isEqual, messages } from '../../generic/changes.ts'
 import { Failure, Reading } from '../../generic/failure.tsx'
 import { Leaving } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { shortened } from '../../generic/not-understood.tsx'
-import { type Kept, keep, readToWrite } from '../../generic/ui-config.ts'
+import { type Kept, readToWrite, storeConfiguration } from '../../generic/ui-config.ts'
 import { written } from '../../generic/ui-contents.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -31,13 +31,13 @@ export interface EditorProps<T extends object> {
   components?: (content: T) => number[]
   form: (content: T, change: (content: T) => void) => ReactNode
   preview: (content: T) => ReactNode
-  /** Told of what was saved. */
+  /** Called with the saved instance. */
   onSaved?: (content: T, kept: Json) => void
 }
 
 export function Editor<T extends object>(props: EditorProps<T>) {
   const { component } = props
-  // Read anew: what another page read some minutes ago is no ground to build on.
+  // Always read again: a write must not be based on an old state.
   const opened = useQuery({
     queryKey: [component, 'edited'],
     queryFn: () => readToWrite(component),
@@ -52,29 +52,24 @@ export function Editor<T extends object>(props: EditorProps<T>) {
   )
 }
 
-function Opened<T extends object>({
-  component,
-  understand,
-  components,
-  form,
-  preview,
-  onSaved,
-  kept,
-}: EditorProps<T> & { kept: Kept }) {
+type OpenedProps<T extends object> = EditorProps<T> & { kept: Kept }
+
+/** The content as it is edited, by the form or as JSON, and how it is saved. */
+function useContent<T extends object>({ component, understand, components, onSaved, kept }: OpenedProps<T>) {
   const [before, setBefore] = useState(kept)
   const [content, setContent] = useState<Json>(() => kept.content ?? written(understand(undefined).content))
+  /** The JSON as it was typed; undefined if the form changed the content later. */
   const [typed, setTyped] = useState<string | undefined>()
   const [wrong, setWrong] = useState<string | undefined>()
-  const [view, setView] = useState<'preview' | 'json'>('preview')
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
+  /** The version that another user saved meanwhile. */
   const [theirs, setTheirs] = useState<Kept | undefined>()
-  const json = useRef<HTMLDivElement>(null)
   const { content: understood, flaws } = useMemo(() => understand(content), [content, understand])
   const start = before.content ?? written(understand(undefined).content)
-  const isChanged = wrong !== undefined || !same(start, content)
-  const change = (next: T) => {
-    setContent(written(next))
+  const isChanged = wrong !== undefined || !isEqual(start, content)
+  const set = (next: Json) => {
+    setContent(next)
     setTyped(undefined)
     setWrong(undefined)
   }
@@ -88,15 +83,10 @@ function Opened<T extends object>({
     }
   }
   const save = async (over = before) => {
-    if (wrong) {
-      setView('json')
-      requestAnimationFrame(() => json.current?.querySelector('textarea')?.focus())
-      return
-    }
     setIsBusy(true)
     setError(undefined)
     try {
-      const now = await keep(component, content as Fields, over, components?.(understood))
+      const now = await storeConfiguration(component, content as Fields, over, components?.(understood))
       setBefore(now)
       onSaved?.(understood, content)
       say(t('saved'))
@@ -106,10 +96,35 @@ function Opened<T extends object>({
     }
     setIsBusy(false)
   }
-  useShortcuts([{ keys: 'Ctrl+S', text: t('save'), run: () => void save() }])
-  const refused = error instanceof Refusal && error.status === 400 ? messages(error.body) : {}
-  const told = wrong ?? refused.content
-  const id = useId()
+  return {
+    understood,
+    flaws,
+    json: typed ?? writeJson(content, 2),
+    wrong,
+    error,
+    isBusy,
+    isChanged,
+    theirs,
+    setTheirs,
+    change: (next: T) => set(written(next)),
+    reset: () => set(start),
+    type,
+    save,
+  }
+}
+
+function Opened<T extends object>(props: OpenedProps<T>) {
+  const { form } = props
+  const edited = useContent(props)
+  const { wrong, error, isBusy, theirs, setTheirs } = edited
+  const [view, setView] = useState<View>('preview')
+  const side = useRef<HTMLElement>(null)
+  const save = (over?: Kept) => {
+    if (!wrong) return void edited.save(over)
+    setView('json')
+    requestAnimationFrame(() => side.current?.querySelector('textarea')?.focus())
+  }
+  useShortcuts([{ keys: 'Ctrl+S', text: t('save'), run: () => save() }])
   return (
     <div className={look.editor}>
       <form
@@ -117,75 +132,88 @@ function Opened<T extends object>({
         noValidate
         onSubmit={(event) => {
           event.preventDefault()
-          void save()
+          save()
         }}
       >
         {error !== undefined && <Failure error={error} />}
-        {form(understood, change)}
+        {form(edited.understood, edited.change)}
         <div className={`${css.actions} ${generic.buttons}`}>
           <Button type="submit" look="primary" isDisabled={isBusy}>
             {t('save')}
           </Button>
-          <Button
-            look="quiet"
-            isDisabled={isBusy || !isChanged}
-            onPress={() => {
-              setContent(start)
-              setTyped(undefined)
-              setWrong(undefined)
-            }}
-          >
+          <Button look="quiet" isDisabled={isBusy || !edited.isChanged} onPress={edited.reset}>
             {t('cancel')}
           </Button>
         </div>
       </form>
-      <section className={look.side} aria-labelledby={id} ref={json}>
-        <h2 id={id} className="hidden">
-          {t(view === 'preview' ? 'preview' : 'interface.json')}
-        </h2>
-        <div className={css.actions}>
-          <Button aria-pressed={view === 'preview'} onPress={() => setView('preview')}>
-            {t('preview')}
-          </Button>
-          <Button aria-pressed={view === 'json'} onPress={() => setView('json')}>
-            {t('interface.json')}
-          </Button>
-        </div>
-        {flaws.length > 0 && (
-          <p className={css.notice} data-tone="warn" role="status">
-            {t('interface.json.left-out', { places: shortened(flaws) })}
-          </p>
-        )}
-        {view === 'preview' ? (
-          <div className={look.paper}>{preview(understood)}</div>
-        ) : (
-          <MessagesContext value={told === undefined ? {} : { json: told }}>
-            <TextField
-              name="json"
-              label={t('interface.json')}
-              hint={t('interface.json.hint')}
-              isRequired
-              isLong
-              value={typed ?? writeJson(content, 2)}
-              onChange={type}
-            />
-          </MessagesContext>
-        )}
-      </section>
-      <Leaving isChanged={() => isChanged && !isBusy} />
+      <Beside edited={edited} preview={props.preview} view={view} onView={setView} sideRef={side} />
+      <Leaving isChanged={() => edited.isChanged && !isBusy} />
       {theirs !== undefined && (
         <Confirmation
-          title={t('conflict.title')}
+          title={t('conflict.replace')}
           text={t('interface.conflict')}
           action={t('forms.conflict.over')}
           isOpen
           onConfirm={() => {
             setTheirs(undefined)
-            void save(theirs)
+            save(theirs)
           }}
           onClose={() => setTheirs(undefined)}
         />
       )}
     </div>
+  )
+}
+
+type View = 'preview' | 'json'
+
+interface BesideProps<T extends object> {
+  edited: ReturnType<typeof useContent<T>>
+  preview: (content: T) => ReactNode
+  view: View
+  onView: (view: View) => void
+  sideRef: Ref<HTMLElement>
+}
+
+/** The preview of the content, or its JSON, with the parts that the console does not understand. */
+function Beside<T extends object>({ edited, preview, view, onView, sideRef }: BesideProps<T>) {
+  const { error, flaws } = edited
+  const refused = error instanceof Refusal && error.status === 400 ? messages(error.body) : {}
+  const message = edited.wrong ?? refused.content
+  const id = useId()
+  return (
+    <section className={look.side} aria-labelledby={id} ref={sideRef}>
+      <h2 id={id} className="hidden">
+        {t(view === 'preview' ? 'preview' : 'interface.json')}
+      </h2>
+      <div className={css.actions}>
+        <Button aria-pressed={view === 'preview'} onPress={() => onView('preview')}>
+          {t('preview')}
+        </Button>
+        <Button aria-pressed={view === 'json'} onPress={() => onView('json')}>
+          {t('interface.json')}
+        </Button>
+      </div>
+      {flaws.length > 0 && (
+        <p className={css.notice} data-tone="warn" role="status">
+          {t('interface.json.left-out', { places: shortened(flaws) })}
+        </p>
+      )}
+      {view === 'preview' ? (
+        <div className={look.paper}>{preview(edited.understood)}</div>
+      ) : (
+        <MessagesContext value={message === undefined ? {} : { json: message }}>
+          <TextField
+            name="json"
+            label={t('interface.json')}
+            hint={t('interface.json.hint')}
+            isRequired
+            isLong
+            value={edited.json}
+            onChange={edited.type}
+          />
+        </MessagesContext>
+      )}
+    </section>
   )
 }

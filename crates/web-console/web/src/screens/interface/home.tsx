@@ -8,10 +8,10 @@ import { Ordered } from '../../generic/ordered.tsx'
 import { type Block, type HomePage, MOST_ROWS, readHome } from '../../generic/ui-contents.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Chooser, Select, TextField } from '../../kit/fields.tsx'
+import { Blocks } from '../../shared/blocks.tsx'
+import { moved } from '../../shared/positions.ts'
+import { useClass } from '../../shared/records/class.ts'
 import { t } from '../../texts.ts'
-import { moved } from '../classes/positions.ts'
-import { useClass } from '../records/class.ts'
-import { Blocks } from './blocks.tsx'
 import { Editor } from './editor.tsx'
 import look from './interface.module.css'
 import { ClassChooser, FilterFields, SelectionFields } from './selection.tsx'
@@ -117,16 +117,16 @@ export const objectOf = (value: unknown): Fields | undefined =>
 type OfRecords = Extract<Block, { class: string }>
 
 function OfClass({ name, block, onChange }: { name: string; block: OfRecords; onChange: (block: OfRecords) => void }) {
-  const { found, isMissing } = useClass(block.class)
+  const { openClass, isMissing } = useClass(block.class)
   if (isMissing) return <p className={generic.none}>{t('interface.class.gone', { alias: block.class })}</p>
-  if (!found) return null
+  if (!openClass) return null
   if (block.kind === 'count') {
     return (
       <>
-        <p className={look.quiet}>{found.name}</p>
+        <p className={look.quiet}>{openClass.name}</p>
         <FilterFields
           name={`${name}.filters`}
-          found={found}
+          openClass={openClass}
           filters={block.filters}
           onChange={(filters) => onChange({ ...block, filters })}
         />
@@ -135,8 +135,8 @@ function OfClass({ name, block, onChange }: { name: string; block: OfRecords; on
   }
   return (
     <>
-      <p className={look.quiet}>{found.name}</p>
-      <SelectionFields name={name} found={found} selection={block} onChange={onChange} />
+      <p className={look.quiet}>{openClass.name}</p>
+      <SelectionFields name={name} openClass={openClass} selection={block} onChange={onChange} />
       <Select
         name={`${name}.limit`}
         label={t('interface.rows')}

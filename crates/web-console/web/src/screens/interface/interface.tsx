@@ -1,13 +1,13 @@
-// What everybody finds in the console: menu, home page, views of lists, pages of records, and how it looks.
+// The interface for everybody: menu, home page, views of lists, pages of records, and theme.
 
 import { Refusal } from '../../api/refusal.ts'
 import { FailurePage, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { mayConfigure } from '../../generic/ui-config.ts'
+import { NotFound } from '../../shared/not-found.tsx'
+import { type OpenClass, useClass } from '../../shared/records/class.ts'
 import { t } from '../../texts.ts'
-import { NotFound } from '../not-found.tsx'
-import { type OpenClass, useClass } from '../records/class.ts'
 import { HomeEditor } from './home.tsx'
 import look from './interface.module.css'
 import { ListEditor } from './lists.tsx'
@@ -56,26 +56,26 @@ export function Interface() {
   )
 }
 
-/** The class stands in the address. */
-function OfClass({ editor: One }: { editor: (props: { found: OpenClass }) => React.ReactNode }) {
+/** The address contains the class. */
+function OfClass({ editor: One }: { editor: (props: { openClass: OpenClass }) => React.ReactNode }) {
   const { path, search } = useHere()
   const go = useGo()
   const id = Number(new URLSearchParams(search).get('class')) || undefined
-  const { found, reading } = useClass(id)
+  const { openClass, reading } = useClass(id)
   return (
     <>
       <div className={look.class}>
         <ClassChooser
           name="class"
           label={t('interface.class')}
-          value={found?.id ?? null}
-          text={found?.name ?? ''}
+          value={openClass?.id ?? null}
+          text={openClass?.name ?? ''}
           onChoose={(one) => go(`${path}?class=${one.id}`)}
         />
       </div>
       <Reading of={reading} />
       {id === undefined && <p className={generic.none}>{t('interface.class.choose')}</p>}
-      {found && <One key={found.id} found={found} />}
+      {openClass && <One key={openClass.id} openClass={openClass} />}
     </>
   )
 }

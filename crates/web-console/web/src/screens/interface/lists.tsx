@@ -6,10 +6,10 @@ import { Ordered } from '../../generic/ordered.tsx'
 import { readViews, searchOf, type View } from '../../generic/ui-contents.ts'
 import { useAdded } from '../../kit/added.ts'
 import { Button } from '../../kit/buttons.tsx'
+import { Selected } from '../../shared/blocks.tsx'
+import { moved } from '../../shared/positions.ts'
+import type { OpenClass } from '../../shared/records/class.ts'
 import { t } from '../../texts.ts'
-import { moved } from '../classes/positions.ts'
-import type { OpenClass } from '../records/class.ts'
-import { Selected } from './blocks.tsx'
 import { Editor } from './editor.tsx'
 import look from './interface.module.css'
 import { NameField } from './name-field.tsx'
@@ -17,11 +17,13 @@ import { SelectionFields } from './selection.tsx'
 
 const ROWS = 3
 
-export const ListEditor = ({ found }: { found: OpenClass }) => (
+export const ListEditor = ({ openClass }: { openClass: OpenClass }) => (
   <Editor
-    component={`list-${found.id}`}
+    component={`list-${openClass.id}`}
     understand={readViews}
-    form={({ views }, change) => <Form found={found} views={views} onChange={(next) => change({ views: next })} />}
+    form={({ views }, change) => (
+      <Form openClass={openClass} views={views} onChange={(next) => change({ views: next })} />
+    )}
     preview={({ views }) =>
       views.length === 0 ? (
         <p className={generic.none}>{t('interface.views.none')}</p>
@@ -29,9 +31,9 @@ export const ListEditor = ({ found }: { found: OpenClass }) => (
         views.map((view) => (
           <section key={view.name} className={generic.section}>
             <h3>
-              <Link to={found.resource.route + searchOf(view)}>{view.name}</Link>
+              <Link to={openClass.resource.route + searchOf(view)}>{view.name}</Link>
             </h3>
-            <Selected found={found} selection={view} limit={ROWS} title={view.name} />
+            <Selected openClass={openClass} selection={view} limit={ROWS} title={view.name} />
           </section>
         ))
       )
@@ -39,8 +41,16 @@ export const ListEditor = ({ found }: { found: OpenClass }) => (
   />
 )
 
-function Form({ found, views, onChange }: { found: OpenClass; views: View[]; onChange: (views: View[]) => void }) {
-  /** A name that no other view has. */
+function Form({
+  openClass,
+  views,
+  onChange,
+}: {
+  openClass: OpenClass
+  views: View[]
+  onChange: (views: View[]) => void
+}) {
+  /** Returns an unused name. */
   const free = (n = 1): string => {
     const name = n === 1 ? t('interface.view.new') : `${t('interface.view.new')} ${n}`
     return views.some((view) => view.name === name) ? free(n + 1) : name
@@ -77,7 +87,7 @@ function Form({ found, views, onChange }: { found: OpenClass; views: View[]; onC
             />
             <SelectionFields
               name={`views.${n}`}
-              found={found}
+              openClass={openClass}
               selection={view}
               onChange={(next) => onChange(views.with(n, next))}
             />

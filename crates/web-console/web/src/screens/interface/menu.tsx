@@ -10,9 +10,9 @@ import { Button } from '../../kit/buttons.tsx'
 import { TextField } from '../../kit/fields.tsx'
 import { Icon } from '../../kit/icons.tsx'
 import { MessagesContext } from '../../kit/messages.ts'
+import { classByAlias } from '../../shared/menu.ts'
+import { moved } from '../../shared/positions.ts'
 import { t } from '../../texts.ts'
-import { moved } from '../classes/positions.ts'
-import { classByAlias } from '../menu.ts'
 import { Editor } from './editor.tsx'
 import look from './interface.module.css'
 import { ClassChooser } from './selection.tsx'
@@ -120,7 +120,7 @@ function Item({
   onRemove: () => void
 }) {
   const place = item.class === undefined ? `${item.link}` : t('interface.item.class')
-  const called = item.class ?? item.label ?? place
+  const itemName = item.class ?? item.label ?? place
   return (
     <div className={look.block}>
       <div className={look.line}>
@@ -128,7 +128,7 @@ function Item({
           {item.class === undefined ? item.label : <ClassName alias={item.class} />}{' '}
           <span className={look.quiet}>{place}</span>
         </span>
-        <Button look="quiet" icon="trash-2" aria-label={t('remove-one', { name: called })} onPress={onRemove} />
+        <Button look="quiet" icon="trash-2" aria-label={t('remove-one', { name: itemName })} onPress={onRemove} />
       </div>
       {item.class !== undefined && (
         <TextField

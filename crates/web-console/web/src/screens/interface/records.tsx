@@ -1,4 +1,4 @@
-// How the page of a record of a class is arranged.
+// The arrangement of the page of a record.
 
 import { useQuery } from '@tanstack/react-query'
 import { Facts } from '../../generic/detail.tsx'
@@ -10,10 +10,10 @@ import { type RecordComponent, type RecordPage, readRecord } from '../../generic
 import { useAdded } from '../../kit/added.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Chooser } from '../../kit/fields.tsx'
+import { moved } from '../../shared/positions.ts'
+import type { OpenClass } from '../../shared/records/class.ts'
+import { arranged } from '../../shared/records/sections.ts'
 import { labelOf, t } from '../../texts.ts'
-import { moved } from '../classes/positions.ts'
-import type { OpenClass } from '../records/class.ts'
-import { arranged } from '../records/record.tsx'
 import { Editor } from './editor.tsx'
 import { COMPONENTS, mayUseComponents, objectOf } from './home.tsx'
 import look from './interface.module.css'
@@ -21,40 +21,48 @@ import { NameField } from './name-field.tsx'
 
 type Section = RecordPage['sections'][number]
 
-export const RecordEditor = ({ found }: { found: OpenClass }) => (
+export const RecordEditor = ({ openClass }: { openClass: OpenClass }) => (
   <Editor
-    component={`record-${found.id}`}
+    component={`record-${openClass.id}`}
     understand={readRecord}
     components={({ summary }) => (summary ? [summary.component] : [])}
     form={(content, change) => (
       <>
-        <Sections found={found} sections={content.sections} onChange={(sections) => change({ ...content, sections })} />
+        <Sections
+          openClass={openClass}
+          sections={content.sections}
+          onChange={(sections) => change({ ...content, sections })}
+        />
         {(mayUseComponents() || content.summary) && (
-          <Summary found={found} summary={content.summary} onChange={(summary) => change({ ...content, summary })} />
+          <Summary
+            openClass={openClass}
+            summary={content.summary}
+            onChange={(summary) => change({ ...content, summary })}
+          />
         )}
       </>
     )}
-    preview={(content) => <Preview found={found} content={content} />}
+    preview={(content) => <Preview openClass={openClass} content={content} />}
   />
 )
 
 function Sections({
-  found,
+  openClass,
   sections,
   onChange,
 }: {
-  found: OpenClass
+  openClass: OpenClass
   sections: Section[]
   onChange: (sections: Section[]) => void
 }) {
-  const { fields } = found
+  const { fields } = openClass
   const named = new Set(sections.flatMap((section) => section.fields))
-  const left = fields.filter(({ alias }) => !named.has(alias))
+  const unplacedFields = fields.filter(({ alias }) => !named.has(alias))
   const nameOf = (alias: string) => {
     const field = fields.find((one) => one.alias === alias)
     return field ? labelOf(field) : alias
   }
-  /** A title that no other section has. */
+  /** Returns an unused title. */
   const free = (n = sections.length + 1): string => {
     const title = t('interface.section', { number: n })
     return sections.some((section) => section.title === title) ? free(n + 1) : title
@@ -117,13 +125,13 @@ function Sections({
                   )}
                 </Ordered>
               </div>
-              {left.length > 0 && (
+              {unplacedFields.length > 0 && (
                 <Chooser
                   key={section.fields.length}
                   name={`sections.${n}.add-field`}
                   label={t('interface.fields.add')}
                   isRequired
-                  choices={left.map((field) => ({ value: field.alias, text: labelOf(field) }))}
+                  choices={unplacedFields.map((field) => ({ value: field.alias, text: labelOf(field) }))}
                   value={null}
                   onChange={(choice) => choice && put({ fields: [...section.fields, `${choice.value}`] })}
                 />
@@ -148,11 +156,11 @@ function Sections({
 }
 
 function Summary({
-  found: { fields },
+  openClass: { fields },
   summary,
   onChange,
 }: {
-  found: OpenClass
+  openClass: OpenClass
   summary: RecordComponent | undefined
   onChange: (summary: RecordComponent | undefined) => void
 }) {
@@ -194,16 +202,16 @@ function Summary({
 }
 
 /** The record that was changed last, as it would be arranged. */
-function Preview({ found, content }: { found: OpenClass; content: RecordPage }) {
-  const { data } = useQuery(pageOf(found.resource, 'ordering=-modified_at&limit=1'))
+function Preview({ openClass, content }: { openClass: OpenClass; content: RecordPage }) {
+  const { data } = useQuery(pageOf(openClass.resource, 'ordering=-modified_at&limit=1'))
   const record = data?.results[0]
   if (!data) return null
   if (!record) return <p className={generic.none}>{t('interface.records.nothing')}</p>
-  const { sections, hidden } = arranged(found.resource, content)
+  const { sections, hidden } = arranged(openClass.resource, content)
   return (
     <>
-      <h3>{found.resource.label(record)}</h3>
-      <Facts sections={sections} hidden={hidden} instance={record} fields={found.fields} />
+      <h3>{openClass.resource.label(record)}</h3>
+      <Facts sections={sections} hidden={hidden} instance={record} fields={openClass.fields} />
     </>
   )
 }

@@ -1,4 +1,4 @@
-// Which records of a class, in which order, with which columns: the controls for it.
+// The controls for the selection of records of a class, its order and its columns.
 
 import { useMemo, useState } from 'react'
 import { get } from '../../api/request.ts'
@@ -8,12 +8,12 @@ import { sayError } from '../../generic/failure.tsx'
 import { Filters } from '../../generic/filters.tsx'
 import { type Selection, searchOf, selectionOf } from '../../generic/ui-contents.ts'
 import { Chooser, Fieldset, MultiChooser, Select } from '../../kit/fields.tsx'
+import { CLASSES, type OpenClass } from '../../shared/records/class.ts'
 import { labelOf, t } from '../../texts.ts'
-import { CLASSES, type OpenClass } from '../records/class.ts'
 
 const AUTOCOMPLETE = `${CLASSES}autocomplete/?text__icontains=`
 
-/** Finds a class; what is chosen is read, since it is named by its alias. */
+/** The choice of a class. The chosen class is read for its alias. */
 export function ClassChooser({
   name,
   label,
@@ -27,7 +27,7 @@ export function ClassChooser({
   text?: string
   onChoose: (one: Instance) => void
 }) {
-  /** Begins anew after each choice that is not kept here. */
+  /** Starts again after each choice that is not stored here. */
   const [round, setRound] = useState(0)
   return (
     <Chooser
@@ -49,16 +49,16 @@ export function ClassChooser({
 
 export function FilterFields({
   name,
-  found,
+  openClass,
   filters,
   onChange,
 }: {
   name: string
-  found: OpenClass
+  openClass: OpenClass
   filters: string
   onChange: (filters: string) => void
 }) {
-  const { columns } = found
+  const { columns } = openClass
   const state = useMemo(() => read(searchOf({ filters, ordering: '', columns: [] }), columns), [filters, columns])
   return (
     <Fieldset name={name} label={t('filters')}>
@@ -69,16 +69,16 @@ export function FilterFields({
 
 export function SelectionFields<T extends Selection>({
   name,
-  found,
+  openClass,
   selection,
   onChange,
 }: {
   name: string
-  found: OpenClass
+  openClass: OpenClass
   selection: T
   onChange: (selection: T) => void
 }) {
-  const columns = found.columns.filter(({ is_parameter }) => !is_parameter)
+  const columns = openClass.columns.filter(({ is_parameter }) => !is_parameter)
   const choices = columns.map((column) => ({ value: column.alias, text: labelOf(column) }))
   const textOf = (alias: string) => choices.find(({ value }) => value === alias)?.text ?? alias
   const orders = columns
@@ -91,7 +91,7 @@ export function SelectionFields<T extends Selection>({
     <>
       <FilterFields
         name={`${name}.filters`}
-        found={found}
+        openClass={openClass}
         filters={selection.filters}
         onChange={(filters) => onChange({ ...selection, filters })}
       />

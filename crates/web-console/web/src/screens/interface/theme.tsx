@@ -2,11 +2,11 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useId } from 'react'
-import { page, wrote } from '../../api/query.ts'
+import { invalidate, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Instance, Json } from '../../api/shapes.ts'
-import { HUE, readTheme, type Theme, theme, wear } from '../../api/theme.ts'
+import { applyTheme, HUE, readTheme, type Theme, theme } from '../../api/theme.ts'
 import { sayError } from '../../generic/failure.tsx'
 import { Files } from '../../generic/files.tsx'
 import css from '../../kit/controls.module.css'
@@ -16,7 +16,7 @@ import { Editor } from './editor.tsx'
 import look from './interface.module.css'
 
 const FILES = '/api/files/public-storage/'
-/** What browsers draw. */
+/** The formats that browsers draw. */
 const PICTURES = ['.png', '.jpg', '.jpeg', '.gif']
 
 export const ThemeEditor = () => (
@@ -25,7 +25,7 @@ export const ThemeEditor = () => (
     understand={readTheme}
     form={(content, change) => <Form content={content} onChange={change} />}
     preview={(content) => <Preview content={content} />}
-    onSaved={wear}
+    onSaved={applyTheme}
   />
 )
 
@@ -78,7 +78,7 @@ function Logo({ logo, onChange }: { logo: string | undefined; onChange: (logo: s
     const token = tokens.at(-1)
     if (token === undefined) return
     await call<Instance>('POST', FILES, { body: { token } }).then(({ data: file }) => onChange(pathOf(file)), sayError)
-    await wrote(FILES)
+    await invalidate(FILES)
   }
   return (
     <Fieldset name="logo" label={t('interface.theme.logo')} hint={t('interface.theme.logo.hint')}>
@@ -105,7 +105,7 @@ function Logo({ logo, onChange }: { logo: string | undefined; onChange: (logo: s
 function Preview({ content }: { content: Theme }) {
   useEffect(() => {
     const before = theme()
-    return () => wear(before)
+    return () => applyTheme(before)
   }, [])
   const { hue = HUE, name = '', logo } = content
   useEffect(() => document.documentElement.style.setProperty('--hue', `${hue}`), [hue])

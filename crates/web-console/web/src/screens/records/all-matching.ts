@@ -1,5 +1,5 @@
-// All that the filters leave, a thousand ids at a time and by their numbers, so that what is done with the first ones moves
-// none of the others.
+// The ids of all matching records, a thousand at a time in ascending order, so that changes of the first ones do not
+// move the others.
 
 import { get } from '../../api/request.ts'
 import type { Page } from '../../api/shapes.ts'
@@ -7,13 +7,13 @@ import { SIZE } from './batch.ts'
 
 export async function* allMatching(path: string, parameters: string, isStopped: () => boolean) {
   for (let last = 0; !isStopped(); ) {
-    const asked = new URLSearchParams(parameters)
-    asked.delete('offset')
-    asked.set('limit', `${SIZE}`)
-    asked.set('ordering', 'id')
-    asked.set('fields', 'id')
-    asked.append('id__gt', `${last}`)
-    const { results, next } = await get<Page>(`${path}?${asked}`)
+    const query = new URLSearchParams(parameters)
+    query.delete('offset')
+    query.set('limit', `${SIZE}`)
+    query.set('ordering', 'id')
+    query.set('fields', 'id')
+    query.append('id__gt', `${last}`)
+    const { results, next } = await get<Page>(`${path}?${query}`)
     const ids = results.map(({ id }) => Number(id))
     if (ids.length === 0) return
     yield ids

@@ -1,4 +1,4 @@
-// Many records, a thousand at a time. What the API refuses of a batch is left out, and the rest is sent again.
+// Requests about many records, a thousand at a time. Refused items are removed, and the others are sent again.
 
 import { Refusal } from '../../api/refusal.ts'
 import type { Fields, Json } from '../../api/shapes.ts'
@@ -16,11 +16,11 @@ export interface Progress<T> {
   refused: Refused<T>[]
 }
 
-/** What a body of refusals says of each place, without the names that only the API uses. */
+/** The messages of a refused batch for each item, without names that only the API uses. */
 function places(body: { [field: string]: Json }): Map<number, string> | undefined {
   const told = body.items ?? body.ids
   if (!told || typeof told !== 'object' || Array.isArray(told)) return undefined
-  const found = Object.entries(told).map(([place, what]): [number, string] => {
+  const places = Object.entries(told).map(([place, what]): [number, string] => {
     const inner =
       typeof what === 'object' && what !== null && !Array.isArray(what) ? (what as Fields) : { detail: what }
     const texts = Object.entries(messages(inner)).map(([name, text]) =>
@@ -28,10 +28,13 @@ function places(body: { [field: string]: Json }): Map<number, string> | undefine
     )
     return [Number(place), texts.join(' ')]
   })
-  return new Map(found.filter(([place]) => Number.isInteger(place)))
+  return new Map(places.filter(([place]) => Number.isInteger(place)))
 }
 
-/** The server was busy and did nothing: it is asked again. What else may have been done is not sent twice. */
+/**
+ * A busy server did nothing, so the request is repeated. Any other request may have had an effect and is not sent
+ * twice.
+ */
 export async function patiently<T>(
   send: () => Promise<T>,
   pause: (seconds: number) => Promise<void> = sleep,
@@ -50,35 +53,35 @@ export async function patiently<T>(
 const sleep = (seconds: number) => new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000))
 
 /**
- * Sends one part, and what is left of it without the refused ones. A part that is refused as a whole is halved, so that
- * only those stay out that are to blame. What is no answer of the API ends it.
+ * Sends one part, and again without its refused items. A part that is refused as a whole is halved until the refused
+ * items are found. An error that is not a refusal ends the run.
  */
 async function part<T>(items: T[], send: (items: T[]) => Promise<unknown>, pause = sleep): Promise<Refused<T>[]> {
   const refused: Refused<T>[] = []
-  let left = items
-  while (left.length > 0) {
+  let remaining = items
+  while (remaining.length > 0) {
     try {
-      const now = left
+      const now = remaining
       await patiently(() => send(now), pause)
       return refused
     } catch (error) {
       if (!(error instanceof Refusal) || ![400, 403, 404].includes(error.status)) throw error
       const at = error.status === 400 ? places(error.body) : undefined
       if (at && at.size > 0) {
-        refused.push(...left.flatMap((item, n) => (at.has(n) ? [{ item, text: at.get(n) ?? '' }] : [])))
-        const before = left.length
-        left = left.filter((_, n) => !at.has(n))
-        if (left.length < before) continue
+        refused.push(...remaining.flatMap((item, n) => (at.has(n) ? [{ item, text: at.get(n) ?? '' }] : [])))
+        const before = remaining.length
+        remaining = remaining.filter((_, n) => !at.has(n))
+        if (remaining.length < before) continue
       }
-      const [first] = left
+      const [first] = remaining
       if (first === undefined) return refused
-      if (left.length === 1 || error.body.error_code)
-        return [...refused, ...left.map((item) => ({ item, text: error.detail ?? error.message }))]
-      const middle = Math.ceil(left.length / 2)
+      if (remaining.length === 1 || error.body.error_code)
+        return [...refused, ...remaining.map((item) => ({ item, text: error.detail ?? error.message }))]
+      const middle = Math.ceil(remaining.length / 2)
       return [
         ...refused,
-        ...(await part(left.slice(0, middle), send, pause)),
-        ...(await part(left.slice(middle), send, pause)),
+        ...(await part(remaining.slice(0, middle), send, pause)),
+        ...(await part(remaining.slice(middle), send, pause)),
       ]
     }
   }
@@ -88,7 +91,7 @@ async function part<T>(items: T[], send: (items: T[]) => Promise<unknown>, pause
 export async function inBatches<T>(
   parts: AsyncIterable<T[]> | Iterable<T[]>,
   send: (items: T[]) => Promise<unknown>,
-  told: (progress: Progress<T>) => void,
+  onProgress: (progress: Progress<T>) => void,
   isStopped: () => boolean,
   pause?: (seconds: number) => Promise<void>,
 ): Promise<Progress<T>> {
@@ -100,7 +103,7 @@ export async function inBatches<T>(
       done: progress.done + items.length - refused.length,
       refused: [...progress.refused, ...refused],
     }
-    told(progress)
+    onProgress(progress)
     if (isStopped()) break
   }
   return progress

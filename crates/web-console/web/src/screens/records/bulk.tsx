@@ -1,8 +1,8 @@
-// What is done with many records at once: those that are selected, or all that the filters leave.
+// Actions on many records: the selected ones, or all that match the filters.
 
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useRef, useState } from 'react'
-import { anything, wrote } from '../../api/query.ts'
+import { anything, invalidate } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Choice, Field, Instance, Json, Page } from '../../api/shapes.ts'
 import { isEmpty } from '../../generic/changes.ts'
@@ -17,33 +17,33 @@ import { Checkbox, Chooser, MultiChooser, Select } from '../../kit/fields.tsx'
 import { useShortcuts } from '../../kit/keys.ts'
 import { HoldContext, useHolds } from '../../kit/messages.ts'
 import { say } from '../../kit/toasts.tsx'
+import { type OpenClass, RECORDS } from '../../shared/records/class.ts'
 import { type Key, labelOf, t } from '../../texts.ts'
 import { allMatching } from './all-matching.ts'
 import { cut, inBatches, type Progress, SIZE } from './batch.ts'
-import { type OpenClass, RECORDS } from './class.ts'
 import look from './records.module.css'
 
 type Doing = 'edit' | 'owner' | 'task' | 'delete'
 
 export interface BulkProps {
-  found: OpenClass
+  openClass: OpenClass
   selected: Instance[]
   matching: Matching
   onClose: () => void
 }
 
-export function Bulk({ found, selected, matching, onClose }: BulkProps) {
+export function Bulk({ openClass, selected, matching, onClose }: BulkProps) {
   const [isAll, setIsAll] = useState(false)
   const [doing, setDoing] = useState<Doing | undefined>()
-  const all = (action: string) => selected.every((one) => may(one, action))
+  const mayAll = (action: string) => selected.every((one) => may(one, action))
   const mayTask = selected.every(
     (one) => (one._meta?.permissions as { tasks?: { create?: boolean } } | undefined)?.tasks?.create === true,
   )
   const choices: { doing: Doing; text: Key; isShown: boolean }[] = [
-    { doing: 'edit', text: 'records.bulk.edit', isShown: all('edit') },
-    { doing: 'owner', text: 'records.bulk.owner', isShown: all('edit_owners') },
+    { doing: 'edit', text: 'records.bulk.edit', isShown: mayAll('edit') },
+    { doing: 'owner', text: 'records.bulk.owner', isShown: mayAll('edit_owners') },
     { doing: 'task', text: 'records.bulk.task', isShown: mayTask },
-    { doing: 'delete', text: 'delete', isShown: all('delete') },
+    { doing: 'delete', text: 'delete', isShown: mayAll('delete') },
   ]
   const count = isAll ? matching.count : selected.length
   const offered = choices.filter(({ isShown }) => isShown)
@@ -53,7 +53,7 @@ export function Bulk({ found, selected, matching, onClose }: BulkProps) {
       run: () => setDoing(choice.doing),
     })),
   )
-  const target: Target = { found, selected, matching, isAll, count }
+  const target: Target = { openClass, selected, matching, isAll, count }
   const isMore = matching.count === null || matching.count > selected.length
   if (matching.isTooMuch && isAll) setIsAll(false)
   return (
@@ -83,7 +83,7 @@ export function Bulk({ found, selected, matching, onClose }: BulkProps) {
 }
 
 interface Target {
-  found: OpenClass
+  openClass: OpenClass
   selected: Instance[]
   matching: Matching
   isAll: boolean
@@ -96,19 +96,7 @@ interface DoingProps {
   onDone: () => void
 }
 
-/** Runs one thing over many records: how far it is, a way to stop, and a report of what was refused. */
-function Run({
-  target,
-  title,
-  action,
-  send,
-  size = SIZE,
-  isReady,
-  isDangerous = false,
-  onClose,
-  onDone,
-  children,
-}: DoingProps & {
+interface RunProps extends DoingProps {
   title: string
   action: string
   send: (ids: number[]) => Promise<unknown>
@@ -116,13 +104,18 @@ function Run({
   isReady: boolean
   isDangerous?: boolean
   children: ReactNode
-}) {
-  const { found, selected, matching, isAll, count } = target
+}
+
+type RunState = 'asking' | 'running' | 'over'
+
+/** Runs an action over many records, in parts. */
+function useRun({ target, send, size = SIZE, onClose, onDone }: RunProps) {
+  const { openClass, selected, matching, isAll } = target
   const [progress, setProgress] = useState<Progress<number> | undefined>()
-  const [state, setState] = useState<'asking' | 'running' | 'over'>('asking')
+  const [state, setState] = useState<RunState>('asking')
   const [error, setError] = useState<unknown>()
   const isStopped = useRef(false)
-  const path = found.resource.path
+  const path = openClass.resource.path
   async function* parts() {
     if (!isAll)
       return yield* cut(
@@ -147,50 +140,37 @@ function Run({
       setError(failed)
       setState('over')
     }
-    void wrote(path, RECORDS)
+    void invalidate(path, RECORDS)
+  }
+  const stop = () => {
+    isStopped.current = true
   }
   const close = () => {
-    isStopped.current = true
+    stop()
     if (state === 'over') onDone()
     else onClose()
   }
-  const far = (progress?.done ?? 0) + (progress?.refused.length ?? 0)
+  return { state, progress, error, run, stop, close }
+}
+
+/** The dialog of an action over many records: its question, its progress, and a report of refusals. */
+function Run(props: RunProps) {
+  const { target, title, action, isReady, isDangerous = false, children } = props
+  const { state, progress, error, run, stop, close } = useRun(props)
   return (
     <Dialog title={title} isOpen mustBeAnswered={state === 'running'} onClose={close}>
       <div className={look.dialog}>
         {state === 'asking' && children}
-        {state === 'running' && (
-          <>
-            <progress {...(count !== null && { value: far, max: count })} aria-label={t('progress')} />
-            <p role="status">{t('records.bulk.far', { count: far, of: count ?? '…' })}</p>
-          </>
-        )}
+        {state === 'running' && <RunProgress progress={progress} count={target.count} />}
         {error !== undefined && <Failure error={error} />}
-        {state === 'over' && progress && (
-          <p role="status">{t('records.bulk.report', { done: progress.done, refused: progress.refused.length })}</p>
-        )}
-        {state === 'over' && progress && progress.refused.length > 0 && (
-          <ul className={look.reasons}>
-            {progress.refused.slice(0, 100).map(({ item, text }) => (
-              <li key={item}>{`#${item}: ${text}`}</li>
-            ))}
-          </ul>
-        )}
+        {state === 'over' && progress && <Report progress={progress} />}
         <div className={css.actions}>
           {state === 'asking' && (
             <Button look={isDangerous ? 'danger' : 'primary'} isDisabled={!isReady} onPress={() => void run()}>
               {action}
             </Button>
           )}
-          {state === 'running' && (
-            <Button
-              onPress={() => {
-                isStopped.current = true
-              }}
-            >
-              {t('records.stop')}
-            </Button>
-          )}
+          {state === 'running' && <Button onPress={stop}>{t('records.stop')}</Button>}
           {state !== 'running' && (
             <Button look="quiet" onPress={close} autoFocus={isDangerous}>
               {state === 'over' ? t('close') : t('cancel')}
@@ -202,24 +182,48 @@ function Run({
   )
 }
 
-const many = (key: Key, count: number | null) => t(key, { count: count ?? -1 })
+function RunProgress({ progress, count }: { progress: Progress<number> | undefined; count: number | null }) {
+  const handled = (progress?.done ?? 0) + (progress?.refused.length ?? 0)
+  return (
+    <>
+      <progress {...(count !== null && { value: handled, max: count })} aria-label={t('progress')} />
+      <p role="status">{t('records.bulk.far', { count: handled, of: count ?? '…' })}</p>
+    </>
+  )
+}
+
+/** The result of a run, with the first hundred refusals. */
+const Report = ({ progress: { done, refused } }: { progress: Progress<number> }) => (
+  <>
+    <p role="status">{t('records.bulk.report', { done, refused: refused.length })}</p>
+    {refused.length > 0 && (
+      <ul className={look.reasons}>
+        {refused.slice(0, 100).map(({ item, text }) => (
+          <li key={item}>{`#${item}: ${text}`}</li>
+        ))}
+      </ul>
+    )}
+  </>
+)
+
+const countText = (key: Key, count: number | null) => t(key, { count: count ?? -1 })
 
 /** A field of files is not among them: an upload serves one place. */
 const canBeSet = ({ type, editable }: Field) => type !== 'file' && editable !== false
 
 function EditMany(props: DoingProps) {
-  const { found, count } = props.target
-  const fields = found.fields.filter(canBeSet)
+  const { openClass, count } = props.target
+  const fields = openClass.fields.filter(canBeSet)
   const [alias, setAlias] = useState<string | null>(null)
   const [value, setValue] = useState<Json>(null)
   const [isEmptying, setIsEmptying] = useState(false)
   const field = fields.find((one) => one.alias === alias)
-  // What is typed and is no value would empty the field.
-  const { held, hold } = useHolds()
+  // An invalid typed value would empty the field.
+  const { reasons, hold } = useHolds()
   const canEmpty = field !== undefined && !field.required && field.type !== 'status'
   const empty = field?.type === 'set' ? [] : null
   const send = (ids: number[]) =>
-    call('PATCH', `${found.resource.path}batch/`, {
+    call('PATCH', `${openClass.resource.path}batch/`, {
       body: { items: ids.map((id) => ({ id, fields: { [alias ?? '']: isEmptying ? empty : value } })) },
     })
   const choices = fields.map((one) => ({ value: one.alias, text: labelOf(one) }))
@@ -231,10 +235,10 @@ function EditMany(props: DoingProps) {
   return (
     <Run
       {...props}
-      title={many('records.bulk.edit-title', count)}
-      action={isEmptying ? many('records.bulk.empty', count) : t('save')}
+      title={countText('records.bulk.edit-title', count)}
+      action={isEmptying ? countText('records.bulk.empty', count) : t('save')}
       send={send}
-      isReady={isEmptying || (!isEmpty(value) && Object.keys(held).length === 0)}
+      isReady={isEmptying || (!isEmpty(value) && Object.keys(reasons).length === 0)}
       isDangerous={isEmptying}
     >
       {choices.length > 20 ? (
@@ -297,17 +301,17 @@ function NewValue({ field, value, onChange }: { field: Field; value: Json; onCha
 const USERS = '/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains='
 
 function OwnMany(props: DoingProps) {
-  const { found, count } = props.target
+  const { openClass, count } = props.target
   const [owner, setOwner] = useState<Choice | null>(null)
   const send = (ids: number[]) =>
-    call('PATCH', `${found.resource.path}batch/`, {
+    call('PATCH', `${openClass.resource.path}batch/`, {
       body: { items: ids.map((id) => ({ id, owner: owner?.value ?? null })) },
     })
   return (
     <Run
       {...props}
-      title={many('records.bulk.owner-title', count)}
-      action={t('save')}
+      title={countText('records.bulk.owner-title', count)}
+      action={t('records.bulk.owner')}
       send={send}
       isReady={owner !== null}
     >
@@ -340,7 +344,7 @@ function TaskMany(props: DoingProps) {
   return (
     <Run
       {...props}
-      title={many('records.bulk.task-title', count)}
+      title={countText('records.bulk.task-title', count)}
       action={t('records.tasks.start')}
       send={send}
       size={1}
@@ -367,7 +371,7 @@ export function TaskInputs({
   onTemplate,
   onAssignees,
 }: {
-  /** Where the templates are, to be searched where they are more than a page. */
+  /** The path of the templates. More than a page of them are searched there. */
   path: string
   templates: Page | undefined
   template: Json
@@ -415,18 +419,18 @@ export function TaskInputs({
 }
 
 function DeleteMany(props: DoingProps) {
-  const { found, count } = props.target
-  const send = (ids: number[]) => call('DELETE', `${found.resource.path}batch/`, { body: { ids } })
+  const { openClass, count } = props.target
+  const send = (ids: number[]) => call('DELETE', `${openClass.resource.path}batch/`, { body: { ids } })
   return (
     <Run
       {...props}
-      title={many('records.bulk.delete-title', count)}
+      title={countText('records.bulk.delete-title', count)}
       action={t('delete')}
       send={send}
       isReady
       isDangerous
     >
-      <p>{t('records.deletes')}</p>
+      <p>{t('records.bulk.deletes')}</p>
     </Run>
   )
 }

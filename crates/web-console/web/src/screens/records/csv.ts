@@ -4,7 +4,7 @@ export interface CsvRow {
   /** The line on which it begins, counted from 1. */
   line: number
   cells: string[]
-  /** Whether a quoted cell has a quotation mark that is not doubled. */
+  /** True if a quoted cell has an undoubled quotation mark. */
   isMisquoted: boolean
 }
 

@@ -1,8 +1,8 @@
-// The deleted records of a class: who deleted what and when; restoring them, and removing them for good.
+// The deleted records of a class: who deleted them and when; restoring and permanent deletion.
 
 import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import { wrote } from '../../api/query.ts'
+import { invalidate } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
@@ -13,18 +13,18 @@ import { Lines } from '../../generic/lines.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
+import { NotFound } from '../../shared/not-found.tsx'
+import { RECORDS, useClass } from '../../shared/records/class.ts'
 import { t } from '../../texts.ts'
-import { NotFound } from '../not-found.tsx'
-import { RECORDS, useClass } from './class.ts'
 
 export function Deleted() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, reading } = useClass(alias)
-  const [asked, setAsked] = useState<Instance | undefined>()
+  const { openClass, isMissing, reading } = useClass(alias)
+  const [removing, setRemoving] = useState<Instance | undefined>()
   const [refused, setRefused] = useState<unknown>()
   if (isMissing) return <NotFound />
-  if (!found) return <Reading of={reading} title={t('records.deleted')} />
-  const list = found.resource.path
+  if (!openClass) return <Reading of={reading} title={t('records.deleted')} />
+  const list = openClass.resource.path
   const nameOf = ({ id, label }: Instance) => `${label ?? `#${id}`}`
   const restore = async (one: Instance) => {
     setRefused(undefined)
@@ -34,30 +34,33 @@ export function Deleted() {
     } catch (failed) {
       setRefused(failed)
     }
-    void wrote(list, RECORDS)
+    void invalidate(list, RECORDS)
   }
   const remove = async (one: Instance) => {
-    await call('DELETE', `${list}deleted/${one.id}/`).finally(() => wrote(`${list}deleted/`))
-    setAsked(undefined)
+    await call('DELETE', `${list}deleted/${one.id}/`).finally(() => invalidate(`${list}deleted/`))
+    setRemoving(undefined)
   }
   return (
     <>
       <nav className={generic.trail} aria-label={t('trail')}>
-        <Link to={found.resource.route}>{found.name}</Link>
+        <Link to={openClass.resource.route}>{openClass.name}</Link>
       </nav>
       <Lines
         path={`${list}deleted/`}
         title="records.deleted"
         columns={['label', 'deleted_at', 'deleted_by']}
-        actions={(one) => (
+        actions={(record) => (
           <span className={css.actions}>
-            <Button aria-label={t('records.restore-one', { name: nameOf(one) })} onPress={() => void restore(one)}>
+            <Button
+              aria-label={t('records.restore-one', { name: nameOf(record) })}
+              onPress={() => void restore(record)}
+            >
               {t('records.restore')}
             </Button>
             <Button
               look="danger"
-              aria-label={t('records.remove-one', { name: nameOf(one) })}
-              onPress={() => setAsked(one)}
+              aria-label={t('records.remove-one', { name: nameOf(record) })}
+              onPress={() => setRemoving(record)}
             >
               {t('records.remove')}
             </Button>
@@ -67,13 +70,13 @@ export function Deleted() {
         <p className={`${css.hint} ${generic.reading}`}>{t('records.deleted.hint')}</p>
         {refused !== undefined && <Failure error={refused} />}
       </Lines>
-      {asked && (
+      {removing && (
         <AskFirst
-          title={t('records.remove-one', { name: nameOf(asked) })}
+          title={t('records.remove-question', { name: nameOf(removing) })}
           text={t('delete-text')}
           action={t('records.remove')}
-          run={() => remove(asked)}
-          onClose={() => setAsked(undefined)}
+          run={() => remove(removing)}
+          onClose={() => setRemoving(undefined)}
         />
       )}
     </>

@@ -1,10 +1,10 @@
-// Documents made of a record by the templates of its class.
+// Documents that the templates of a class generate from a record.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
-import { anything, page, wrote } from '../../api/query.ts'
+import { anything, invalidate, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
-import type { Fields, Instance, Json, Page, Run } from '../../api/shapes.ts'
+import type { Fields, Instance, Json, Page } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import { FileLine } from '../../generic/files.tsx'
 import generic from '../../generic/generic.module.css'
@@ -14,33 +14,33 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { Select } from '../../kit/fields.tsx'
-import { isReference, Moment, nameOf, Tag } from '../../kit/values.tsx'
+import { Outcome, runOf } from '../../shared/records/document-run.tsx'
 import { t } from '../../texts.ts'
 import look from './records.module.css'
 
-export const runOf = (template: Instance) => (template.generated_document ?? null) as unknown as Run | null
 const isRunning = (templates: Instance[]) => templates.some((one) => runOf(one)?.status === 'processing')
 
 export function Documents({ instance, path }: PanelProps) {
   const all = `${path}documents/`
-  const [asked, setAsked] = useState<Instance | undefined>()
+  const [generating, setGenerating] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
   const [offset, setOffset] = useState(0)
   const query = (at: number) => page(all, `ordering=name&limit=25&offset=${at}`)
-  const shown = useQuery({
+  const templatesQuery = useQuery({
     ...query(offset),
     refetchInterval: ({ state }) => (isRunning(state.data?.results ?? []) ? 1000 : false),
   })
-  const templates = shown.data?.results ?? []
+  const templates = templatesQuery.data?.results ?? []
   const isBusy = isRunning(templates)
   const wasBusy = useRef(false)
   // A document that is done may be in a field by now.
   useEffect(() => {
-    if (wasBusy.current && !isBusy) void wrote(path)
+    if (wasBusy.current && !isBusy) void invalidate(path)
     wasBusy.current = isBusy
   }, [isBusy, path])
-  if (shown.error || !shown.data || (templates.length === 0 && offset === 0)) return null
-  const cancel = (template: Instance) => call('POST', `${all}${template.id}/cancel/`).then(() => wrote(all), setError)
+  if (templatesQuery.error || !templatesQuery.data || (templates.length === 0 && offset === 0)) return null
+  const cancel = (template: Instance) =>
+    call('POST', `${all}${template.id}/cancel/`).then(() => invalidate(all), setError)
   return (
     <section className={generic.section}>
       <h2>{t('records.documents')}</h2>
@@ -63,7 +63,7 @@ export function Documents({ instance, path }: PanelProps) {
                   </>
                 ) : (
                   template.allow_on_demand_generation === true && (
-                    <Button onPress={() => setAsked(template)}>{t('records.documents.make')}</Button>
+                    <Button onPress={() => setGenerating(template)}>{t('records.documents.make')}</Button>
                   )
                 )}
               </span>
@@ -72,14 +72,14 @@ export function Documents({ instance, path }: PanelProps) {
           )
         })}
       </ul>
-      <Turn page={shown.data} offset={offset} size={25} query={query} onTurn={setOffset} />
-      {asked && (
+      <Turn page={templatesQuery.data} offset={offset} size={25} query={query} onTurn={setOffset} />
+      {generating && (
         <Make
-          template={asked}
+          template={generating}
           record={Number(instance.id)}
           path={path}
           onClose={() => {
-            setAsked(undefined)
+            setGenerating(undefined)
             setError(undefined)
           }}
         />
@@ -88,18 +88,7 @@ export function Documents({ instance, path }: PanelProps) {
   )
 }
 
-export function Outcome({ run }: { run: Run }) {
-  return (
-    <>
-      <Tag value={run.status}>{t(`records.documents.${run.status}`)}</Tag>
-      {run.error_message && <span>{run.error_message}</span>}
-      {run.generated_at && <Moment value={run.generated_at} />}
-      {isReference(run.generated_by) && <span>{nameOf(run.generated_by)}</span>}
-    </>
-  )
-}
-
-/** Asks whether the document goes into a field of the record as well. */
+/** Asks for the field of the record that stores the document. */
 function Make({
   template,
   record,
@@ -121,7 +110,7 @@ function Make({
     if (field !== null) body.object_record_field = field
     try {
       await call('POST', '/api/object-records/documents/', { body })
-      await wrote(`${path}documents/`)
+      await invalidate(`${path}documents/`)
       onClose()
     } catch (refused) {
       setError(refused)

@@ -93,7 +93,7 @@ const SIGNATURES = [
   'MZ\x90',
 ]
 
-/** Whether a file holds no text in any encoding. */
+/** True if a file is not text in any encoding. */
 export function isBinary(content: Bytes): boolean {
   const beginning = String.fromCharCode(...content.subarray(0, 8))
   if (SIGNATURES.some((signature) => beginning.startsWith(signature))) return true

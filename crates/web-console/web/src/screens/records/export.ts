@@ -3,27 +3,27 @@
 import { call, download, Refusal } from '../../api/request.ts'
 import type { ExportLink } from '../../api/shapes.ts'
 import { saveAs } from '../../generic/save.ts'
-import { listOf } from './class.ts'
+import { listOf } from '../../shared/records/class.ts'
 
 const PAGING = ['limit', 'offset']
 
 /**
- * By a link that works once the browser saves the file while it arrives. What cannot be asked for by one is read into memory:
- * the body that makes a link has each parameter once, a list may have two filters by the same; and a server may have no links.
+ * Exports by a link that works once, so that the browser saves the file while it arrives. Two cases are read into
+ * memory: a list with two filters by one parameter, and a server without links.
  */
 export async function exportRecords(id: number, name: string, format: 'csv' | 'ndjson', parameters: string) {
-  const wanted = [...new URLSearchParams(parameters)].filter(([key]) => !PAGING.includes(key))
+  const filters = [...new URLSearchParams(parameters)].filter(([key]) => !PAGING.includes(key))
   // Without a mark spreadsheets take the letters of a CSV for those of another encoding.
-  if (format === 'csv') wanted.unshift(['bom', 'true'])
+  if (format === 'csv') filters.unshift(['bom', 'true'])
   const path = `${listOf(id)}export/`
   const inMemory = async () => {
-    const { content } = await download(`${path}?${new URLSearchParams([['format', format], ...wanted])}`)
+    const { content } = await download(`${path}?${new URLSearchParams([['format', format], ...filters])}`)
     saveAs(content, `${name}.${format}`)
   }
-  if (new Set(wanted.map(([key]) => key)).size < wanted.length) return inMemory()
+  if (new Set(filters.map(([key]) => key)).size < filters.length) return inMemory()
   try {
     const { data } = await call<ExportLink>('POST', `${path}link/`, {
-      body: { format, ...Object.fromEntries(wanted) },
+      body: { format, ...Object.fromEntries(filters) },
     })
     const { pathname, search } = new URL(data.url, location.origin)
     const link = document.createElement('a')

@@ -1,4 +1,4 @@
-// What became of a record, newest first: who did it, by what, and each value before and after. A page at a time.
+// The history of a record, newest first, a page at a time: the user, the program, and each old and new value.
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
@@ -11,22 +11,22 @@ import { Link } from '../../generic/go.tsx'
 import type { PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Moment, Value } from '../../kit/values.tsx'
+import { listOf, useClass } from '../../shared/records/class.ts'
+import { relatedClass } from '../../shared/records/shape.ts'
 import { named, t } from '../../texts.ts'
-import { listOf, useClass } from './class.ts'
 import { type Change, changesOf } from './event-changes.ts'
 import { type Names, namesIn } from './known-names.ts'
-import { relatedClass } from './shape.ts'
 
 const SIZE = 25
-/** As many older events are asked for the values that they tell. */
+/** The number of older events that are read for their values. */
 const LOOKED = 100
 /** Within this an event is there after a change. */
 const LATE = 2500
 
 export function History({ instance, path }: PanelProps) {
   const all = `${path}history/`
-  const { found } = useClass(Number(instance.object_class))
-  const shown = useInfiniteQuery({
+  const { openClass } = useClass(Number(instance.object_class))
+  const eventsQuery = useInfiniteQuery({
     queryKey: [all, 'pages'],
     queryFn: ({ pageParam, signal }) => get<Page>(`${all}?limit=${SIZE}&offset=${pageParam}`, signal),
     initialPageParam: 0,
@@ -40,10 +40,10 @@ export function History({ instance, path }: PanelProps) {
     const timer = setTimeout(() => void queries.invalidateQueries({ queryKey: [all] }), LATE)
     return () => clearTimeout(timer)
   }, [state, all])
-  const events = shown.data?.pages.flatMap(({ results }) => results) ?? []
+  const events = eventsQuery.data?.pages.flatMap(({ results }) => results) ?? []
   const isFurther = (all: Change[][]) => all.flat().some((change) => change.isFurther)
-  const told = changesOf(events, !shown.hasNextPage)
-  // The values before the last changes of this page are told by older events, of which some are asked for by their kind.
+  const eventChanges = changesOf(events, !eventsQuery.hasNextPage)
+  // Older events contain the previous values of the last changes of this page. Some are read by their kind.
   const oldest = `${events.at(-1)?.event_datetime}`
   const older = useQuery({
     queryKey: [all, 'values', oldest],
@@ -52,17 +52,17 @@ export function History({ instance, path }: PanelProps) {
         `${all}?${new URLSearchParams({ event_type__in: 'record_created,field_values_changed', event_datetime__lt: oldest, limit: `${LOOKED}` })}`,
         signal,
       ),
-    enabled: isFurther(told),
+    enabled: isFurther(eventChanges),
   })
-  const earlier = older.data && isFurther(told) ? older.data : undefined
-  const changes = earlier ? changesOf([...events, ...earlier.results], !earlier.next) : told
-  const fields = found?.fields ?? []
+  const earlier = older.data && isFurther(eventChanges) ? older.data : undefined
+  const changes = earlier ? changesOf([...events, ...earlier.results], !earlier.next) : eventChanges
+  const fields = openClass?.fields ?? []
   const names = namesIn(instance, fields, events)
   return (
     <section className={generic.section}>
       <h2>{t('records.history')}</h2>
-      <Reading of={[shown]} />
-      {shown.data && events.length === 0 && <p className={generic.none}>{t('nothing-yet')}</p>}
+      <Reading of={[eventsQuery]} />
+      {eventsQuery.data && events.length === 0 && <p className={generic.none}>{t('nothing-yet')}</p>}
       {events.length > 0 && (
         <ol className={generic.timeline}>
           {events.map((event, n) => (
@@ -77,9 +77,9 @@ export function History({ instance, path }: PanelProps) {
           ))}
         </ol>
       )}
-      {shown.hasNextPage && (
+      {eventsQuery.hasNextPage && (
         <div>
-          <Button isDisabled={shown.isFetchingNextPage} onPress={() => void shown.fetchNextPage()}>
+          <Button isDisabled={eventsQuery.isFetchingNextPage} onPress={() => void eventsQuery.fetchNextPage()}>
             {t('records.history.older')}
           </Button>
         </div>
@@ -95,7 +95,7 @@ function who({ source_type, source_name, source_info, source_id }: Instance): st
   return source_type === 'system' ? t('the-system') : name || named('event', `${source_type}`)
 }
 
-function What({ changes, ...known }: { changes: Change[]; fields: Field[]; names: Names }) {
+function What({ changes, ...context }: { changes: Change[]; fields: Field[]; names: Names }) {
   if (changes.length === 0) return null
   return (
     <ul className={generic.changes}>
@@ -106,12 +106,12 @@ function What({ changes, ...known }: { changes: Change[]; fields: Field[]; names
           {!isNothing(change.old) && (
             <>
               <del>
-                <Told change={change} value={change.old ?? null} {...known} />
+                <Told change={change} value={change.old ?? null} {...context} />
               </del>
               {' → '}
             </>
           )}
-          <Told change={change} value={change.now} {...known} />
+          <Told change={change} value={change.now} {...context} />
         </li>
       ))}
     </ul>
@@ -121,7 +121,7 @@ function What({ changes, ...known }: { changes: Change[]; fields: Field[]; names
 const isNothing = (value: Json | undefined): value is null | undefined | '' =>
   value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
 
-/** A record at which a relation pointed. Of one that has no name here it is asked whether the caller may see it. */
+/** A formerly related record. A record without a name here is read to check whether the caller may view it. */
 function Related({ id, field, names }: { id: number; field: Field | undefined; names: Names }) {
   const name = names.records.get(id)
   const of = field && relatedClass(field)
@@ -131,7 +131,7 @@ function Related({ id, field, names }: { id: number; field: Field | undefined; n
   return <Link to={`/records/-/${id}`}>{name ?? `#${id}`}</Link>
 }
 
-/** A value as an event tells it. Texts of options come from the field of that name, if it is there still. */
+/** A value in an event. Texts of options come from the field of that name, if it exists. */
 function Told({ change, value, fields, names }: { change: Change; value: Json; fields: Field[]; names: Names }) {
   if (isNothing(value)) return t('none')
   if (change.type === 'relation')

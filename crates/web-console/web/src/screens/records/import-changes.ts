@@ -1,7 +1,7 @@
 // Reduces a change to the values that differ from the record, so that the import of an export changes nothing.
 
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
-import { same } from '../../generic/changes.ts'
+import { isEqual } from '../../generic/changes.ts'
 
 const isEmpty = (value: Json | undefined) =>
   value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
@@ -24,7 +24,7 @@ function instant(value: Json): string {
   return `${Date.parse(before + offset)}.${fraction.padEnd(6, '0').replace(/0+$/, '')}`
 }
 
-/** Whether a value equals that of the record, also if it is written otherwise. */
+/** True if a value equals that of the record, even in another notation. */
 export function isUnchanged({ type }: Field, stored: Json | undefined, value: Json): boolean {
   // CSV writes a set without members as it writes null.
   if (value === null) return isEmpty(stored)
@@ -39,10 +39,10 @@ export function isUnchanged({ type }: Field, stored: Json | undefined, value: Js
       return instant(stored) === instant(value)
     case 'set': {
       const [before, now] = [stored, value].map((all) => (Array.isArray(all) ? all.map(String).toSorted() : [`${all}`]))
-      return same(before, now)
+      return isEqual(before, now)
     }
   }
-  return typeof value === 'string' ? `${stored}` === value.trim() : same(stored, value)
+  return typeof value === 'string' ? `${stored}` === value.trim() : isEqual(stored, value)
 }
 
 /** The item with the values that differ; undefined if none does. */

@@ -9,7 +9,7 @@ const FEW = 50
 
 const KEYS = ['string', 'email', 'integer']
 
-/** Whether a field can identify records. */
+/** True if a field can identify records. */
 export const canMatch = ({ alias, type, autocomplete }: Field) =>
   KEYS.includes(type) && !autocomplete && alias !== 'id' && alias !== 'owner'
 

@@ -72,7 +72,7 @@ const trouble = (field: Field, problem: string, of = ''): Trouble => ({
 
 export const nameTrouble = ({ field, name, problem }: Unresolved) => trouble(field, problem, name)
 
-/** Whether the person or record in a field of a record has this name. */
+/** True if the user or record in a field of a record has this name. */
 export function isCalled(record: Instance, { alias }: Field, name: string): boolean {
   const value = alias === 'owner' ? record.owner : (record.fields as Fields)[alias]
   const labels = (record._meta?.labels?.fields ?? {}) as Fields
@@ -99,7 +99,7 @@ export interface Reading {
   match: string
 }
 
-/** Reads rows by the columns that are mapped to fields, asks for the ids of names, and finds what is wrong. */
+/** Reads rows by the columns that are mapped to fields, asks for the ids of names, and collects the errors. */
 export async function prepare(rows: Row[], reading: Reading, isStopped: () => boolean): Promise<Prepared> {
   const { fields, mapped } = reading
   const columns = mapped.map((alias) => fields.find((field) => field.alias === alias))
@@ -193,12 +193,12 @@ async function valuesOf(
 function itemOf(values: Fields, fields: Field[], columns: (Field | undefined)[]): { item: Fields; missing: Field[] } {
   const { id = null, owner = null, ...own } = values
   const isNew = id === null
-  // What a new record is not told takes its default; who it is of, whoever makes it.
-  const told = isNew ? Object.fromEntries(Object.entries(own).filter(([, value]) => value !== null)) : own
+  // A missing value of a new record takes its default. Its owner is the user who creates it.
+  const newValues = isNew ? Object.fromEntries(Object.entries(own).filter(([, value]) => value !== null)) : own
   const missing = (isNew ? fields : columns).filter((field): field is Field => {
     if (!field?.required) return false
     const hasDefault = field.default !== undefined && field.default !== null
-    return isNew ? told[field.alias] === undefined && !hasDefault : told[field.alias] === null
+    return isNew ? newValues[field.alias] === undefined && !hasDefault : newValues[field.alias] === null
   })
-  return { item: { ...(!isNew && { id }), ...(owner !== null && { owner }), fields: told }, missing }
+  return { item: { ...(!isNew && { id }), ...(owner !== null && { owner }), fields: newValues }, missing }
 }

@@ -6,7 +6,7 @@ import { guarded, parseCsv, writeCsv } from './csv.ts'
 
 export const SEPARATORS = [',', ';', '\t', '|'] as const
 
-/** Why a row is refused before its values are read. */
+/** The reasons to refuse a row before its values are read. */
 export type RowFlaw = { flaw: 'cells'; cells: number; columns: number } | { flaw: 'quote' } | { flaw: 'object' }
 
 export interface Row {
@@ -17,7 +17,7 @@ export interface Row {
   flaw?: RowFlaw
 }
 
-/** Why a file cannot be imported. */
+/** The reasons to refuse a file. */
 export type FileFlaw = { flaw: 'quote'; line: number } | { flaw: 'json' } | { flaw: 'columns' } | { flaw: 'empty' }
 
 export interface Table {
@@ -28,7 +28,7 @@ export interface Table {
   flaw?: FileFlaw
 }
 
-/** Twice as many as a class can have fields. */
+/** Twice the maximum number of fields of a class. */
 const MOST_COLUMNS = 1000
 
 const withoutMark = (text: string) => text.replace(/^\uFEFF/, '')

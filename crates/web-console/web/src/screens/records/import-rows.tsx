@@ -2,7 +2,7 @@
 
 import { useMemo, useRef, useState } from 'react'
 import { writeJson } from '../../api/json.ts'
-import { wrote } from '../../api/query.ts'
+import { invalidate } from '../../api/query.ts'
 import { session } from '../../api/session.ts'
 import type { Field } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -14,8 +14,8 @@ import css from '../../kit/controls.module.css'
 import { Select } from '../../kit/fields.tsx'
 import { dayText } from '../../kit/values.tsx'
 import type { DayOrder } from '../../kit/written-dates.ts'
+import { type OpenClass, RECORDS } from '../../shared/records/class.ts'
 import { labelOf, t } from '../../texts.ts'
-import { type OpenClass, RECORDS } from './class.ts'
 import { canMatch } from './import-match.ts'
 import { prepare, type Reading, type Troubles } from './import-prepare.ts'
 import { type Row, type Table, written } from './import-read.ts'
@@ -43,21 +43,21 @@ type State = 'mapping' | 'checking' | 'checked' | 'importing' | 'over'
 
 const USERS = '/api/users/autocomplete/?text__icontains='
 
-export function ImportRows({ found, table, name }: { found: OpenClass; table: Table; name: string }) {
+export function ImportRows({ openClass, table, name }: { openClass: OpenClass; table: Table; name: string }) {
   const fields = useMemo(
     () => [
       { alias: 'id', type: 'integer', required: false, label: t('import.id') },
       { alias: 'owner', type: 'user', required: false, label: t('owner'), autocomplete: USERS },
-      ...found.fields.filter(({ type, editable }) => type !== 'file' && editable !== false),
+      ...openClass.fields.filter(({ type, editable }) => type !== 'file' && editable !== false),
     ],
-    [found],
+    [openClass],
   )
   const [mapped, setMapped] = useState(() => fieldsFor(table.columns, fields))
   const [notation, setNotation] = useNotation(table, mapped, fields)
   const keys = fields.filter((field) => canMatch(field) && mapped.includes(field.alias))
-  const [chosenMatch, setMatch] = useState('id')
+  const [chosenMatch, setChosenMatch] = useState('id')
   const match = keys.some(({ alias }) => alias === chosenMatch) ? chosenMatch : 'id'
-  const run = useRun(table, { list: found.resource.path, fields, mapped, notation, match })
+  const run = useRun(table, { list: openClass.resource.path, fields, mapped, notation, match })
   const map = (n: number, alias: string) => {
     setMapped((before) => before.map((one, at) => (at === n ? alias : one === alias ? '' : one)))
     run.reset()
@@ -85,7 +85,7 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
           match={match}
           isDisabled={run.isRunning}
           onChange={(alias) => {
-            setMatch(alias)
+            setChosenMatch(alias)
             run.reset()
           }}
         />
@@ -104,17 +104,17 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
       <section className={look.step}>
         <h2>{t('import.do')}</h2>
         <Report table={table} run={run} />
-        <Actions table={table} run={run} name={name} route={found.resource.route} isUsed={mapped.some(Boolean)} />
+        <Actions table={table} run={run} name={name} route={openClass.resource.route} isUsed={mapped.some(Boolean)} />
       </section>
       <Leaving isChanged={() => run.isRunning} />
     </>
   )
 }
 
-/** The check and the import of the rows: how far it is, its result, and what starts and stops it. */
+/** The check and the import of the rows, with progress, result, start and stop. */
 function useRun(table: Table, reading: Reading) {
   const [state, setState] = useState<State>('mapping')
-  const [done, setDone] = useState(0)
+  const [doneCount, setDoneCount] = useState(0)
   const [outcome, setOutcome] = useState<Outcome | undefined>()
   const [error, setError] = useState<unknown>()
   const isStopped = useRef(false)
@@ -122,24 +122,24 @@ function useRun(table: Table, reading: Reading) {
     isStopped.current = false
     setError(undefined)
     setOutcome(undefined)
-    setDone(0)
+    setDoneCount(0)
     setState(trial === 'trial' ? 'checking' : 'importing')
     const stop = () => isStopped.current
     try {
       const prepared = await prepare(table.rows, reading, stop)
-      const result = await send(reading.list, reading.fields, prepared, trial, setDone, stop)
+      const result = await send(reading.list, reading.fields, prepared, trial, setDoneCount, stop)
       setOutcome(result)
       if (result.error !== undefined) setError(result.error)
     } catch (failed) {
       setError(failed)
     }
     setState(trial === 'trial' && !isStopped.current ? 'checked' : trial === 'trial' ? 'mapping' : 'over')
-    if (trial === 'real') void wrote(reading.list, RECORDS)
+    if (trial === 'real') void invalidate(reading.list, RECORDS)
   }
   return {
     state,
     isRunning: state === 'checking' || state === 'importing',
-    done,
+    done: doneCount,
     outcome,
     error,
     start,
@@ -188,14 +188,14 @@ function Match({
   )
 }
 
-/** How far a run is, and its result. */
-function Report({ table, run: { state, isRunning, done, outcome, error } }: { table: Table; run: Run }) {
+/** The progress of a run, and its result. */
+function Report({ table, run: { state, isRunning, done: doneCount, outcome, error } }: { table: Table; run: Run }) {
   return (
     <>
       {isRunning && (
         <>
-          <progress value={done} max={table.rows.length} aria-label={t('progress')} />
-          <p role="status">{t('records.bulk.far', { count: done, of: table.rows.length })}</p>
+          <progress value={doneCount} max={table.rows.length} aria-label={t('progress')} />
+          <p role="status">{t('records.bulk.far', { count: doneCount, of: table.rows.length })}</p>
         </>
       )}
       {error !== undefined && <Failure error={error} />}

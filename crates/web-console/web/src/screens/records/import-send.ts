@@ -15,7 +15,7 @@ export interface Outcome {
   /** Rows that equal their records, for which nothing is sent. */
   unchanged: number
   troubles: Troubles
-  /** What ended it before the end. */
+  /** The error that ended the run. */
   error?: unknown
 }
 
@@ -41,20 +41,20 @@ async function storedRecords(list: string, ids: Json[], aliases: string[]): Prom
   return stored
 }
 
-/** What was not answered may have been done; what was never sent was not. */
+/** A request without an answer may have been executed. A request that was not sent was not. */
 export async function send(
   list: string,
   fields: Field[],
   { items, troubles }: Prepared,
   trial: Trial,
-  told: (done: number) => void,
+  onProgress: (done: number) => void,
   isStopped: () => boolean,
 ): Promise<Outcome> {
   const outcome: Outcome = { created: 0, updated: 0, unchanged: 0, troubles: new Map(troubles) }
   const path = `${list}batch/${trial === 'trial' ? '?dry_run=true' : ''}`
   const isDone = new Set<number>()
   let onItsWay: number[] = []
-  const far = () => told(isDone.size + outcome.troubles.size)
+  const reportProgress = () => onProgress(isDone.size + outcome.troubles.size)
   /** Yields a thousand changes at a time, reduced to the values that differ. */
   async function* changes(own: Item[]) {
     for (const part of cut(own, SIZE)) {
@@ -75,14 +75,14 @@ export async function send(
         outcome.unchanged++
         return []
       })
-      far()
+      reportProgress()
       if (changed.length > 0) yield changed
     }
   }
-  far()
+  reportProgress()
   for (const method of ['POST', 'PATCH'] as const) {
     const own = items.filter(({ item }) => (item.id === undefined) === (method === 'POST'))
-    const one = async (part: Item[]) => {
+    const sendOne = async (part: Item[]) => {
       onItsWay = part.map(({ row }) => row)
       await call(method, path, { body: { items: part.map(({ item }) => item) } })
       for (const row of onItsWay) isDone.add(row)
@@ -93,10 +93,10 @@ export async function send(
     try {
       await inBatches(
         method === 'POST' ? cut(own) : changes(own),
-        one,
+        sendOne,
         ({ refused }) => {
           for (const { item, text } of refused) outcome.troubles.set(item.row, [{ kind: text, text }])
-          far()
+          reportProgress()
         },
         isStopped,
       )

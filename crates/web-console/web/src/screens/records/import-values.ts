@@ -9,13 +9,13 @@ import { unguarded } from './csv.ts'
 
 export type DecimalSign = '.' | ','
 
-/** How a file writes its values. */
+/** The notation of values in a file. */
 export interface Notation {
   sign: DecimalSign
   order: DayOrder
   /** Of times without an offset. */
   zone: string
-  /** Whether texts that could be taken for formulas have an apostrophe in front, as in CSV. */
+  /** True if texts that look like formulas have an apostrophe in front, as in CSV. */
   isGuarded: boolean
 }
 
@@ -46,8 +46,8 @@ function figures(text: string): string {
 }
 
 /**
- * A number as the API takes it. Between groups of three digits may stand a sign that is not the one before the places, the same
- * one each time; anywhere else it would be guessed what is meant.
+ * A number as the API takes it. One sign, always the same, may separate groups of three digits; it differs from the
+ * decimal sign. Any other sign would be a guess.
  */
 function number(text: string, sign: DecimalSign): string | undefined {
   const grouping = sign === '.' ? ',' : '\\.'
@@ -141,7 +141,10 @@ function date(text: string, order: DayOrder): string | undefined {
   return isMidnight && (time.offset === undefined || time.offset === 'Z') ? day(time.before, order) : undefined
 }
 
-/** Reads a moment with an offset, or in the zone of the caller, in which the console shows moments. A day is its midnight. */
+/**
+ * Reads a date and time with an offset, or in the time zone of the caller, like the console shows them. A day is its
+ * midnight.
+ */
 function moment(text: string, { order, zone }: Notation): string | undefined {
   const written = writtenTime(text)
   if (written === 'none') return undefined
@@ -158,19 +161,19 @@ function moment(text: string, { order, zone }: Notation): string | undefined {
 }
 
 const SHORT = ['integer', 'decimal', 'boolean', 'date', 'datetime']
-/** The most characters of a number, a day or a moment. */
+/** The maximum number of characters of a number, a day, or a date and time. */
 export const LONGEST = 100
 
 /** Converts a cell; an empty text is null. The API must be asked for a `name`. */
-export function meant(field: Field, given: Json, notation: Notation): Meant {
-  if (given === null) return { value: null }
-  if (typeof given === 'object')
-    return { value: typeof (given as Fields).id === 'number' ? ((given as Fields).id ?? null) : given }
-  const whole = typeof given === 'string' && notation.isGuarded ? unguarded(given) : `${given}`
+export function meant(field: Field, cell: Json, notation: Notation): Meant {
+  if (cell === null) return { value: null }
+  if (typeof cell === 'object')
+    return { value: typeof (cell as Fields).id === 'number' ? ((cell as Fields).id ?? null) : cell }
+  const whole = typeof cell === 'string' && notation.isGuarded ? unguarded(cell) : `${cell}`
   const text = whole.trim()
   if (text === '') return { value: null }
   if (field.autocomplete) return /^\d{1,15}$/.test(text) ? { value: Number(text) } : { name: text }
-  if (typeof given !== 'string') return { value: given }
+  if (typeof cell !== 'string') return { value: cell }
   if (text.length > LONGEST && SHORT.includes(field.type))
     return { problem: field.type as Problem['problem'], of: `${text.slice(0, LONGEST)}…` }
   switch (field.type) {
@@ -208,12 +211,12 @@ export function meant(field: Field, given: Json, notation: Notation): Meant {
   return longest !== undefined && [...text].length > longest ? { problem: 'long', of: `${longest}` } : { value: whole }
 }
 
-/** The sign before the places that a number shows by itself; undefined where it may be either. */
+/** The decimal sign of a number; undefined if both signs are possible. */
 function signIn(text: string): DecimalSign | undefined {
   const signs = text.match(/[.,]/g) ?? []
   const last = signs.at(-1) as DecimalSign | undefined
   if (last === undefined) return undefined
-  // What stands there twice stands between groups, and so does a lone one that three digits follow, unless a zero is before it.
+  // A repeated sign separates groups. So does a single one before three digits, unless a zero precedes it.
   if (signs.length > 1 && signs.every((sign) => sign === last)) return last === '.' ? ',' : '.'
   return signs.length > 1 || !/[.,]\d{3}$/.test(text) || /^-?0?[.,]/.test(text) ? last : undefined
 }
@@ -227,7 +230,7 @@ export function signOf(samples: string[]): DecimalSign {
   return signs.filter((sign) => sign === ',').length > signs.filter((sign) => sign === '.').length ? ',' : '.'
 }
 
-/** Whether a text is a day in figures whose order of day and month must be known. */
+/** True if a text is a day in digits whose order of day and month must be chosen. */
 export const isEitherOrder = (text: string) =>
   /^\s*\d{1,2}\s*[/\-\s,]\s*\d{1,2}\s*[/\-\s,]\s*(?:\d{2}|\d{4})(?!\d)/.test(text)
 
@@ -258,15 +261,15 @@ const plain = (text: string) =>
 /** Maps columns to the aliases of fields, by alias, else by label; empty for a column without a field. Each field is used once. */
 export function fieldsFor(columns: string[], fields: Field[]): string[] {
   const free = new Set(fields.map(({ alias }) => alias))
-  const take = (field: Field | undefined): string => {
+  const claimField = (field: Field | undefined): string => {
     if (field) free.delete(field.alias)
     return field?.alias ?? ''
   }
-  const exact = columns.map((column) => take(fields.find(({ alias }) => alias === column && free.has(alias))))
+  const exact = columns.map((column) => claimField(fields.find(({ alias }) => alias === column && free.has(alias))))
   return columns.map((column, n) => {
     const key = plain(column)
     if (exact[n] !== '' || key === '' || OF_EXPORTS.includes(column)) return exact[n] ?? ''
     const isNamed = ({ alias, label }: Field) => plain(alias) === key || plain(label ?? '') === key
-    return take(fields.find((field) => free.has(field.alias) && isNamed(field)))
+    return claimField(fields.find((field) => free.has(field.alias) && isNamed(field)))
   })
 }

@@ -7,9 +7,9 @@ import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import css from '../../kit/controls.module.css'
 import { Select } from '../../kit/fields.tsx'
+import { NotFound } from '../../shared/not-found.tsx'
+import { type OpenClass, useClass } from '../../shared/records/class.ts'
 import { type Key, t } from '../../texts.ts'
-import { NotFound } from '../not-found.tsx'
-import { type OpenClass, useClass } from './class.ts'
 import { ENCODINGS, type Encoding, encodingOf, isBinary, textOf } from './encodings.ts'
 import { type FileFlaw, isJson, readCsv, readJson, SEPARATORS, type Table } from './import-read.ts'
 import { ImportRows } from './import-rows.tsx'
@@ -25,16 +25,16 @@ interface Source {
 
 export function Import() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, reading } = useClass(alias)
+  const { openClass, isMissing, reading } = useClass(alias)
   if (isMissing) return <NotFound />
-  return found ? <ImportInto key={alias} found={found} /> : <Reading of={reading} title={t('import')} />
+  return openClass ? <ImportInto key={alias} openClass={openClass} /> : <Reading of={reading} title={t('import')} />
 }
 
-function ImportInto({ found }: { found: OpenClass }) {
+function ImportInto({ openClass }: { openClass: OpenClass }) {
   const [source, setSource] = useState<Source | undefined>()
   const [encoding, setEncoding] = useState<Encoding>('utf-8')
   const [separator, setSeparator] = useState<string | undefined>()
-  /** Why the file cannot be read. */
+  /** The reason why the file cannot be read. */
   const [refusal, setRefusal] = useState<Key | undefined>()
   /** Counts the files, which may have the same name. */
   const [count, setCount] = useState(0)
@@ -43,7 +43,7 @@ function ImportInto({ found }: { found: OpenClass }) {
     const text = textOf(source.content, encoding)
     return isJson(text, source.name) ? readJson(text) : readCsv(text, separator)
   }, [source, encoding, separator])
-  const take = async (file: File | undefined) => {
+  const readFile = async (file: File | undefined) => {
     if (!file) return
     const content = file.size > LARGEST ? undefined : new Uint8Array(await file.arrayBuffer())
     const isRead = content !== undefined && !isBinary(content)
@@ -56,10 +56,10 @@ function ImportInto({ found }: { found: OpenClass }) {
   return (
     <>
       <nav className={generic.trail} aria-label={t('trail')}>
-        <Link to={found.resource.route}>{found.name}</Link>
+        <Link to={openClass.resource.route}>{openClass.name}</Link>
       </nav>
       <header className={generic.head}>
-        <h1 tabIndex={-1}>{t('import.into', { name: found.name })}</h1>
+        <h1 tabIndex={-1}>{t('import.into', { name: openClass.name })}</h1>
       </header>
       <div className={generic.main}>
         <section className={look.step}>
@@ -70,7 +70,7 @@ function ImportInto({ found }: { found: OpenClass }) {
             <input
               type="file"
               accept=".csv,.tsv,.txt,.ndjson,.jsonl,.json"
-              onChange={(event) => void take(event.target.files?.[0])}
+              onChange={(event) => void readFile(event.target.files?.[0])}
             />
           </label>
           {refusal && (
@@ -110,7 +110,12 @@ function ImportInto({ found }: { found: OpenClass }) {
           )}
         </section>
         {source && table && !table.flaw && table.rows.length > 0 && (
-          <ImportRows key={`${count} ${encoding} ${table.separator}`} found={found} table={table} name={source.name} />
+          <ImportRows
+            key={`${count} ${encoding} ${table.separator}`}
+            openClass={openClass}
+            table={table}
+            name={source.name}
+          />
         )}
       </div>
     </>

@@ -1,5 +1,4 @@
-// Events of a record tell people and related records by their numbers. What those are called, the record and its other
-// events tell of some.
+// Names for the ids of users and related records in events. The record and its other events contain some of them.
 
 import type { Field, Fields, Instance, Json, Reference } from '../../api/shapes.ts'
 
@@ -13,7 +12,7 @@ export interface Names {
 const isPerson = (value: unknown): value is Reference =>
   typeof value === 'object' && value !== null && 'username' in value && 'first_name' in value
 
-/** `record` as it is made flat: its values beside what every instance has, their labels by their names. */
+/** `record` is flat: its values are beside the members of every instance, its labels by their names. */
 export function namesIn(record: Instance, fields: Field[], events: Instance[]): Names {
   const people = new Map<number, string>()
   const records = new Map<number, string>()

@@ -8,12 +8,12 @@ import { page } from '../../api/query.ts'
 import { Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
+import { mayRecords, useClass } from '../../shared/records/class.ts'
 import { t } from '../../texts.ts'
-import { mayRecords, useClass } from './class.ts'
 import { NewRecord } from './record.tsx'
 import look from './records.module.css'
 
-/** As many forms are offered. */
+/** The maximum number of forms that are offered. */
 const MOST = 25
 
 export function New() {
@@ -23,21 +23,21 @@ export function New() {
   const asked = new URLSearchParams(search)
   const chosen = asked.get('form') ?? undefined
   const isAll = asked.has('all')
-  const { found } = useClass(alias)
-  const isAllowed = found !== undefined && mayRecords(found.instance, 'create')
+  const { openClass } = useClass(alias)
+  const isAllowed = openClass !== undefined && mayRecords(openClass.instance, 'create')
   // The list has those alone that the caller may see.
-  const parameters = `object_class=${found?.id}&type=create&is_enabled=true&ordering=name&limit=${MOST}`
+  const parameters = `object_class=${openClass?.id}&type=create&is_enabled=true&ordering=name&limit=${MOST}`
   const forms = useQuery({ ...page('/api/object-class-forms/', parameters), enabled: isAllowed, staleTime: 60_000 })
   const all = forms.data?.results ?? []
   const route = `/records/${alias}/new`
   const only = !chosen && !isAll && all.length === 1 ? `${all[0]?.uuid}` : undefined
-  // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `go` is a new function in each drawing
   useEffect(() => {
     if (only) go(`${route}?form=${only}`, true)
   }, [only, route])
   if (!isAllowed || (forms.data && all.length === 0)) return <NewRecord />
   if (only) return null
-  if (!forms.data && !chosen) return <Reading of={[forms]} title={t('create-one', { one: found.name })} />
+  if (!forms.data && !chosen) return <Reading of={[forms]} title={t('create-one', { one: openClass.name })} />
   const ways = [
     ...all.map((form) => ({ to: `${route}?form=${form.uuid}`, text: `${form.name}`, isCurrent: form.uuid === chosen })),
     { to: `${route}?all=`, text: t('records.new.all'), isCurrent: isAll && !chosen },
@@ -46,10 +46,10 @@ export function New() {
     return (
       <>
         <nav className={generic.trail} aria-label={t('trail')}>
-          <Link to={`/records/${alias}`}>{found.name}</Link>
+          <Link to={`/records/${alias}`}>{openClass.name}</Link>
         </nav>
         <header className={generic.head}>
-          <h1 tabIndex={-1}>{t('create-one', { one: found.name })}</h1>
+          <h1 tabIndex={-1}>{t('create-one', { one: openClass.name })}</h1>
         </header>
         <section className={generic.section} aria-label={t('records.new.ways')}>
           <p>{t('records.new.choose')}</p>

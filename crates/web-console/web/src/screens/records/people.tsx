@@ -1,8 +1,8 @@
-// Whose record it is, who else may do something with it, and why.
+// The owner of a record, other people with access, and the reasons.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { anything, page, wrote } from '../../api/query.ts'
+import { anything, invalidate, page } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Accessible, Choice, Instance, Json, Reference, Way } from '../../api/shapes.ts'
@@ -18,8 +18,8 @@ import css from '../../kit/controls.module.css'
 import { Chooser } from '../../kit/fields.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { isReference, nameOf } from '../../kit/values.tsx'
+import { CLASSES, RECORDS } from '../../shared/records/class.ts'
 import { type Key, named, t } from '../../texts.ts'
-import { CLASSES, RECORDS } from './class.ts'
 import look from './records.module.css'
 
 const OWNERS = '/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains='
@@ -55,17 +55,17 @@ function Owner({ instance, path, canChange }: PanelProps & { canChange: boolean 
   const [error, setError] = useState<unknown>()
   const save = async () => {
     try {
-      // Whatever else was changed of the record meanwhile, it is of whom it was seen to be.
+      // The record may have changed otherwise, but its owner must be the shown one.
       const ifMatch = await tagOf(path, instance, (shown, now) => ownerOf(shown)?.id === ownerOf(now)?.id)
       await call('PATCH', path, { body: { owner: chosen?.value ?? null }, ifMatch })
       say(t('saved'))
       setIsEditing(false)
     } catch (refused) {
-      // Another owner takes the place of this form, and its messages.
+      // Another owner resets this form and its messages.
       if (refused instanceof Refusal && refused.status === 412) sayError(refused)
       else setError(refused)
     }
-    void wrote(RECORDS, CLASSES)
+    void invalidate(RECORDS, CLASSES)
   }
   if (!isEditing) {
     return (
@@ -103,7 +103,7 @@ function Owner({ instance, path, canChange }: PanelProps & { canChange: boolean 
   )
 }
 
-/** Who is assigned by one set is asked for when it is opened. */
+/** The assignees of a set are read when it is opened. */
 function OneSet({ set, path, canChange }: { set: Instance; path: string; canChange: boolean }) {
   const [isOpen, setIsOpen] = useState(false)
   const assignees = `${path}permission-sets/${set.id}/assignees/`
@@ -121,7 +121,7 @@ function OneSet({ set, path, canChange }: { set: Instance; path: string; canChan
   )
 }
 
-/** What somebody may do with the record, and what gives it to him; so for his agent. */
+/** The access of a person to the record, with its reasons; also of their agent. */
 function Access({ path, canAskAboutOthers }: { path: string; canAskAboutOthers: boolean }) {
   const me = session()?.user
   const [isOpen, setIsOpen] = useState(false)
@@ -132,7 +132,7 @@ function Access({ path, canAskAboutOthers }: { path: string; canAskAboutOthers: 
     ...(user && user.value !== me?.id && { user: `${user.value}` }),
     ...(connector && { connector: `${connector.value}` }),
   })
-  const told = useQuery({ ...anything<Accessible>(`${path}access/?${asked}`), enabled: isOpen && user !== null })
+  const accessQuery = useQuery({ ...anything<Accessible>(`${path}access/?${asked}`), enabled: isOpen && user !== null })
   return (
     <details className={generic.set} onToggle={(event) => setIsOpen(event.currentTarget.open)}>
       <summary>{t('records.access')}</summary>
@@ -161,8 +161,8 @@ function Access({ path, canAskAboutOthers }: { path: string; canAskAboutOthers: 
               />
             )}
           </div>
-          {told.error && <Failure error={told.error} />}
-          {told.data && <Ways told={told.data} />}
+          {accessQuery.error && <Failure error={accessQuery.error} />}
+          {accessQuery.data && <Ways access={accessQuery.data} />}
         </div>
       )}
     </details>
@@ -184,15 +184,15 @@ function answerText(isAllowed: boolean, ways: Way[]): string {
   return isAllowed ? t('records.access.yes', { ways: given }) : t('records.access.inactive', { ways: given })
 }
 
-function Ways({ told }: { told: Accessible }) {
+function Ways({ access }: { access: Accessible }) {
   return (
     <>
-      {Object.entries(told.permissions).map(([resource, actions]) => (
+      {Object.entries(access.permissions).map(([resource, actions]) => (
         <div key={resource} className={look.box}>
           <h3>{named('resource', resource)}</h3>
           <dl className={generic.facts}>
             {Object.entries(actions).map(([action, isAllowed]) => {
-              const ways = told.ways.filter((way) => way.resource === resource && way.action === action)
+              const ways = access.ways.filter((way) => way.resource === resource && way.action === action)
               return (
                 <div key={action} className={generic.fact}>
                   <dt>{named('action', action)}</dt>

@@ -1,4 +1,4 @@
-// One record: its values, its people, tasks, documents and relatives, and what became of it.
+// One record: its values, people, tasks, documents, related records, and history.
 
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
@@ -15,13 +15,14 @@ import { NotUnderstood } from '../../generic/not-understood.tsx'
 import { type PanelProps, type Parts, pathOf, type Resource, routeOf } from '../../generic/resource.ts'
 import { instanceOf } from '../../generic/shape.ts'
 import { useConfiguration } from '../../generic/ui-config.ts'
-import { type RecordPage, readRecord } from '../../generic/ui-contents.ts'
+import { readRecord } from '../../generic/ui-contents.ts'
 import { part } from '../../kit/part.tsx'
+import { OneForm } from '../../shared/forms/one-form.tsx'
+import { NotFound } from '../../shared/not-found.tsx'
+import { useOpened } from '../../shared/recent-records.ts'
+import { mayRecords, type OpenClass, RECORDS, useClass } from '../../shared/records/class.ts'
+import { arranged } from '../../shared/records/sections.ts'
 import { t } from '../../texts.ts'
-import { OneForm } from '../forms/fill.tsx'
-import { NotFound } from '../not-found.tsx'
-import { useOpened } from '../recent-records.ts'
-import { mayRecords, type OpenClass, RECORDS, useClass } from './class.ts'
 import { Documents } from './documents.tsx'
 import { FileInput, Files } from './files.tsx'
 import { History } from './history.tsx'
@@ -29,9 +30,9 @@ import { People } from './people.tsx'
 import { Related } from './related.tsx'
 import { Tasks } from './tasks.tsx'
 
-const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((found) => found.ComponentFrame))
+const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((module) => module.ComponentFrame))
 
-/** A link to the record at which a relation points, whichever class it is of. */
+/** A link to a related record of any class. */
 function RelatedRecord({ value, instance, field }: { value: Json; instance: Instance; field: Field }) {
   if (value === null) return <span className={generic.none}>{t('none')}</span>
   const label = instance._meta?.labels?.[field.alias]
@@ -40,16 +41,7 @@ function RelatedRecord({ value, instance, field }: { value: Json; instance: Inst
   return <Link to={`/records/-/${value}`}>{text}</Link>
 }
 
-/** Fields in the sections that the interface gives them. */
-export const arranged = (resource: Resource, { sections }: RecordPage): Resource =>
-  sections.length === 0
-    ? resource
-    : {
-        ...resource,
-        sections: sections.map(({ title, fields }) => ({ title: 'records.fields', heading: title, fields })),
-      }
-
-/** What a component shows of a record, where the interface names one. */
+/** The component that the interface shows for a record. */
 function Summary({ instance }: PanelProps) {
   const { content } = useConfiguration(`record-${instance.object_class}`, readRecord)
   if (!content.summary) return null
@@ -88,16 +80,20 @@ function Noted({ resource, id }: { resource: Resource; id: string }) {
 
 export function OneRecord() {
   const { alias, id } = useParams({ strict: false }) as { alias: string; id: string }
-  const { found, isMissing, reading } = useClass(alias)
-  const { content, flaws, isKnown } = useConfiguration(`record-${found?.id}`, readRecord, found !== undefined)
-  const parts = useMemo(() => found && partsOf(found), [found])
-  const resource = useMemo(() => found && arranged(found.resource, content), [found, content])
+  const { openClass, isMissing, reading } = useClass(alias)
+  const { content, flaws, isKnown } = useConfiguration(`record-${openClass?.id}`, readRecord, openClass !== undefined)
+  const parts = useMemo(() => openClass && partsOf(openClass), [openClass])
+  const resource = useMemo(() => openClass && arranged(openClass.resource, content), [openClass, content])
   if (isMissing || !/^\d+$/.test(id)) return <NotFound />
-  if (!found || !parts || !resource) return <Reading of={reading} title={t('records')} />
+  if (!openClass || !parts || !resource) return <Reading of={reading} title={t('records')} />
   if (!isKnown) return null
   return (
     <>
-      <NotUnderstood component={`record-${found.id}`} flaws={flaws} to={`/admin/interface/records?class=${found.id}`} />
+      <NotUnderstood
+        component={`record-${openClass.id}`}
+        flaws={flaws}
+        to={`/admin/interface/records?class=${openClass.id}`}
+      />
       <Detail key={id} resource={resource} parts={parts} id={id} />
       <Noted resource={resource} id={id} />
     </>
@@ -109,37 +105,37 @@ export function NewRecord() {
   const go = useGo()
   const { search } = useHere()
   const form = new URLSearchParams(search).get('form')
-  const { found, isMissing, reading } = useClass(alias)
-  const parts = useMemo(() => found && partsOf(found), [found])
+  const { openClass, isMissing, reading } = useClass(alias)
+  const parts = useMemo(() => openClass && partsOf(openClass), [openClass])
   if (isMissing) return <NotFound />
-  if (!found || !parts) return <Reading of={reading} title={t('records')} />
-  if (!mayRecords(found.instance, 'create')) {
-    const asked = { method: 'POST', path: found.resource.path }
+  if (!openClass || !parts) return <Reading of={reading} title={t('records')} />
+  if (!mayRecords(openClass.instance, 'create')) {
+    const asked = { method: 'POST', path: openClass.resource.path }
     return <FailurePage error={new Refusal(403, {}, null, null, asked)} />
   }
   if (form) {
-    const { route } = found.resource
+    const { route } = openClass.resource
     const above = (
       <nav className={generic.trail} aria-label={t('trail')}>
-        <Link to={route}>{found.name}</Link>
+        <Link to={route}>{openClass.name}</Link>
       </nav>
     )
     const place = { above, onMade: ({ id }: Instance) => go(`${route}/${id}`), onCancel: () => go(route) }
     return <OneForm key={form} uuid={form} place={place} />
   }
-  const given = found.fields.filter((field) => field.default !== undefined && field.default !== null)
+  const given = openClass.fields.filter((field) => field.default !== undefined && field.default !== null)
   const initial = Object.fromEntries(given.map((field) => [field.alias, field.default as Json]))
-  return <Create key={alias} resource={found.resource} parts={parts} initial={initial} />
+  return <Create key={alias} resource={openClass.resource} parts={parts} initial={initial} />
 }
 
-/** A record whose class is not known yet: the address of its class takes the place of this one. */
+/** A record of an unknown class. The address with its class replaces this one. */
 export function AnyRecord() {
   const { id } = useParams({ strict: false }) as { id: string }
   const go = useGo()
   const read = useQuery(instanceQuery(`${RECORDS}${id}/`))
-  const { found, reading } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
-  const alias = found?.alias
-  // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
+  const { openClass, reading } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
+  const alias = openClass?.alias
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `go` is a new function in each drawing
   useEffect(() => {
     if (alias) go(`/records/${alias}/${id}`, true)
   }, [alias, id])

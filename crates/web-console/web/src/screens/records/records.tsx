@@ -1,4 +1,4 @@
-// The records of a class, and the classes whose records may be seen.
+// The records of a class, and the list of classes with visible records.
 
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
@@ -12,63 +12,63 @@ import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
 import { List } from '../../generic/list.tsx'
 import type { Resource } from '../../generic/resource.ts'
+import { useSettings } from '../../generic/settings.ts'
 import { describedBy } from '../../generic/shape.ts'
 import { type Action, Menu } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { part } from '../../kit/part.tsx'
 import { say } from '../../kit/toasts.tsx'
+import { NotFound } from '../../shared/not-found.tsx'
+import { CLASSES, listOf, mayRecords, type OpenClass, useClass } from '../../shared/records/class.ts'
+import { relatedClass } from '../../shared/records/shape.ts'
 import { labelOf, t } from '../../texts.ts'
-import { NotFound } from '../not-found.tsx'
-import { useSettings } from '../settings.ts'
-import { CLASSES, listOf, mayRecords, type OpenClass, useClass } from './class.ts'
 import { exportRecords } from './export.ts'
 import { over } from './related-columns.ts'
-import { relatedClass } from './shape.ts'
 
-const Bulk = part(() => import('./bulk.tsx').then((found) => found.Bulk))
+const Bulk = part(() => import('./bulk.tsx').then((module) => module.Bulk))
 
 export function Records() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, reading } = useClass(alias)
-  const related = useRelated(found)
+  const { openClass, isMissing, reading } = useClass(alias)
+  const related = useRelated(openClass)
   if (isMissing) return <NotFound />
-  if (!found || !related.resource) return <Reading of={[...reading, ...related.reading]} title={t('records')} />
+  if (!openClass || !related.resource) return <Reading of={[...reading, ...related.reading]} title={t('records')} />
   return (
     <List
       key={alias}
       resource={related.resource}
       moreColumns={related.more}
-      canCreate={mayRecords(found.instance, 'create')}
-      actions={<More found={found} resource={related.resource} />}
+      canCreate={mayRecords(openClass.instance, 'create')}
+      actions={<More openClass={openClass} resource={related.resource} />}
       bulk={(selected, clear, matching) => (
-        <Bulk found={found} selected={selected} matching={matching} onClose={clear} />
+        <Bulk openClass={openClass} selected={selected} matching={matching} onClose={clear} />
       )}
     />
   )
 }
 
-/** Filters over a relation: the columns of its class are asked for when one of them is wanted, or stands in the address. */
-function useRelated(found: OpenClass | undefined) {
+/** Filters over a relation. The columns of its class are read when one of them is chosen or in the address. */
+function useRelated(openClass: OpenClass | undefined) {
   const { search } = useHere()
   const [wanted, setWanted] = useState<string[]>([])
   const named = [...new URLSearchParams(search).keys()].flatMap((name) => name.match(/^(\w+)\./)?.[1] ?? [])
-  const relations = (found?.columns ?? []).filter((column) => relatedClass(column) !== undefined)
-  const shown = relations.filter(({ alias }) => wanted.includes(alias) || named.includes(alias))
+  const relations = (openClass?.columns ?? []).filter((column) => relatedClass(column) !== undefined)
+  const shownRelations = relations.filter(({ alias }) => wanted.includes(alias) || named.includes(alias))
   const described = useQueries({
-    queries: shown.map((column) => options(listOf(relatedClass(column) ?? 0))),
+    queries: shownRelations.map((column) => options(listOf(relatedClass(column) ?? 0))),
     combine: (answers) => ({
       data: answers.every(({ isPending }) => !isPending) ? answers.map(({ data }) => data) : undefined,
       reading: answers,
     }),
   })
-  const key = shown.map(({ alias }) => alias).join()
+  const key = shownRelations.map(({ alias }) => alias).join()
   // biome-ignore lint/correctness/useExhaustiveDependencies: `key` says which columns are shown
   const resource = useMemo(() => {
-    if (!found || !described.data) return undefined
-    return shown.length === 0 ? found.resource : over(found.resource, shown, described.data)
-  }, [found, key, described.data])
+    if (!openClass || !described.data) return undefined
+    return shownRelations.length === 0 ? openClass.resource : over(openClass.resource, shownRelations, described.data)
+  }, [openClass, key, described.data])
   const more = relations
-    .filter((column) => !shown.includes(column))
+    .filter((column) => !shownRelations.includes(column))
     .map((column) => ({
       id: `${column.alias}.`,
       text: t('records.over', { name: labelOf(column) }),
@@ -80,16 +80,16 @@ function useRelated(found: OpenClass | undefined) {
   return { resource, more, reading: described.reading }
 }
 
-/** As many classes can be pinned to the menu. */
+/** The maximum number of pinned classes. */
 const PINS = 20
 
-/** Import, export, forms, and what was deleted. */
-function More({ found, resource }: { found: OpenClass; resource: Resource }) {
+/** Import, export, forms, and deleted records. */
+function More({ openClass, resource }: { openClass: OpenClass; resource: Resource }) {
   const go = useGo()
   const { search } = useHere()
-  const { alias, name, id, instance } = found
+  const { alias, name, id, instance } = openClass
   // Those of the list, over relations, too.
-  const columns = useQuery(describedBy(resource)).data?.list?.columns ?? found.columns
+  const columns = useQuery(describedBy(resource)).data?.list?.columns ?? openClass.columns
   const canCreate = mayRecords(instance, 'create')
   const forms = useQuery({
     ...page('/api/object-class-forms/', `object_class=${id}&type=create&is_enabled=true&ordering=name&limit=25`),
@@ -144,7 +144,7 @@ const Declare = () =>
     </Link>
   )
 
-/** All classes that the caller may see, to be searched. */
+/** All visible classes, with a search. */
 export function AllClasses() {
   return (
     <Lines

@@ -1,9 +1,9 @@
-// A list of records that is filtered by what the records have at which they point.
+// A list of records with filters over related records.
 
 import type { Column, Options } from '../../api/shapes.ts'
 import type { Resource } from '../../generic/resource.ts'
+import { RECORD } from '../../shared/records/shape.ts'
 import { labelOf } from '../../texts.ts'
-import { RECORD } from './shape.ts'
 
 /** The columns of the related classes, each under the name of its relation. */
 export function over(resource: Resource, relations: Column[], described: (Options | undefined)[]): Resource {

@@ -10,8 +10,8 @@ import type { PanelProps } from '../../generic/resource.ts'
 import { pageOf } from '../../generic/shape.ts'
 import { Turn } from '../../generic/turn.tsx'
 import { Value } from '../../kit/values.tsx'
+import { useClass } from '../../shared/records/class.ts'
 import { labelOf, t } from '../../texts.ts'
-import { useClass } from './class.ts'
 import look from './records.module.css'
 
 const SIZE = 10
@@ -20,19 +20,19 @@ const COLUMNS = 5
 /** At most this many relations point at a class. */
 const MOST = 50
 
-/** The classes of all children: each request finds one, and what lies on both sides of it is asked for next. */
+/** The classes of all children. Each request finds one class; the ranges on both sides of it are searched next. */
 async function classesBelow(path: string, signal: AbortSignal): Promise<number[]> {
-  const found: number[] = []
-  const left = ['']
-  while (left.length > 0 && found.length < MOST) {
-    const bounds = left.pop() ?? ''
+  const classIds: number[] = []
+  const ranges = ['']
+  while (ranges.length > 0 && classIds.length < MOST) {
+    const bounds = ranges.pop() ?? ''
     const { results } = await get<Page>(`${path}?limit=1&fields=id${bounds}`, signal)
     const id = results[0]?.object_class
     if (typeof id !== 'number') continue
-    found.push(id)
-    left.push(`${bounds}&object_class__gt=${id}`, `${bounds}&object_class__lt=${id}`)
+    classIds.push(id)
+    ranges.push(`${bounds}&object_class__gt=${id}`, `${bounds}&object_class__lt=${id}`)
   }
-  return found.toSorted((a, b) => a - b)
+  return classIds.toSorted((a, b) => a - b)
 }
 
 export function Related({ path }: PanelProps) {
@@ -54,23 +54,23 @@ export function Related({ path }: PanelProps) {
 
 function OfClass({ id, path }: { id: number; path: string }) {
   const [offset, setOffset] = useState(0)
-  const { found } = useClass(id)
-  const resource = found && { ...found.resource, path }
+  const { openClass } = useClass(id)
+  const resource = openClass && { ...openClass.resource, path }
   const query = (at: number) => pageOf(resource ?? NONE, `object_class=${id}&limit=${SIZE}&offset=${at}`)
   const { data } = useQuery({
     ...query(offset),
     enabled: resource !== undefined,
   })
-  if (!found || !resource || !data) return null
-  const columns = found.columns
+  if (!openClass || !resource || !data) return null
+  const columns = openClass.columns
     .filter(({ alias }) => resource.columns.includes(alias) && alias !== 'modified_at')
     .toSorted((a, b) => resource.columns.indexOf(a.alias) - resource.columns.indexOf(b.alias))
     .slice(0, COLUMNS)
   return (
     <div className={look.box}>
-      <h3>{`${found.name} (${data.filtered_count ?? data.results.length})`}</h3>
+      <h3>{`${openClass.name} (${data.filtered_count ?? data.results.length})`}</h3>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
-      <div className={generic.frame} tabIndex={0} role="region" aria-label={found.name}>
+      <div className={generic.frame} tabIndex={0} role="region" aria-label={openClass.name}>
         <table className={generic.table}>
           <thead>
             <tr>

@@ -1,4 +1,4 @@
-// Records of all classes, people and groups that hold what is typed.
+// Records of all classes, people and groups that match the typed text.
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
@@ -9,8 +9,8 @@ import { Link, useGo, useHere } from '../../generic/go.tsx'
 import css from '../../kit/controls.module.css'
 import { Icon } from '../../kit/icons.tsx'
 import { Tag } from '../../kit/values.tsx'
+import { foundRoute, search, useClassNames } from '../../shared/records/found.ts'
 import { t } from '../../texts.ts'
-import { foundRoute, search, useClassNames } from './found.ts'
 import look from './records.module.css'
 
 const ICONS = { object_record: 'file-text', user: 'user', user_group: 'users' } as const
@@ -54,13 +54,13 @@ export function Search() {
           : data && t(data.length < SIZE ? 'search.found' : 'search.more', { count: data.length })}
       </p>
       <ul className={look.rows}>
-        {data?.map((one) => (
-          <li key={`${one.type} ${one.id}`} className={look.row}>
+        {data?.map((result) => (
+          <li key={`${result.type} ${result.id}`} className={look.row}>
             <span className={look.file}>
-              <Icon name={ICONS[one.type]} />
-              <Link to={foundRoute(one)}>{one.label}</Link>
+              <Icon name={ICONS[result.type]} />
+              <Link to={foundRoute(result)}>{result.label}</Link>
             </span>
-            <Tag>{kind(one)}</Tag>
+            <Tag>{kind(result)}</Tag>
           </li>
         ))}
       </ul>

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { anything, page, wrote } from '../../api/query.ts'
+import { anything, invalidate, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Choice, Fields, Json, Page } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -23,15 +23,15 @@ const SHOWN = 10
 
 export function Tasks({ instance, path }: PanelProps) {
   const [isStarting, setIsStarting] = useState(false)
-  const shown = useQuery(page('/api/tasks/', `object_record=${instance.id}&ordering=-id&limit=${SHOWN}`))
+  const tasksQuery = useQuery(page('/api/tasks/', `object_record=${instance.id}&ordering=-id&limit=${SHOWN}`))
   const allowed = (instance._meta?.permissions as { tasks?: { [action: string]: boolean } } | undefined)?.tasks
-  const results = shown.data?.results ?? []
+  const results = tasksQuery.data?.results ?? []
   useShortcuts(allowed?.create ? [{ text: t('records.tasks.start'), run: () => setIsStarting(true) }] : [])
-  if (shown.error || (results.length === 0 && !allowed?.create)) return null
+  if (tasksQuery.error || (results.length === 0 && !allowed?.create)) return null
   return (
     <section className={generic.section}>
       <h2>{t('records.tasks')}</h2>
-      {shown.data && results.length === 0 && <p className={generic.none}>{t('nothing-yet')}</p>}
+      {tasksQuery.data && results.length === 0 && <p className={generic.none}>{t('nothing-yet')}</p>}
       <ul className={look.rows}>
         {results.map((task) => (
           <li key={`${task.id}`} className={look.row}>
@@ -43,9 +43,9 @@ export function Tasks({ instance, path }: PanelProps) {
           </li>
         ))}
       </ul>
-      {shown.data?.next && (
+      {tasksQuery.data?.next && (
         <Link to={`/tasks?object_record=${instance.id}`}>
-          {t('show-all', { count: shown.data.filtered_count ?? SHOWN })}
+          {t('show-all', { count: tasksQuery.data.filtered_count ?? SHOWN })}
         </Link>
       )}
       {allowed?.create && (
@@ -76,7 +76,7 @@ function Start({ id, path, onClose }: { id: number; path: string; onClose: () =>
       }
       const { data } = await call<Fields>('POST', '/api/tasks/', { body })
       say(t('created-one', { name: `${data.name}` }))
-      void wrote('/api/tasks/')
+      void invalidate('/api/tasks/')
       onClose()
     } catch (refused) {
       setError(refused)

@@ -1,4 +1,4 @@
-// What a task asks, as a form; and what was answered.
+// The form of a task, and its answer.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -14,20 +14,20 @@ import { saveFile } from '../../generic/save.ts'
 import { instanceOf } from '../../generic/shape.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Value } from '../../kit/values.tsx'
+import { BesideRecord } from '../../shared/forms/component-input.tsx'
+import { answerOf, fieldOf, missing, type Question, questionsOf, shownOf } from '../../shared/forms/questions.ts'
+import { RecordFormInput, RecordInput } from '../../shared/forms/record-input.tsx'
+import { refusal, within } from '../../shared/forms/refusals.ts'
+import { RECORDS } from '../../shared/records/class.ts'
+import { RECORD } from '../../shared/records/shape.ts'
 import { labelOf, t } from '../../texts.ts'
-import { BesideRecord } from '../forms/component-input.tsx'
-import { answerOf, fieldOf, missing, type Question, questionsOf, shownOf } from '../forms/questions.ts'
-import { RecordFormInput, RecordInput } from '../forms/record-input.tsx'
-import { refusal, within } from '../forms/refusals.ts'
-import { RECORDS } from '../records/class.ts'
-import { RECORD } from '../records/shape.ts'
-import { take } from './step-dialog.tsx'
+import { performStep } from './step-dialog.tsx'
 import look from './tasks.module.css'
 
 const NAME = 'comment'
 const FILES = '/api/files/response/file/'
 
-/** The files of an answer are known by their names in addresses alone. */
+/** The files of an answer have names in their addresses only. */
 const knownIn = (value: Json[]): { [id: string]: Kept } =>
   Object.fromEntries(
     value.flatMap((item) => {
@@ -37,7 +37,7 @@ const knownIn = (value: Json[]): { [id: string]: Kept } =>
   )
 
 function QuestionInput({ field, name, value, onChange }: InputProps) {
-  const [known] = useState(() => knownIn(Array.isArray(value) ? value : []))
+  const [storedFiles] = useState(() => knownIn(Array.isArray(value) ? value : []))
   if (field.type !== 'file') return <RecordInput field={field} name={name} value={value} onChange={onChange} />
   return (
     <Files
@@ -47,29 +47,32 @@ function QuestionInput({ field, name, value, onChange }: InputProps) {
       isRequired={field.required}
       value={Array.isArray(value) ? value : []}
       most={1}
-      known={known}
+      known={storedFiles}
       wrap={(token) => ({ file: token })}
       onChange={(now) => onChange(now.length > 0 ? now : null)}
     />
   )
 }
 
-/** Where a configuration names no questions, one text is asked for. */
-const one = (): Question[] => [
+/** A configuration without questions asks for one text. */
+const textQuestion = (): Question[] => [
   { name: 'text', label: t('task.answer'), type: 'longtext', options: [], required: true, help: '' },
 ]
 
 export const formOf = ({ form }: Instance): Fields => (form ?? {}) as Fields
 const isUpdate = (form: Fields) => form.task_type === 'tt_object_record_update'
 const recordFieldsOf = (form: Fields) => (Array.isArray(form.fields) ? form.fields : []) as unknown as Field[]
-export const questionsIn = (form: Fields) => questionsOf(form.configuration) ?? one()
+export const questionsIn = (form: Fields) => questionsOf(form.configuration) ?? textQuestion()
 
-/** The answer beside the record of the task. It is read where a component is told of its fields, as far as one may view it. */
+/**
+ * The answer beside the record of the task. The record is read if a component gets its fields, and if the caller may
+ * view it.
+ */
 export function Answer({ task }: { task: Instance }) {
   const id = Number(task.object_record ?? 0)
   const isTold = questionsIn(formOf(task)).some(({ custom }) => custom?.fields)
   const read = useQuery({ ...instanceOf(`${RECORDS}${id}/`, RECORD), enabled: id > 0 && isTold, retry: false })
-  // A component is told once, so it waits for what it is told.
+  // A component gets its input once, so it waits for the record.
   if (read.isLoading) return null
   const beside = id > 0 ? { id, record: read.data?.instance ?? {} } : undefined
   return (
@@ -82,9 +85,9 @@ export function Answer({ task }: { task: Instance }) {
 function AnswerForm({ task }: { task: Instance }) {
   const form = formOf(task)
   const questions = isUpdate(form) ? [] : questionsIn(form)
-  const asked = isUpdate(form) ? recordFieldsOf(form) : questions.map(fieldOf)
+  const inputFields = isUpdate(form) ? recordFieldsOf(form) : questions.map(fieldOf)
   const [before] = useState<Fields>(() => {
-    if (isUpdate(form)) return editable((form.values ?? {}) as Fields, asked)
+    if (isUpdate(form)) return editable((form.values ?? {}) as Fields, inputFields)
     const answers = (task.response ?? {}) as Fields
     return Object.fromEntries(questions.map((question) => [question.name, shownOf(question, answers[question.name])]))
   })
@@ -94,7 +97,7 @@ function AnswerForm({ task }: { task: Instance }) {
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   // A question may be called as the comment is.
-  const commentName = asked.some(({ alias }) => alias === NAME) ? '_comment' : NAME
+  const commentName = inputFields.some(({ alias }) => alias === NAME) ? '_comment' : NAME
   const comments: Field[] =
     form.allow_comment === true ? [{ alias: commentName, type: 'text', required: false, label: t('task.comment') }] : []
   const complete = async () => {
@@ -105,19 +108,21 @@ function AnswerForm({ task }: { task: Instance }) {
     if (lacking.length > 0) return setError(refusal(lacking, t('required')))
     setIsBusy(true)
     try {
-      // What was not changed is not written, so that what others changed meanwhile stays.
+      // Unchanged values are not written, so that changes of others remain.
       const response = isUpdate(form) ? { fields: changed(before, values) } : answers
-      await take(task, 'complete', { response, ...(comment && { comment }) })
+      await performStep(task, 'complete', { response, ...(comment && { comment }) })
     } catch (refused) {
       setError(within(refused, 'response', 'fields'))
       setIsBusy(false)
     }
   }
-  const inputs = Object.fromEntries(asked.map(({ alias }) => [alias, isUpdate(form) ? RecordFormInput : QuestionInput]))
+  const inputs = Object.fromEntries(
+    inputFields.map(({ alias }) => [alias, isUpdate(form) ? RecordFormInput : QuestionInput]),
+  )
   const isChanged = comment !== '' || Object.keys(changed(before, values)).length > 0
   return (
     <Form
-      fields={[...asked, ...comments]}
+      fields={[...inputFields, ...comments]}
       sections={[]}
       values={{ ...values, ...(comments.length > 0 && { [commentName]: comment }) }}
       instance={{ _meta: { labels: form.labels ?? {} } } as unknown as Instance}

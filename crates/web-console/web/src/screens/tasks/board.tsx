@@ -13,7 +13,7 @@ import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
 import { Moment, nameOf, Value } from '../../kit/values.tsx'
 import { t } from '../../texts.ts'
-import { StepDialog, TASKS, take } from './step-dialog.tsx'
+import { performStep, StepDialog, TASKS } from './step-dialog.tsx'
 import { isLate, STATES, type State, type Step, stepsOf, stepTo } from './steps.ts'
 import look from './tasks.module.css'
 
@@ -23,13 +23,13 @@ export function Board({ parameters, listRoute }: { parameters: string; listRoute
   const described = useQuery(options(TASKS))
   const go = useGo()
   const [dragged, setDragged] = useState<Instance | undefined>()
-  const [asked, setAsked] = useState<{ task: Instance; step: Exclude<Step, 'complete'> } | undefined>()
+  const [openStep, setOpenStep] = useState<{ task: Instance; step: Exclude<Step, 'complete'> } | undefined>()
   const me = session()?.user?.id
   const texts = described.data?.list?.columns.find(({ alias }) => alias === 'status')?.values
   const begin = (task: Instance, step: Step) => {
     if (step === 'complete') go(`/tasks/${task.id}`)
-    else if (step === 'reopen') take(task, step).catch(sayError)
-    else setAsked({ task, step })
+    else if (step === 'reopen') performStep(task, step).catch(sayError)
+    else setOpenStep({ task, step })
   }
   const drop = (state: State) => {
     if (!dragged) return
@@ -54,7 +54,7 @@ export function Board({ parameters, listRoute }: { parameters: string; listRoute
           onStep={begin}
         />
       ))}
-      {asked && <StepDialog {...asked} onDone={() => setAsked(undefined)} />}
+      {openStep && <StepDialog {...openStep} onDone={() => setOpenStep(undefined)} />}
     </div>
   )
 }
@@ -80,8 +80,8 @@ function Column({
 }) {
   const ordering = state === 'open' || state === 'in_approval' ? 'due_at' : '-id'
   const all = `${parameters}${parameters && '&'}status=${state}`
-  const shown = useQuery(page(TASKS, `${all}&ordering=${ordering}&limit=${SIZE}`))
-  const count = shown.data?.filtered_count
+  const tasksQuery = useQuery(page(TASKS, `${all}&ordering=${ordering}&limit=${SIZE}`))
+  const count = tasksQuery.data?.filtered_count
   return (
     <section
       className={look.column}
@@ -96,14 +96,14 @@ function Column({
       <h2>
         {title} <span className={css.optional}>{count ?? ''}</span>
       </h2>
-      <Reading of={[shown]} />
-      {shown.data?.results.length === 0 && <p className={generic.none}>{t('board.empty')}</p>}
+      <Reading of={[tasksQuery]} />
+      {tasksQuery.data?.results.length === 0 && <p className={generic.none}>{t('board.empty')}</p>}
       <ul className={look.cards}>
-        {shown.data?.results.map((task) => (
+        {tasksQuery.data?.results.map((task) => (
           <Card key={`${task.id}`} task={task} onDrag={onDrag} onStep={onStep} />
         ))}
       </ul>
-      {shown.data?.next && <Link to={`${listRoute}?${all}`}>{t('show-all', { count: count ?? 0 })}</Link>}
+      {tasksQuery.data?.next && <Link to={`${listRoute}?${all}`}>{t('show-all', { count: count ?? 0 })}</Link>}
     </section>
   )
 }

@@ -1,8 +1,8 @@
-// Does a step with a task, and asks before for what it needs.
+// Performs a step of a task, after a dialog for the values that it needs.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, invalidate } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
@@ -14,10 +14,10 @@ import type { Step } from './steps.ts'
 
 export const TASKS = '/api/tasks/'
 
-export async function take(task: Instance, step: Step, body: Fields = {}) {
+export async function performStep(task: Instance, step: Step, body: Fields = {}) {
   const { data } = await call<Instance>('POST', `${TASKS}${task.id}/${step}/`, { body })
   say(t(`task.${step}.done`))
-  await wrote(TASKS)
+  await invalidate(TASKS)
   return data
 }
 
@@ -37,7 +37,7 @@ function useTaking({ task, step, onDone }: StepProps) {
   const run = async (body?: Fields) => {
     setIsBusy(true)
     try {
-      await take(task, step, body)
+      await performStep(task, step, body)
       onDone()
     } catch (refused) {
       setError(refused)
@@ -52,7 +52,7 @@ function Question(props: StepProps) {
   const { error, isBusy, run } = useTaking(props)
   return (
     <Confirmation
-      title={`${t(`task.${step}`)}: ${task.name}`}
+      title={t('ask', { action: t(`task.${step}`), name: `${task.name}` })}
       text={t(step === 'cancel' ? 'task.cancel.question' : 'task.reopen.question')}
       action={t(`task.${step}`)}
       isOpen
@@ -65,7 +65,7 @@ function Question(props: StepProps) {
   )
 }
 
-/** What is said when a task is approved or rejected: one of the template's conditions, where it has some, and a comment. */
+/** The decision about a task: one of the template's conditions, if it has any, and a comment. */
 function Decision(props: StepProps) {
   const { task, step, onDone } = props
   const { error, isBusy, run } = useTaking(props)
@@ -85,7 +85,7 @@ function Decision(props: StepProps) {
   const fields = [...(conditions.length > 0 ? [condition] : []), ...(form.allow_comment === true ? [comment] : [])]
   return (
     <FormDialog
-      title={`${t(`task.${step}`)}: ${task.name}`}
+      title={t('ask', { action: t(`task.${step}`), name: `${task.name}` })}
       isWide={false}
       fields={fields}
       sections={[]}

@@ -1,4 +1,4 @@
-// What may be done with a task, by its state and by what the caller holds.
+// The steps of a task, by its state and the permissions of the caller.
 
 import type { Fields, Instance } from '../../api/shapes.ts'
 
@@ -17,7 +17,7 @@ const BY_STATE: { [state in State]: Step[] } = {
 
 export const stateOf = ({ status }: Instance): State => (STATES.includes(status as State) ? (status as State) : 'open')
 
-/** Nobody approves or rejects what he has completed himself. */
+/** The user who completed a task may not approve or reject it. */
 export function stepsOf(task: Instance, me: number | undefined): Step[] {
   const permissions = task._meta?.permissions ?? {}
   const isMine = (task.completed_by as Fields | null)?.id === me
@@ -35,10 +35,10 @@ const ENDS: { [step in Step]: State[] } = {
   reopen: ['open'],
 }
 
-/** The step that brings a task to a state, if there is one. */
+/** The step that moves a task to a state; undefined without one. */
 export const stepTo = (task: Instance, state: State, me: number | undefined): Step | undefined =>
   state === stateOf(task) ? undefined : stepsOf(task, me).find((step) => ENDS[step].includes(state))
 
-/** Whether it should have been completed by now. */
+/** True if the task is overdue. */
 export const isLate = (task: Instance, now = Date.now()): boolean =>
   stateOf(task) === 'open' && typeof task.due_at === 'string' && Date.parse(task.due_at) < now

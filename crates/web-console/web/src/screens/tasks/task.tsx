@@ -1,8 +1,8 @@
-// One task: what it asks, what was answered, what can be done with it, and what happened.
+// One task: its request, its answer, its steps, and its log.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, invalidate, options, queries } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Choice, Fields, Instance, Json, Reference } from '../../api/shapes.ts'
@@ -21,12 +21,12 @@ import { say } from '../../kit/toasts.tsx'
 import { Moment, nameOf, Value } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { Answer, Answered, formOf } from './answer.tsx'
-import { StepDialog, TASKS, take } from './step-dialog.tsx'
+import { performStep, StepDialog, TASKS } from './step-dialog.tsx'
 import { isLate, type Step, stateOf, stepsOf } from './steps.ts'
 import look from './tasks.module.css'
 import { Timeline } from './timeline.tsx'
 
-/** Those who are assigned are answered with their names, and sent as ids. */
+/** Assignees are objects with names in answers, and ids in bodies. */
 function Assigned({ field, name, value, onChange, instance }: InputProps) {
   const [names] = useState(() => new Map<Json, string>())
   const nameIn = (one: Fields) => ('username' in one ? nameOf(one as unknown as Reference) : `${one.name}`)
@@ -81,7 +81,7 @@ function Task({ id }: { id: string }) {
   const steps = stepsOf(task, session()?.user?.id)
   const canComplete = steps.includes('complete')
   const begin = (one: Step) => {
-    if (one === 'reopen') take(task, one).catch(setError)
+    if (one === 'reopen') performStep(task, one).catch(setError)
     else if (one !== 'complete') setStep(one)
   }
   const sendLinks = async () => {
@@ -91,7 +91,7 @@ function Task({ id }: { id: string }) {
   const remove = async () => {
     await call('DELETE', path, { ifMatch: read.data.etag })
     queries.removeQueries({ queryKey: [path] })
-    void wrote(TASKS)
+    void invalidate(TASKS)
     say(t('deleted'))
     go('/tasks')
   }
@@ -143,7 +143,7 @@ function Task({ id }: { id: string }) {
               onDone={() => setIsEditing(false)}
             />
           )}
-          {/* It stays meanwhile, with what was typed as an answer. */}
+          {/* The form remains meanwhile, with the typed answer. */}
           <div className={generic.main} hidden={isEditing}>
             <Asked task={task} form={form} />
             {canComplete && form.task_type !== undefined && (
@@ -161,7 +161,7 @@ function Task({ id }: { id: string }) {
       {step && <StepDialog task={task} step={step} onDone={() => setStep(undefined)} />}
       {isDeleting && (
         <AskFirst
-          title={`${t('delete')}: ${task.name}`}
+          title={t('ask', { action: t('delete'), name: `${task.name}` })}
           text={t('task.deletes')}
           action={t('delete')}
           run={remove}
@@ -172,7 +172,7 @@ function Task({ id }: { id: string }) {
   )
 }
 
-/** What is asked, and how to go about it. */
+/** The request of the task, and its instructions. */
 function Asked({ task, form }: { task: Instance; form: Fields }) {
   const configuration = (form.configuration ?? {}) as Fields
   const texts = [task.description, form.prompt, task.instructions || configuration.instructions]
@@ -189,7 +189,7 @@ function Asked({ task, form }: { task: Instance; form: Fields }) {
   )
 }
 
-/** What was said when it was approved or rejected. */
+/** The condition and the comment of the decision. */
 function Approval({ task }: { task: Instance }) {
   const approval = task.approval as Fields | null
   if (!approval) return null
@@ -272,7 +272,7 @@ function About({ task, form }: { task: Instance; form: Fields }) {
   )
 }
 
-/** The record by its name, which stands there where the caller may view it. */
+/** The record by its name, if the caller may view it. */
 function Record({ task }: { task: Instance }) {
   const id = task.object_record
   if (typeof id !== 'number') return null

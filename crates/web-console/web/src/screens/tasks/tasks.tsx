@@ -1,8 +1,8 @@
-// Tasks: mine or all that I may view, of one template, as a list or as a board. All of that stands in the address.
+// Tasks: the caller's or all visible ones, of one template, as a list or a board. The address contains this state.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { options, page, wrote } from '../../api/query.ts'
+import { invalidate, options, page } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
@@ -134,7 +134,7 @@ function NewTask() {
     setIsBusy(true)
     try {
       const { data } = await call<Instance>('POST', tasks.path, { body: values })
-      await wrote(tasks.path)
+      await invalidate(tasks.path)
       say(t('created-one', { name: `${data.name}` }))
       close()
       go(`/tasks/${data.id}`)

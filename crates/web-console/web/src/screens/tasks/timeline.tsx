@@ -1,4 +1,4 @@
-// What happened to a task, newest first.
+// The events of a task, newest first.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -21,13 +21,13 @@ export function Timeline({ task, schema }: { task: Instance; schema: Field[] }) 
   for (const one of (task.assignees ?? []) as unknown as Reference[]) people.set(one.id, nameOf(one))
   const groups = new Map<Json, string>()
   for (const one of (task.assignee_groups ?? []) as Fields[]) groups.set(one.id ?? null, `${one.name}`)
-  /** Those who are assigned have names; others left since. */
-  const told = (alias: string, value: Json | undefined): Json => {
+  /** Current assignees have names here; former ones do not. */
+  const namesOf = (alias: string, value: Json | undefined): Json => {
     const names = alias === 'assignees' ? people : alias === 'assignee_groups' ? groups : undefined
     if (!names || !Array.isArray(value)) return value ?? null
     return value.map((id) => names.get(id) ?? `#${id}`)
   }
-  const left = (data.filtered_count ?? 0) - data.results.length
+  const olderCount = (data.filtered_count ?? 0) - data.results.length
   return (
     <section className={generic.section} aria-label={t('task.log')}>
       <h2>{t('task.log')}</h2>
@@ -38,7 +38,7 @@ export function Timeline({ task, schema }: { task: Instance; schema: Field[] }) 
               <Tag>{t(`task.log.${line.action as Step}`)}</Tag>
             </div>
             {line.action !== 'create' && (
-              <Changed changes={(line.changes ?? {}) as Fields} schema={schema} told={told} />
+              <Changed changes={(line.changes ?? {}) as Fields} schema={schema} told={namesOf} />
             )}
             <div className={generic.when}>
               <Moment value={`${line.at}`} />
@@ -48,9 +48,9 @@ export function Timeline({ task, schema }: { task: Instance; schema: Field[] }) 
           </li>
         ))}
       </ol>
-      {left > 0 && (
+      {olderCount > 0 && (
         <div>
-          <Button onPress={() => setLimit(limit + STEP * 2)}>{t('show-more', { count: left })}</Button>
+          <Button onPress={() => setLimit(limit + STEP * 2)}>{t('show-more', { count: olderCount })}</Button>
         </div>
       )}
     </section>
@@ -60,7 +60,7 @@ export function Timeline({ task, schema }: { task: Instance; schema: Field[] }) 
 function Changed({
   changes,
   schema,
-  told,
+  told: namesOf,
 }: {
   changes: Fields
   schema: Field[]
@@ -73,7 +73,7 @@ function Changed({
         const field = schema.find((one) => one.alias === alias)
         const [before, now] = Array.isArray(pair) ? pair : [null, pair]
         const show = (value: Json | undefined) => (
-          <Value type={field?.type ?? 'string'} values={field?.values} value={told(alias, value)} isShort />
+          <Value type={field?.type ?? 'string'} values={field?.values} value={namesOf(alias, value)} isShort />
         )
         const isEmpty = (value: Json | undefined) =>
           value === null || value === '' || (Array.isArray(value) && value.length === 0)

@@ -1,0 +1,1 @@
+var e=e=>e?.details.schema.find(({alias:e})=>e===`fields`)?.schema??[];export{e as t};

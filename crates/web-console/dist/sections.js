@@ -1,0 +1,1 @@
+var e=(e,{sections:t})=>t.length===0?e:{...e,sections:t.map(({title:e,fields:t})=>({title:`records.fields`,heading:e,fields:t}))};export{e as t};

@@ -1,0 +1,23 @@
+import { Button } from '../../kit/buttons.tsx'
+import css from '../../kit/controls.module.css'
+import { Dialog } from '../../kit/dialogs.tsx'
+import { t } from '../../texts.ts'
+
+/**
+ * The dialog after the session ended elsewhere or by time. The page remains, and continues after a sign-in in another
+ * window.
+ */
+export default function SessionOver() {
+  const open = () =>
+    window.open(`/sign-in/?return_to=${encodeURIComponent('/console/signed-in')}`, '_blank', 'width=480,height=720')
+  return (
+    <Dialog title={t('session.over')} isOpen mustBeAnswered onClose={() => {}}>
+      <p>{t('session.over.text')}</p>
+      <div className={css.actions}>
+        <Button look="primary" autoFocus onPress={open}>
+          {t('sign-in.again')}
+        </Button>
+      </div>
+    </Dialog>
+  )
+}
