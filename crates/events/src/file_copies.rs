@@ -1,6 +1,5 @@
-//! The copies of generated documents that the history service keeps (`docs/reference/history.md`). A copy is put there
-//! first, and the event `document_generated` that names it is written afterwards; the service removes a copy that no
-//! event names after 7 days.
+//! The copies of generated documents in the history service (`docs/reference/history.md`). A copy is put there first; the event
+//! `document_generated` that names it is written afterwards. The service removes a copy after 7 days if no event names it.
 
 use crate::client;
 use crate::history_client::{CALL_TIMEOUT, CallFailure};
@@ -13,21 +12,21 @@ use std::fmt;
 use std::fs::File;
 use store::StoreError;
 
-/// The most bytes of a file that the history service takes.
+/// The maximum size of a file that the history service accepts, in bytes.
 pub const MAX_BYTES: u64 = 50 * 1024 * 1024;
 
-/// Why a file was not put.
+/// The reason why a file was not put.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyFailure {
-    /// One line without secrets.
+    /// The reason in one line, without secrets.
     pub why: String,
-    /// Whether a later attempt may succeed.
+    /// Is true if a later attempt may succeed.
     pub may_retry: bool,
 }
 
 impl CopyFailure {
     fn new(why: impl fmt::Display, may_retry: bool) -> CopyFailure {
-        // An answer may be a page of a proxy.
+        // The answer may be a page of a proxy.
         let why = why.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         CopyFailure { why, may_retry }
     }
@@ -59,13 +58,13 @@ impl From<CallFailure> for CopyFailure {
 /// A copy in the history service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileCopy {
-    /// The `X-Client-Id` of the tenant that it is stored for.
+    /// The `X-Client-Id` of the tenant for which it is stored.
     pub client_id: String,
     pub file_id: String,
 }
 
-/// The `X-Client-Id` of a build's tenant in the history service; `None` without a history service or a tenant there. Copies of
-/// another tenant cannot be named by events.
+/// Returns the `X-Client-Id` of a build's tenant in the history service; `None` without a history
+/// service or a tenant there. Events cannot name copies of another tenant.
 pub async fn client_id(app: &App, build: &Build) -> Result<Option<String>, StoreError> {
     if client(app).is_none() {
         return Ok(None);
@@ -73,10 +72,10 @@ pub async fn client_id(app: &App, build: &Build) -> Result<Option<String>, Store
     Ok(history_tenants::find(app, &build.uid).await?.map(|tenant| tenant.client_id))
 }
 
-/// Puts the first `size` bytes of a file into the history service and returns the id of the copy, which an event is to
-/// name; `None` if there is no history service. It is repeated as a whole: each attempt makes another copy.
+/// Puts the first `size` bytes of a file into the history service. Returns the id of the copy, which an event must
+/// name; `None` if there is no history service. A retry repeats all steps: each attempt creates another copy.
 ///
-/// The service is the operator's choice, so it may be in a network that tenants may not reach.
+/// The operator chooses the service, so it may be in a network that tenants may not reach.
 pub async fn put_copy(app: &App, build: &Build, file: File, size: u64) -> Result<Option<String>, CopyFailure> {
     let Some(service) = client(app) else { return Ok(None) };
     if size > MAX_BYTES {
@@ -93,10 +92,10 @@ pub async fn put_copy(app: &App, build: &Build, file: File, size: u64) -> Result
     Err(CopyFailure::new(format_args!("the upload of the file was answered with {status}"), may_pass(status)))
 }
 
-/// Whether another attempt, which has another address, may be answered otherwise.
+/// Returns whether another attempt, which has another address, may get another answer.
 fn may_pass(status: StatusCode) -> bool {
     let is_for_now = [
-        // The address has expired, for instance.
+        // The address has expired, for example.
         StatusCode::FORBIDDEN,
         StatusCode::REQUEST_TIMEOUT,
         StatusCode::TOO_MANY_REQUESTS,

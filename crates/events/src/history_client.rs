@@ -17,23 +17,23 @@ use std::time::{Duration, Instant};
 use store::blobs::pieces;
 use url::form_urlencoded;
 
-/// The longest time that making a connection may take.
+/// The timeout for a new connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The longest time that a call may take. It is long, since the service retries a write five times.
+/// The timeout of a call. It is long, since the service retries a write five times.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(20);
-/// The longest time that putting a file may take.
+/// The timeout of the upload of a file.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest answer that is read, in bytes, but for pages of lists.
+/// The maximum size of an answer, except for pages of lists, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
-/// The longest page of a list, in bytes: of texts the service puts at most 32 MiB on a page.
+/// The maximum size of a page of a list, in bytes. The service puts texts of at most 32 MiB on a page.
 const MAX_PAGE_BYTES: usize = 33 * 1024 * 1024;
-/// How long an idle connection is kept: less than the service keeps it, so that no call meets its end.
+/// The maximum idle time of a connection. It is shorter than that of the service, so that no call meets a closed one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// An offset behind the last event of every record.
 const BEHIND_ALL: i64 = 1 << 40;
-/// The most characters of an answer that are logged.
+/// The maximum number of characters of an answer that are logged.
 const MAX_LOGGED_CHARS: usize = 500;
-/// How long a service counts as the database's own before that is checked again.
+/// The time after which a service is checked again for being the database's own.
 const VERIFIED_MAX_AGE: Duration = Duration::from_secs(10);
 
 /// The address and the key of the history service (`CHANCERY_HISTORY_URL`, `CHANCERY_HISTORY_API_KEY`).
@@ -45,11 +45,11 @@ pub struct HistoryAddress {
     pub api_key: String,
 }
 
-/// Where one file can be put.
+/// The address at which one file can be put.
 pub struct UploadAddress {
-    /// Whoever has it can put the file.
+    /// The URL. Any client that has it can put the file.
     pub upload_url: String,
-    /// What an event names the file by.
+    /// The id by which an event names the file.
     pub file_id: String,
 }
 
@@ -60,7 +60,7 @@ pub struct CreatedTenant {
     pub client_secret: String,
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallFailure {
     /// The service is unavailable; the same call may succeed later.
@@ -75,12 +75,12 @@ pub enum CallFailure {
     Refused(String),
     /// The body of the request was too large.
     TooLarge,
-    /// The page that was asked for is too large.
+    /// The requested page is too large.
     PageTooLarge,
 }
 
 impl CallFailure {
-    /// Whether the call would fail alike whenever it is repeated.
+    /// Returns whether every repetition of the call would fail in the same way.
     pub fn is_final(&self) -> bool {
         matches!(self, CallFailure::Refused(_) | CallFailure::TooLarge)
     }
@@ -106,18 +106,18 @@ pub struct HistoryClient {
     url: String,
     api_key: HeaderValue,
     identity: Mutex<ExpectedService>,
-    /// Whether the database is to note the address.
+    /// Is true if the database stores the address.
     pub(crate) is_of_server: bool,
 }
 
-/// What a client knows of which service it calls (see [`crate::own_history`]).
+/// The identity of the service that a client calls (see [`crate::own_history`]).
 #[derive(Default)]
 enum ExpectedService {
     #[default]
     Unknown,
-    /// The database's own, when that was found, and the id that calls carry; a former version has none.
+    /// The database's own service, with the time of its check and the id that calls carry. A former version has no id.
     Own(Instant, Option<HeaderValue>),
-    /// Another one.
+    /// Another service.
     Foreign,
 }
 
@@ -138,20 +138,20 @@ impl HistoryClient {
         Ok(HistoryClient { http, url, api_key, identity, is_of_server: true })
     }
 
-    /// A client of a command, whose address may be right for this command alone, and is not noted.
+    /// Returns the client of a command. Its address may be right for this command alone, and is not stored.
     ///
     /// # Errors
-    /// As [`HistoryClient::new`].
+    /// Those of [`HistoryClient::new`].
     pub fn for_command(service: &HistoryAddress) -> Result<HistoryClient, String> {
         Ok(HistoryClient { is_of_server: false, ..HistoryClient::new(service)? })
     }
 
-    /// Where the service is.
+    /// Returns the address of the service.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The id of the service; `None` if it is of a version that has none.
+    /// Returns the id of the service; `None` if its version has no id.
     pub async fn service_id(&self, patience: Duration) -> Result<Option<String>, CallFailure> {
         let request = self.http.request(Method::GET, format!("{}/api/service", self.url));
         let request = request.header("x-api-key", self.api_key.clone()).timeout(patience);
@@ -163,12 +163,12 @@ impl HistoryClient {
         }
     }
 
-    /// Whether it was found a moment ago that the service is the database's own.
+    /// Returns whether a recent check has found that the service is the database's own.
     pub(crate) fn is_verified(&self) -> bool {
         matches!(&*self.identity(), ExpectedService::Own(since, _) if since.elapsed() < VERIFIED_MAX_AGE)
     }
 
-    /// Stores whether the service is the database's own, and its id; `None`: not known.
+    /// Stores whether the service is the database's own, and its id; `None`: unknown.
     pub(crate) fn set_verified(&self, is_own: Option<bool>, id: Option<&str>) {
         *self.identity() = match is_own {
             Some(true) => ExpectedService::Own(Instant::now(), id.and_then(|id| HeaderValue::from_str(id).ok())),
@@ -177,7 +177,7 @@ impl HistoryClient {
         };
     }
 
-    /// Whether the service was another one when it was last looked at.
+    /// Returns whether the last check found another service.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(&*self.identity(), ExpectedService::Foreign)
     }
@@ -203,7 +203,7 @@ impl HistoryClient {
         }
     }
 
-    /// Delivers system events, each given as JSON text.
+    /// Delivers system events, each as JSON text.
     pub async fn batch(&self, client_id: &str, events: &[&str]) -> Result<(), CallFailure> {
         let body = format!("{{\"events\":[{}]}}", events.join(","));
         let request = self.call(Method::POST, "/api/system-events/batch").header("x-client-id", client_id);
@@ -216,7 +216,7 @@ impl HistoryClient {
         self.send(with_json(request, envelope.to_json()), StatusCode::CREATED).await.map(drop)
     }
 
-    /// A page of the history events of one record, newest first.
+    /// Returns a page of the history events of one record, newest first.
     pub async fn events_of_record(
         &self,
         of: &Request,
@@ -230,14 +230,14 @@ impl HistoryClient {
             let (filtered_count, results) = page.await?;
             return Ok(RecordEvents { total_count: filtered_count, filtered_count, results });
         }
-        // The service's own total is that of the tenant.
+        // The service's own total counts all events of the tenant.
         let none = EventQuery { filters: Vec::new(), limit: 1, offset: BEHIND_ALL };
         let count = self.history_events(of, client_id, record_id, &none, patience);
         let ((filtered_count, results), (total_count, _)) = try_join(page, count).await?;
         Ok(RecordEvents { total_count, filtered_count, results })
     }
 
-    /// A page of the system events of a tenant, newest first.
+    /// Returns a page of the system events of a tenant, newest first.
     pub async fn system_events(
         &self,
         of: &Request,
@@ -248,7 +248,7 @@ impl HistoryClient {
         self.list(of, client_id, "/api/system-events?", None, wanted, patience).await
     }
 
-    /// How many history events of a record meet the filters, and a page of them as a JSON array.
+    /// Returns the number of history events of a record that meet the filters, and a page of them as a JSON array.
     async fn history_events(
         &self,
         of: &Request,
@@ -261,7 +261,7 @@ impl HistoryClient {
         Ok((page.filtered_count, page.results))
     }
 
-    /// A page of a list of the service, of one record or of the whole tenant.
+    /// Returns a page of a list of the service, of one record or of the whole tenant.
     async fn list(
         &self,
         of: &Request,
@@ -288,7 +288,7 @@ impl HistoryClient {
         Ok(ListPage { total_count, filtered_count, results: page.slice_ref(results.get().as_bytes()) })
     }
 
-    /// The body of a page. The memory of the answer, twice since the page is copied into it, is reserved before it is read.
+    /// Returns the body of a page. The memory of the answer is reserved before it is read, twice, since the page is copied into it.
     async fn read_page(&self, of: &Request, request: RequestBuilder, patience: Duration) -> Result<Bytes, CallFailure> {
         let response = request.send().await.map_err(|error| CallFailure::Unavailable(outbound::error_text(error)))?;
         let status = response.status();
@@ -311,7 +311,7 @@ impl HistoryClient {
         Ok(body.into())
     }
 
-    /// Asks for an address at which one file can be put.
+    /// Requests an address at which one file can be put.
     pub async fn upload_address(&self, client_id: &str) -> Result<UploadAddress, CallFailure> {
         let request = self.call(Method::GET, "/api/files/upload-url").header("x-client-id", client_id);
         let answer = self.send(request, StatusCode::OK).await?;
@@ -322,11 +322,11 @@ impl HistoryClient {
         }
     }
 
-    /// Puts the first `size` bytes of a file at an address, which may be one of S3, and returns the status of the answer.
-    /// The key is not sent there, and nothing of the answer is told, since the address is a secret too.
+    /// Puts the first `size` bytes of a file at an address, which may be one of S3, and returns the status of the
+    /// answer. The key is not sent there. No part of the answer is reported, since the address is a secret too.
     ///
     /// # Errors
-    /// One line that says why there is no answer.
+    /// One line with the reason why there is no answer.
     pub async fn put_file(&self, upload_url: &str, file: File, size: u64) -> Result<StatusCode, String> {
         let body = Body::wrap_stream(pieces(Arc::new(file), size));
         let request = self.http.put(upload_url).header(CONTENT_LENGTH, size).timeout(UPLOAD_TIMEOUT).body(body);
@@ -334,7 +334,7 @@ impl HistoryClient {
         Ok(response.status())
     }
 
-    /// Deletes a tenant with its history. Returns `false` when the tenant does not exist.
+    /// Deletes a tenant with its history. Returns `false` if the tenant does not exist.
     pub async fn delete_tenant(&self, client_id: &str) -> Result<bool, CallFailure> {
         let request = self.call(Method::DELETE, "/api/delete-tenant").header("x-client-id", client_id);
         match self.send(request, StatusCode::NO_CONTENT).await {
@@ -344,7 +344,7 @@ impl HistoryClient {
         }
     }
 
-    /// A request that any service but the one that was verified refuses.
+    /// Returns a request that all services except the verified one refuse.
     fn call(&self, method: Method, path: &str) -> RequestBuilder {
         let request =
             self.http.request(method, format!("{}{path}", self.url)).header("x-api-key", self.api_key.clone());
@@ -365,7 +365,7 @@ impl HistoryClient {
         outcome
     }
 
-    /// After a call that failed, another service may answer there next.
+    /// Resets the identity after a failed call, since another service may answer there next.
     fn doubt_after<T>(&self, outcome: &Result<T, CallFailure>) {
         if let Err(CallFailure::Unavailable(_) | CallFailure::Foreign(_) | CallFailure::NoTenant(_)) = outcome {
             *self.identity() = ExpectedService::Unknown;
@@ -373,10 +373,10 @@ impl HistoryClient {
     }
 }
 
-/// Which history events are asked for.
+/// The parameters of a request for events.
 #[derive(Debug, PartialEq)]
 pub struct EventQuery {
-    /// Parameters of the service's list.
+    /// The filters, as parameters of the service's list.
     pub filters: Vec<(String, String)>,
     pub limit: i64,
     pub offset: i64,
@@ -384,9 +384,9 @@ pub struct EventQuery {
 
 /// A page of a record's history events.
 pub struct RecordEvents {
-    /// How many events the record has.
+    /// The number of events of the record.
     pub total_count: i64,
-    /// How many of them meet the filters.
+    /// The number of them that meet the filters.
     pub filtered_count: i64,
     /// The page as a JSON array.
     pub results: Bytes,
@@ -394,15 +394,15 @@ pub struct RecordEvents {
 
 /// A page of a list.
 pub struct ListPage {
-    /// How many the tenant has.
+    /// The number of events of the tenant.
     pub total_count: i64,
-    /// How many of them meet the filters.
+    /// The number of them that meet the filters.
     pub filtered_count: i64,
     /// The page as a JSON array.
     pub results: Bytes,
 }
 
-/// What is read of the service's answer to a list.
+/// The parts of the service's answer to a list that are read.
 #[derive(Deserialize)]
 struct ServiceList<'a> {
     total_count: i64,
@@ -431,7 +431,7 @@ impl Envelope<'_> {
             "version": "0", "id": self.id, "detail-type": "history_event", "source": self.source,
             "account": self.account, "time": resource::time::show(self.time), "region": "", "resources": [],
         });
-        // The detail is JSON text already, so it is appended as it is.
+        // The detail is JSON text already, so it is appended unchanged.
         let mut text = envelope.to_string();
         text.pop();
         text + ",\"detail\":" + self.detail + "}"

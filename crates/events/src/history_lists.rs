@@ -1,4 +1,4 @@
-//! What lists of the main API have in common that are read from the history service: parameters, the tenant, refusals.
+//! The common parts of the main API's lists that are read from the history service: parameters, the tenant, refusals.
 
 use crate::client;
 use crate::history_client::{CallFailure, EventQuery, HistoryClient};
@@ -14,18 +14,18 @@ use resource::{
 use std::time::Duration;
 use url::form_urlencoded;
 
-/// How long a request waits for the history service.
+/// The maximum time for which a request waits for the history service.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// The moments that the service takes, in microseconds since 1970: the years 1900 to 2299. No event is as early or as
-/// late as these two.
+/// The times that the service accepts, in microseconds since 1970: the years 1900 to 2299. The times of
+/// all events are between these two.
 const MOMENTS: [i64; 2] = [-2_208_988_800_000_000, 10_413_792_000_000_000 - 1];
-/// The ending of the parameters that leave out what meets a filter.
+/// The suffix of the parameters that exclude the matches of a filter.
 pub const EXCLUDE: &str = "__exclude";
 
-/// Reads of the tenant of the request's build, whose client id `read` gets.
+/// Runs `read` with the service and the client id of the tenant of the request's build.
 ///
 /// # Errors
-/// 503 when the service is away or slow, 400 for a page that is too large.
+/// 503 if the service is away or slow, 400 for a page that is too large.
 pub async fn read<T>(
     request: &Request,
     read: impl AsyncFnOnce(&HistoryClient, &str) -> Result<T, CallFailure>,
@@ -38,7 +38,7 @@ pub async fn read<T>(
     outcome.await.unwrap_or_else(|_| Err(slow())).map_err(refusal)
 }
 
-/// The service, which is the database's own, and the client id of the build.
+/// Returns the service, after a check that it is the database's own, and the client id of the build.
 async fn tenant(request: &Request) -> Result<(&HistoryClient, String), TenantError> {
     let none = |what: &str| TenantError::Service(CallFailure::Unavailable(what.to_owned()));
     let service = client(&request.app).ok_or_else(|| none("there is no history service"))?;
@@ -64,20 +64,20 @@ fn refusal(error: TenantError) -> Refusal {
     }
 }
 
-/// How the parameters of a list become those of the service's.
+/// The mapping of a list's parameters to those of the service.
 pub struct Parameters<'a> {
     /// The declaration of the list.
     pub resource: &'a Resource,
-    /// The fields that the service has by another name, with that.
+    /// The fields that have another name in the service, with that name.
     pub named_there: &'a [(&'a str, &'a str)],
-    /// Whether each filter may also leave out what meets it.
+    /// Is true if each filter also has a parameter that excludes its matches.
     pub may_exclude: bool,
-    /// The most filters that a request may have.
+    /// The maximum number of filters in a request.
     pub max_filters: usize,
 }
 
 impl Parameters<'_> {
-    /// What the parameters of a request ask for, checked as those of every list.
+    /// Parses the parameters of a request, with the checks of every list.
     pub fn parse(&self, query: &Query) -> Result<EventQuery, SelectError> {
         let is_filter = |parameter: &str| {
             let name = parameter.split_once("__").map_or(parameter, |(name, _)| name);
@@ -121,13 +121,13 @@ impl Parameters<'_> {
         Ok(EventQuery { filters, limit, offset })
     }
 
-    /// A filter as a parameter of the service.
+    /// Returns a filter as a parameter of the service.
     fn parameter_of(&self, filter: &CheckedFilter<'_>, exclude: &str) -> (String, String) {
         let value = |value: &CheckedValue| match value {
             CheckedValue::Int(at) if matches!(filter.field().kind, FieldKind::DateTime) => {
                 time::show((*at).clamp(MOMENTS[0], MOMENTS[1]))
             }
-            // The service's 0 is no user; it knows no event of this number.
+            // To the service 0 means that there is no user; it has no event with the number -1.
             CheckedValue::Int(0) if matches!(filter.field().kind, FieldKind::User) => "-1".to_owned(),
             CheckedValue::Int(number) => number.to_string(),
             CheckedValue::Text(text) => text.clone(),
@@ -144,7 +144,7 @@ impl Parameters<'_> {
     }
 }
 
-/// A query of one parameter.
+/// Returns a query of one parameter.
 fn query_of(name: &str, value: &str) -> Query {
     Query::parse(&form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish())
 }

@@ -1,10 +1,10 @@
-//! The tenant that each build has in the history service (`docs/reference/history.md`).
+//! The tenant of each build in the history service (`docs/reference/history.md`).
 //!
-//! The control database has a row for each build, which is written together with the build. The tenant is created with
-//! the build or, when the service was unavailable then, before the first delivery. A stored `client_id` never changes.
+//! The control database has a row for each build, which is written together with the build. The tenant is created with the build.
+//! If the service was unavailable then, it is created before the first delivery. Only [`forget_all`] changes a stored `client_id`.
 //!
-//! The answer to `initialize-tenant` may be lost. Its secret is sent only once, so that tenant stays empty and another
-//! one is created, under the name of the next `attempt`. The row has the number of the attempt before the call is made.
+//! The answer to `initialize-tenant` may be lost. The secret is sent only once, so that tenant stays empty, and
+//! another one is created under the name of the next `attempt`. The row has the number of the attempt before the call.
 
 use crate::history_client::{CallFailure, CreatedTenant, HistoryClient};
 use kit::app::App;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use store::{Conn, Sql, StoreError};
 use web::clock::sha256_hex;
 
-/// The most names that one call of [`ensure`] tries when tenants of these names exist already.
+/// The maximum number of names that one call of [`ensure`] tries if tenants of these names exist already.
 const MAX_NAMES: usize = 5;
 
-/// The lock under which a build's tenant is created, since its creation and its first delivery may run at once.
+/// The lock for the creation of a build's tenant. The creation and the first delivery of the build may run at once.
 #[derive(Default)]
 pub struct TenantCreationLock(tokio::sync::Mutex<()>);
 
@@ -30,7 +30,7 @@ pub struct BuildTenant {
     pub database_name: String,
 }
 
-/// Why a tenant could not be found or created.
+/// The reason why a tenant could not be found or created.
 #[derive(Debug)]
 pub enum TenantError {
     /// A call of the history service failed.
@@ -54,8 +54,8 @@ impl std::fmt::Display for TenantError {
     }
 }
 
-/// The name of a build's tenant: the domain in characters that every store accepts, and eight digits of a hash. So a
-/// new build of the same domain gets another tenant. At most 60 characters, and the first is not a digit.
+/// Returns the name of a build's tenant: the domain in characters that every store accepts, and eight digits of a hash. A new
+/// build of the same domain therefore gets another tenant. The name has at most 60 characters and does not begin with a digit.
 fn database_name(domain: &str, uid: &str, attempt: i64) -> String {
     let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '_' };
     let name: String = domain.to_ascii_lowercase().chars().map(plain).take(50).collect();
@@ -77,7 +77,7 @@ pub fn insert(conn: &mut Conn, domain: &str, uid: &str, now: i64) -> Result<(), 
     conn.exec(&sql.arg(uid).arg(domain).arg(database_name(domain, uid, 0)).arg(now)).map(drop)
 }
 
-/// Marks the build of a row as deleted, or deletes the row when no tenant was created.
+/// Marks the build of a row as deleted, or deletes the row if no tenant was created.
 pub fn build_deleted(conn: &mut Conn, uid: &str, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM history_tenants WHERE build_uid = $1 AND client_id IS NULL");
     conn.exec(&sql.arg(uid))?;
@@ -90,7 +90,7 @@ pub fn remove(conn: &mut Conn, uid: &str) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM history_tenants WHERE build_uid = $1").arg(uid)).map(drop)
 }
 
-/// Forgets the tenants of all builds but deleted ones, so that new ones are created.
+/// Clears the tenants of all builds except deleted ones, so that new ones are created.
 pub fn forget_all(conn: &mut Conn) -> Result<(), StoreError> {
     let sql = "SELECT build_uid, domain, attempt FROM history_tenants WHERE client_id IS NOT NULL AND build_deleted_at IS NULL";
     let rows =
@@ -105,14 +105,14 @@ pub fn forget_all(conn: &mut Conn) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The tenant of a build, if it was created.
+/// Returns the tenant of a build, if it was created.
 pub async fn find(app: &App, uid: &str) -> Result<Option<BuildTenant>, StoreError> {
     let uid = uid.to_owned();
     let found = app.store.control().read(move |conn| load_tenant(conn, &uid)).await?;
     Ok(found.and_then(|(_, tenant)| tenant))
 }
 
-/// The domains of active builds that have no tenant yet.
+/// Returns the domains of active builds that have no tenant yet.
 pub async fn load_domains_without_tenant(app: &App) -> Result<Vec<String>, StoreError> {
     let sql = Sql::new(
         "SELECT builds.domain FROM history_tenants JOIN builds ON builds.uid = history_tenants.build_uid \
@@ -121,7 +121,7 @@ pub async fn load_domains_without_tenant(app: &App) -> Result<Vec<String>, Store
     app.store.control().read(move |conn| conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))).await
 }
 
-/// The stored attempt of a build, and its tenant if it was created; `None` when there is no row.
+/// Returns the stored attempt of a build, and its tenant if it was created; `None` if there is no row.
 fn load_tenant(conn: &mut Conn, uid: &str) -> Result<Option<(i64, Option<BuildTenant>)>, StoreError> {
     let sql = Sql::new("SELECT attempt, database_name, client_id FROM history_tenants WHERE build_uid = $1").arg(uid);
     conn.query_optional(&sql, |row| {
@@ -131,7 +131,7 @@ fn load_tenant(conn: &mut Conn, uid: &str) -> Result<Option<(i64, Option<BuildTe
     })
 }
 
-/// The tenant of a build, which is created if there is none.
+/// Returns the tenant of a build. Creates it if there is none.
 pub async fn ensure(
     app: &App,
     service: &HistoryClient,
@@ -159,16 +159,16 @@ pub async fn ensure(
     Err(TenantError::Service(failure))
 }
 
-/// The stored attempt and tenant of a build. [`StoreError::Missing`]: there is no row, since the build is being deleted with
-/// its history.
+/// Returns the stored attempt and tenant of a build. [`StoreError::Missing`]: there is no row, since
+/// the build is being deleted with its history.
 async fn stored_of(app: &App, build: &Build) -> Result<(i64, Option<BuildTenant>), StoreError> {
     let uid = build.uid.clone();
     let found = app.store.control().read(move |conn| load_tenant(conn, &uid)).await?;
     found.ok_or(StoreError::Missing)
 }
 
-/// Stores a new tenant and returns the tenant of the build. When another process has stored one before, that one is
-/// returned, and the new one stays empty.
+/// Stores a new tenant and returns the tenant of the build. If another process has stored one before,
+/// returns that one, and the new one stays empty.
 async fn store_tenant(
     app: &App,
     build: &Build,
@@ -193,7 +193,7 @@ async fn store_tenant(
     tenant.ok_or(TenantError::Store(StoreError::Missing))
 }
 
-/// Stores that the next attempt begins, unless another process did that.
+/// Stores that the next attempt begins, unless another process has stored it.
 async fn start_next_attempt(app: &App, build: &Build, attempt: i64) -> Result<(), StoreError> {
     let next = attempt + 1;
     let (uid, name) = (build.uid.clone(), database_name(&build.domain, &build.uid, next));

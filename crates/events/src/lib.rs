@@ -1,5 +1,5 @@
-//! The delivery of events to the history service: the outbox of each build, the relay that delivers it, the tenants of
-//! builds in the history service, the copies of documents there, and its HTTP client.
+//! Delivers events to the history service. This crate has the outbox of each build, the relay that delivers it, and
+//! the HTTP client of the service. It also has the tenants of builds and the copies of documents in the service.
 
 pub mod file_copies;
 pub mod history_client;
@@ -20,7 +20,7 @@ use outbox::{Backlog, HistoryHooks};
 use relay::{Relay, RelayState};
 use std::sync::OnceLock;
 
-/// The registration of the events domain.
+/// The registration of the events module.
 pub static MODULE: Module = Module {
     name: "events",
     slots: |settings, _, slots| {
@@ -47,12 +47,12 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-/// The settings of this domain.
+/// The settings of this module.
 #[derive(Clone)]
 pub struct EventSettings {
     /// The address of the history service; `None`: nothing is delivered.
     pub history: Option<HistoryAddress>,
-    /// The most bytes of a build's events that may wait in its outbox (`CHANCERY_OUTBOX_BYTES`).
+    /// The maximum size of a build's events that may wait in its outbox, in bytes (`CHANCERY_OUTBOX_BYTES`).
     pub outbox_bytes: i64,
 }
 
@@ -64,12 +64,12 @@ impl Default for EventSettings {
 
 struct HistoryClientSlot(OnceLock<HistoryClient>);
 
-/// The client of the history service; `None` when nothing is delivered.
+/// Returns the client of the history service; `None` if nothing is delivered.
 pub fn client(app: &App) -> Option<&HistoryClient> {
     app.slot::<HistoryClientSlot>().0.get()
 }
 
-/// Gives a process that was opened without a history service one: a command finds its address in the database.
+/// Connects a process that was opened without a history service. A command reads the address from the database.
 pub fn connect(app: &App, client: HistoryClient) {
     let _ = app.slot::<HistoryClientSlot>().0.set(client);
 }

@@ -1,19 +1,19 @@
-//! The outbox: the events of a build that wait for delivery to the history service, system events and history events of
-//! records in one order (`docs/reference/history.md`).
+//! The outbox: the events of a build that wait for delivery to the history service. System events and
+//! history events of records are in one order (`docs/reference/history.md`).
 //!
-//! An event is a row of `outbox`, written in the transaction of its cause, so that neither exists without the other.
-//! `relay.rs` delivers the rows in the order of `n` and removes them. Events of concurrent transactions may be in
-//! either order, and history events arrive in any.
+//! An event is a row of `outbox`, written in the transaction of its cause, so that neither exists
+//! without the other. `relay.rs` delivers the rows in the order of `n` and removes them. Events of
+//! concurrent transactions may be in either order, and history events arrive in any order.
 //!
-//! The rows may take a limited number of bytes (`CHANCERY_OUTBOX_BYTES`). Beyond it, requests that would add an event
-//! are refused, since no change may happen without its history. Failed sign-ins cost an attacker nothing, so they are
-//! folded long before that: several share one row with a `count` (see [`Pressure`]). A shared row changes until the
-//! relay removes its `fold_key` when the row's minute is over, so a folded failure may arrive after later events.
-//! History events are never folded. What writes them by the thousand waits for its turn before it begins ([`turn`]), so
-//! that it is no faster than the delivery, and leaves most of the outbox for times without one.
+//! The size of the rows is limited (`CHANCERY_OUTBOX_BYTES`). Beyond the limit, requests that would add an event are
+//! refused, since no change may happen without its history. Failed sign-ins cost an attacker nothing, so they are folded
+//! long before that: several share one row with a `count` (see [`Pressure`]). A shared row changes until its minute is
+//! over and the relay removes its `fold_key`. A folded failure may therefore arrive after later events. History events
+//! are never folded. A batch that writes thousands of them waits for its turn before it begins ([`turn`]). Batches are
+//! therefore not faster than the delivery, and leave most of the outbox for times without delivery.
 //!
-//! The number of waiting bytes is an estimate that each process has for each build, since a stored counter would be
-//! locked by every writer. It is the last count, and what this process has added and delivered since.
+//! The number of waiting bytes is an estimate that each process has for each build, since every writer would
+//! lock a stored counter. It is the last count, with the events that this process has added and delivered since.
 
 use crate::relay;
 use crate::settings;
@@ -43,9 +43,9 @@ const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(2);
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EventKind {
-    /// A system event; these are delivered in batches.
+    /// A system event. System events are delivered in batches.
     System,
-    /// A history event; of these many are sent at once, each by a call of its own.
+    /// A history event. Each one is sent by a call of its own, and many calls run at once.
     History,
 }
 
@@ -91,7 +91,7 @@ pub struct OutboxHistoryEvent {
     pub source_id: i64,
     /// The type of the source: 1 user, 2 sequence, 3 system, 4 mcp.
     pub source_type_id: i64,
-    /// The current name of the source; `None` when unknown.
+    /// The current name of the source; `None` if unknown.
     pub source_name: Option<String>,
     /// The AI client of an MCP event, otherwise empty.
     pub source_info: String,
@@ -99,7 +99,7 @@ pub struct OutboxHistoryEvent {
     pub event_data: Vec<String>,
 }
 
-/// How full the outbox is, which decides which failures share rows.
+/// The fill level of the outbox. It decides which failures share rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pressure {
     /// Each failure gets its own row.
@@ -112,7 +112,7 @@ pub enum Pressure {
     Full,
 }
 
-/// How full the build's outbox is. Rows count as well as bytes (an eighth, a half or all of the limit).
+/// Returns the fill level of the build's outbox, by its rows and its bytes (an eighth, a half or all of the limit).
 pub fn pressure(request: &Request, conn: &mut Conn) -> Result<Pressure, StoreError> {
     let (bytes, limit) = (backlog(&request.build).current_estimate().bytes, settings(&request.app).outbox_bytes);
     let rows = max_rows(conn)?;
@@ -124,7 +124,7 @@ pub fn pressure(request: &Request, conn: &mut Conn) -> Result<Pressure, StoreErr
     })
 }
 
-/// An upper bound of the number of waiting rows, from the first and the last number: gaps count, but it is cheap.
+/// Returns an upper bound of the number of waiting rows, from the first and the last number. Gaps count, but the read is cheap.
 fn max_rows(conn: &mut Conn) -> Result<i64, StoreError> {
     conn.query_one(
         &Sql::new("SELECT COALESCE((SELECT max(n) FROM outbox) - (SELECT min(n) FROM outbox) + 1, 0)"),
@@ -167,26 +167,27 @@ pub fn put_system(
     Ok(insert(request, conn, &id, &body, None).map(drop)?)
 }
 
-/// What domains above do with history events, in the transaction that puts them into the outbox.
+/// The functions of higher modules that process history events, in the transaction that puts them into the outbox.
 #[derive(Default)]
 pub struct HistoryHooks(pub Vec<HistoryHook>);
 
-/// A function that gets the events of a transaction, and the version of the subscribers that the transaction sees.
+/// A function that gets the events of a transaction, and the version of the subscribers in the transaction.
 pub type HistoryHook = fn(&Request, &mut Conn, &[OutboxHistoryEvent], i64) -> Result<(), Refusal>;
 
-/// Reads the version of the subscribers with the events on PostgreSQL, so that it costs no round trip.
+/// Reads the version of the subscribers in the insert of the events on PostgreSQL, so that it costs no round trip.
 const RETURN_SUBSCRIBERS: &str = " RETURNING (SELECT v.n FROM versions v WHERE v.name = 'event_subscribers')";
-/// Reads it on SQLite, where an `INSERT … RETURNING` opens a savepoint, at which FTS5 writes out the words of the transaction.
+/// Reads the version on SQLite. There an `INSERT … RETURNING` opens a savepoint, at which FTS5 writes
+/// out the words of the transaction.
 const SUBSCRIBERS: &str = "SELECT v.n FROM versions v WHERE v.name = 'event_subscribers'";
 
-/// Notes that others want to hear of events than before. Every transaction that changes what a [`HistoryHook`] looks for
-/// calls it, so that all processes notice.
+/// Records that the subscribers of events have changed. Every transaction that changes the data that a
+/// [`HistoryHook`] reads must call it, so that all processes notice.
 pub fn subscribers_changed(conn: &mut Conn) -> Result<(), StoreError> {
     conn.exec(&Sql::new("UPDATE versions SET n = n + 1 WHERE name = 'event_subscribers'")).map(drop)
 }
 
-/// Puts history events into the outbox, in the transaction of the changes that they tell of: all of them, or none when
-/// the outbox has no room for all.
+/// Puts history events into the outbox, in the transaction of the changes that they describe. It puts
+/// all of them, or none if the outbox has no room for all.
 pub fn put_history(request: &Request, conn: &mut Conn, events: &[OutboxHistoryEvent]) -> Result<(), Refusal> {
     if events.is_empty() {
         return Ok(());
@@ -221,7 +222,7 @@ pub fn put_history(request: &Request, conn: &mut Conn, events: &[OutboxHistoryEv
 }
 
 impl OutboxHistoryEvent {
-    /// The event as the history service takes it (`docs/reference/history.md`), as JSON text.
+    /// Returns the event as JSON text, in the form that the history service accepts (`docs/reference/history.md`).
     fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct EventBody<'a> {
@@ -247,25 +248,25 @@ impl OutboxHistoryEvent {
             event_data: &self.event_data,
             source_name: self.source_name.as_deref(),
         };
-        // All of it is texts and numbers, which always become JSON.
+        // All values are texts and numbers, which always become JSON.
         serde_json::to_string(&body).unwrap_or_default()
     }
 }
 
-/// Refuses to add so many bytes to an outbox that has no room for them. An empty one takes everything, since that will
-/// never have more room.
+/// Refuses `bytes` bytes if the outbox has no room for them. An empty outbox accepts everything, since
+/// it will never have more room.
 fn admit(app: &App, build: &Build, bytes: i64) -> Result<(), Refusal> {
     let waiting = backlog(build).current_estimate().bytes;
     let has_room = waiting == 0 || waiting + bytes <= settings(app).outbox_bytes;
     if has_room { Ok(()) } else { Err(Refusal::service_busy("History is unavailable.")) }
 }
 
-/// What a row with this body counts for the bound.
+/// Returns the size of a row with this body, as counted for the limit.
 fn size(body: &str) -> i64 {
     (body.len() + ROW_OVERHEAD_BYTES) as i64
 }
 
-/// Inserts a system event and returns whether that succeeded; it does not when another row has the same `fold_key`.
+/// Inserts a system event and returns whether that succeeded. It fails if another row has the same `fold_key`.
 fn insert(
     request: &Request,
     conn: &mut Conn,
@@ -285,7 +286,7 @@ fn insert(
     Ok(is_new)
 }
 
-/// Adds one to the count of a shared row and updates its `last_at`; false when there is no such row.
+/// Adds one to the count of a shared row and updates its `last_at`; returns false if there is no such row.
 fn count_up(request: &Request, conn: &mut Conn, key: &str) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT n, body FROM outbox WHERE fold_key = $1 FOR UPDATE").arg(key);
     let found = conn.query_optional(&sql, |row| {
@@ -305,24 +306,24 @@ fn count_up(request: &Request, conn: &mut Conn, key: &str) -> Result<bool, Store
 
 // ---- Turns of batches ----------------------------------------------------------------------------------------------
 
-/// The part of the limit beyond which batches wait: one of so many.
+/// The divisor of the limit that results in the size beyond which batches wait.
 const BATCHES_WAIT_FROM: i64 = 16;
-/// The number of waiting rows beyond which batches wait. With one more batch they are delivered within seconds, and do not
-/// make failures share rows.
+/// The number of waiting rows beyond which batches wait. These and one more batch are delivered within
+/// seconds, and do not make failures share rows.
 const BATCHES_WAIT_FROM_ROWS: i64 = FOLDED_FROM_ROWS / 5;
-/// How many batches of a build may be written at a time in a process.
+/// The number of batches of a build that may be written at a time in a process.
 const BATCHES_AT_A_TIME: usize = 4;
-/// How long a batch waits for its turn.
+/// The maximum time for which a batch waits for its turn.
 const MAX_WAIT_FOR_TURN: Duration = Duration::from_secs(10);
-/// The pause between two looks at what waits.
+/// The pause between two checks of the waiting events.
 const TURN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The turn of a batch, which ends when this is dropped.
+/// The turn of a batch, which ends on drop.
 pub struct BatchTurn<'a>(#[expect(dead_code, reason = "it is held")] Option<SemaphorePermit<'a>>);
 
-/// Waits until a batch of changes with thousands of events may begin, and holds its turn until its commit: few are
-/// written at a time, and none while delivery has much to do. Where nothing is delivered, and after
-/// [`MAX_WAIT_FOR_TURN`], it begins at once: then the limit alone counts.
+/// Waits until a batch of changes with thousands of events may begin. The caller drops the turn after the
+/// commit. Few batches are written at a time, and none while many events wait for delivery. If nothing is
+/// delivered, or after [`MAX_WAIT_FOR_TURN`], the batch begins at once, and only the limit applies.
 pub async fn turn<'a>(app: &App, build: &'a Build) -> BatchTurn<'a> {
     let until = Instant::now() + MAX_WAIT_FOR_TURN;
     let turns = &backlog(build).turns;
@@ -357,7 +358,7 @@ struct Estimate {
     waiting: OutboxSize,
     /// The events that this process has added since the last count began.
     added: OutboxSize,
-    /// When the rows may be counted again.
+    /// The time from which on the rows may be counted again.
     next_count: Option<Instant>,
 }
 
@@ -372,13 +373,13 @@ pub struct OutboxSize {
     pub oldest: Option<i64>,
 }
 
-/// The backlog of a build.
+/// Returns the backlog of a build.
 pub fn backlog(build: &Build) -> &Backlog {
     build.slot()
 }
 
 impl OutboxSize {
-    /// The sum of both, where the events of `later` are the newer ones.
+    /// Returns the sum of both. The events of `later` are the newer ones.
     fn add(self, later: OutboxSize) -> OutboxSize {
         let (rows, bytes) = (self.rows + later.rows, self.bytes + later.bytes);
         OutboxSize { rows, bytes, oldest: self.oldest.or(later.oldest) }
@@ -386,7 +387,7 @@ impl OutboxSize {
 }
 
 impl Backlog {
-    /// The current estimate.
+    /// Returns the current estimate.
     pub fn current_estimate(&self) -> OutboxSize {
         self.estimate().waiting
     }
@@ -397,7 +398,7 @@ impl Backlog {
         (*waiting, *added) = (waiting.add(events), added.add(events));
     }
 
-    /// Subtracts delivered events from the estimate; `oldest` is the time of the oldest event that is left.
+    /// Subtracts delivered events from the estimate; `oldest` is the time of the oldest remaining event.
     pub fn removed(&self, rows: i64, bytes: i64, oldest: Option<i64>) {
         let waiting = &mut self.estimate().waiting;
         (waiting.rows, waiting.bytes) = ((waiting.rows - rows).max(0), (waiting.bytes - bytes).max(0));
@@ -409,14 +410,14 @@ impl Backlog {
         *self.estimate() = Estimate::default();
     }
 
-    /// Whether the rows may be counted again.
+    /// Returns whether the rows may be counted again.
     pub fn is_outdated(&self) -> bool {
         self.estimate().next_count.is_none_or(|next| Instant::now() >= next)
     }
 
-    /// Counts the rows, unless the last count is recent; the longer a count takes, the rarer it is. Events that are
-    /// added during the count are added to its result. An event whose transaction runs when the count begins may be
-    /// missing or counted twice until the next count.
+    /// Counts the rows, unless the last count is recent. Slow counts run less often. Events that are added
+    /// during the count are added to its result. An event whose transaction runs when the count begins may
+    /// be missing or counted twice until the next count.
     pub fn count(&self, conn: &mut Conn) -> Result<(), StoreError> {
         let started = Instant::now();
         {
@@ -442,10 +443,10 @@ impl Backlog {
 
 // ---- Delivery ------------------------------------------------------------------------------------------------------
 
-/// Which events of an outbox can be delivered.
+/// The events of an outbox that can be delivered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeliverableEvents {
-    /// Whether an event can be delivered now.
+    /// Is true if an event can be delivered now.
     pub is_ready: bool,
     /// The creation time of the oldest shared row that may still change, if there is one.
     pub folded_since: Option<i64>,
@@ -461,13 +462,13 @@ impl DeliverableEvents {
     }
 }
 
-/// Closes the shared rows that were created before a time: they change no more and can be delivered.
+/// Closes the shared rows that were created before a time. They do not change any more and can be delivered.
 pub fn close_shared(conn: &mut Conn, before: i64) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE outbox SET fold_key = NULL WHERE fold_key IS NOT NULL AND created_at < $1");
     conn.exec(&sql.arg(before)).map(drop)
 }
 
-/// Claims the outbox for a process until a time; false when another process has the claim.
+/// Claims the outbox for a process until a time; returns false if another process has the claim.
 pub fn claim(conn: &mut Conn, holder: &str, now: i64, until: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("UPDATE outbox_claim SET holder = $1, until = $2 WHERE holder = $1 OR until <= $3");
     Ok(conn.exec(&sql.arg(holder).arg(until).arg(now))? == 1)
@@ -488,21 +489,21 @@ pub struct EventBatch {
 
 /// An event that waits for delivery.
 pub struct WaitingEvent {
-    /// The number that gives the order of delivery.
+    /// The number that determines the order of delivery.
     pub n: i64,
     /// The idempotency key.
     pub id: String,
     /// The size in bytes, as counted for the limit.
     pub size: i64,
-    /// When it was put into the outbox.
+    /// The time at which it was put into the outbox.
     pub created_at: i64,
     /// The event as JSON text.
     pub body: String,
 }
 
 impl EventBatch {
-    /// The first batch of at most so many events and bytes, with at least one event; `None` when none can be delivered.
-    /// The sizes are read before the bodies, since a thousand bodies may be too large for memory.
+    /// Loads the first batch of at most `max_events` events and `max_bytes` bytes, with at least one event. Returns `None` if
+    /// no event can be delivered. The sizes are read before the bodies, since a thousand bodies may be too large for memory.
     pub fn load_first_batch(
         conn: &mut Conn,
         max_events: usize,
@@ -532,8 +533,8 @@ impl EventBatch {
     }
 }
 
-/// Deletes events and returns the time of the oldest one that is left. They are deleted by number, not as a range,
-/// since a slower transaction may have inserted another event between them.
+/// Deletes events and returns the time of the oldest remaining one. They are deleted by number, not as
+/// a range, since a slower transaction may have inserted another event between them.
 pub fn remove(conn: &mut Conn, numbers: &[i64]) -> Result<Option<i64>, StoreError> {
     if !numbers.is_empty() {
         let mut sql = Sql::new("DELETE FROM outbox WHERE n");

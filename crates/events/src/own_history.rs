@@ -1,14 +1,16 @@
-//! Which history service is the database's own. Each service has an id, which is made with its data. The control database
-//! notes the id of its own one at the first contact, and where it was last reached; from then on nothing is delivered to
-//! another one, and nothing is deleted there.
+//! Identifies the history service that is the database's own. Each service has an id, which is created with its
+//! data. The control database stores the id of its own service at the first contact, and the address at which
+//! it was last reached. From then on no event is delivered to another service, and no history is deleted there.
 //!
-//! The notes are settings of the control database:
+//! The stored values are settings of the control database:
 //!
 //! | Name | Value |
 //! |---|---|
-//! | `history_id` | the id of its own service; none before the first contact |
-//! | `history_url` | where that was last reached |
-//! | `history_copy_of` | in a copy made by `chancery backup`: the ids, separated by spaces, of services that belong to the original, or `*` when those are not known, so that any could be one of them |
+//! | `history_id` | the id of its own service; absent before the first contact |
+//! | `history_url` | the address at which that service was last reached |
+//! | `history_copy_of` | in a copy by `chancery backup`: ids of the original's services, with spaces between, or `*` if unknown |
+//!
+//! With `*` any service may belong to the original.
 
 use crate::history_client::{CallFailure, HistoryClient};
 use crate::history_tenants::{self, TenantError};
@@ -19,10 +21,10 @@ use store::{Conn, Sql, Store, StoreError};
 const ID: &str = "history_id";
 const URL: &str = "history_url";
 const COPY_OF: &str = "history_copy_of";
-/// Stands for services that are not known.
+/// Stands for unknown services.
 const ANY: &str = "*";
 
-/// What a control database notes of its history service.
+/// The stored values of a control database about its history service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredService {
     /// The id of the service.
@@ -33,17 +35,17 @@ pub struct StoredService {
     copy_of: Option<String>,
 }
 
-/// Why a history service is not the database's own.
+/// The reason why a history service is not the database's own.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ForeignService {
-    /// The database has another one, which was last reached there.
+    /// The database has another service, with the address at which it was last reached.
     Other(Option<String>),
     /// The database is a copy, and the service may be that of the original.
     OfOriginal,
 }
 
 impl ForeignService {
-    /// What is wrong.
+    /// Returns the reason without the advice.
     pub fn reason(&self) -> String {
         match self {
             ForeignService::Other(Some(url)) => {
@@ -59,7 +61,7 @@ impl ForeignService {
     }
 }
 
-/// What is wrong, and what to do.
+/// The reason, and the advice.
 impl std::fmt::Display for ForeignService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let advice = match self {
@@ -76,7 +78,7 @@ impl std::fmt::Display for ForeignService {
 }
 
 impl StoredService {
-    /// Whether the service with this id is the database's own, or becomes it; a former version tells no id.
+    /// Checks that the service with this id is the database's own, or may become it. A former version has no id.
     pub fn check(&self, id: Option<&str>) -> Result<(), ForeignService> {
         match (&self.id, id) {
             (Some(own), Some(id)) if own == id => Ok(()),
@@ -93,7 +95,7 @@ impl StoredService {
     }
 }
 
-/// What the control database notes.
+/// Returns the values that the control database stores.
 pub async fn notes(store: &Store) -> Result<StoredService, StoreError> {
     store.control().read(read).await
 }
@@ -112,8 +114,8 @@ fn read(conn: &mut Conn) -> Result<StoredService, StoreError> {
     Ok(notes)
 }
 
-/// Checks a service that was reached, and notes it with the address, if one is given; a database without an own service
-/// gets this one. A service of a former version tells no id: it is not noted, and taken only where none is.
+/// Checks a service that was reached, and stores it with its address, if `url` has one. A database without an own service
+/// gets this one. A service of a former version has no id. It is not stored, and accepted only if no service is stored.
 pub async fn store_service(
     store: &Store,
     id: Option<&str>,
@@ -127,7 +129,7 @@ pub async fn store_service(
     let write = move |conn: &mut Conn| {
         let sql = Sql::new("INSERT INTO settings(name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING");
         conn.exec(&sql.arg(ID).arg(&id))?;
-        // Another process may have been faster.
+        // Another process may have stored a service meanwhile.
         let checked = read(conn)?.check(Some(&id));
         if let (Ok(()), Some(url)) = (&checked, &url) {
             set(conn, URL, url)?;
@@ -137,8 +139,8 @@ pub async fn store_service(
     store.control().write(write).await
 }
 
-/// Makes a service the database's own, whichever was before: an operator's decision. With `new_tenants` each build gets
-/// a new tenant there, since the service does not know the present ones.
+/// Makes a service the database's own, independent of the previous one: an operator's decision. With
+/// `new_tenants` each build gets a new tenant there, since the service does not have the present ones.
 pub async fn adopt(store: &Store, id: &str, url: Option<&str>, new_tenants: bool) -> Result<(), StoreError> {
     let (id, url) = (id.to_owned(), url.map(str::to_owned));
     let write = move |conn: &mut Conn| {
@@ -150,8 +152,8 @@ pub async fn adopt(store: &Store, id: &str, url: Option<&str>, new_tenants: bool
     store.control().write(write).await
 }
 
-/// Makes a database that was just copied know that it is a copy: the history service of the original is not its own.
-/// `embedded` is the id of the history in the original's data directory, where that is the one in use.
+/// Marks a database that was just copied as a copy: the history service of the original is not its own.
+/// `embedded` is the id of the history in the original's data directory, if that history is in use.
 pub async fn mark_copy(store: &Store, embedded: Option<&str>) -> Result<(), StoreError> {
     let embedded = embedded.map(str::to_owned);
     let write = move |conn: &mut Conn| {
@@ -176,9 +178,9 @@ fn set(conn: &mut Conn, name: &str, value: &str) -> Result<(), StoreError> {
     conn.exec(&sql.arg(name).arg(value)).map(drop)
 }
 
-/// Makes sure that the client calls the database's own service, and notes it. What was found holds for a while, so that
-/// what another process adopts is seen; a call that fails ends it, and the id that each call carries refuses it where
-/// another service has taken the address.
+/// Checks that the client calls the database's own service, and stores the service. The result is valid
+/// for a limited time, so that an adoption by another process is noticed. A failed call ends the validity.
+/// If another service has taken over the address, it refuses the calls by the id that they carry.
 pub async fn verify(app: &App, service: &HistoryClient, patience: Duration) -> Result<(), TenantError> {
     if service.is_verified() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The history events of records (`docs/reference/history.md`): what each of the ten types tells, in the shapes in which
-//! the history service shows them. [`crate::outbox::put_history`] takes what is made here.
+//! The history events of records (`docs/reference/history.md`): the contents of each of the ten types,
+//! in the shapes that the history service shows. [`crate::outbox::put_history`] accepts these events.
 //!
 //! ```
 //! # use events::record_events::{EventSource, FieldValue, RecordChangeEvent};
@@ -33,14 +33,14 @@ pub const EVENT_TYPES: [(&str, &str); 10] = [
 pub const SOURCE_TYPES: [(&str, &str); 4] =
     [("user", "User"), ("sequence", "Sequence"), ("system", "System"), ("mcp", "MCP")];
 
-/// Who caused an event.
+/// The source of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventSource {
     /// The number of its type: 1 user, 2 sequence, 3 system, 4 mcp.
     type_id: i64,
     /// The id of the user or sequence; 0 for the system.
     id: i64,
-    /// Its name at the time of the event; `None` when that is not known.
+    /// Its name at the time of the event; `None` if unknown.
     name: Option<String>,
     /// The AI client of an agent, otherwise empty.
     info: String,
@@ -52,7 +52,7 @@ impl EventSource {
         EventSource { type_id: 1, id, name: Some(name.into()), info: String::new() }
     }
 
-    /// The system: a job that no user has asked for.
+    /// The system: a job that was not requested by a user.
     pub fn system() -> EventSource {
         EventSource { type_id: 3, id: 0, name: None, info: String::new() }
     }
@@ -63,7 +63,7 @@ impl EventSource {
     }
 }
 
-/// What happened to a record.
+/// A change of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordChangeEvent<'a> {
     /// It was created, or restored, with these values.
@@ -88,23 +88,23 @@ pub struct FieldValue<'a> {
     pub field_id: i64,
     /// The type of the field, such as `string` or `relation`.
     pub field_type: &'a str,
-    /// The value as answers show it; null when it was taken away.
+    /// The value, as answers show it; null if it was removed.
     pub field_value: Json,
     /// The label of the field.
     pub field_name: &'a str,
 }
 
-/// An owner, or an assignee of some permission set.
+/// An owner, or an assignee of a permission set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EventPerson<'a> {
     pub id: i64,
-    /// What the id is of.
+    /// The kind of the id.
     #[serde(rename = "type")]
     pub kind: PersonKind,
     pub name: &'a str,
 }
 
-/// Whether an id is of a user or of a user group.
+/// The kind of an id: of a user or of a user group.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PersonKind {
@@ -127,11 +127,11 @@ pub struct SetName<'a> {
     pub name: &'a str,
 }
 
-/// A file that was made from a document template.
+/// A file that was generated from a document template.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GeneratedDocument<'a> {
     pub document_template_id: i64,
-    /// The field that holds the file, or 0.
+    /// The id of the field with the file, or 0.
     pub field_id: i64,
     /// The id of the history service's own copy.
     pub file_id: &'a str,
@@ -150,7 +150,7 @@ impl<'a> EventPerson<'a> {
 }
 
 impl RecordChangeEvent<'_> {
-    /// The event of a record at a time in microseconds since 1970, with an id of its own.
+    /// Returns the event of a record at a time in microseconds since 1970, with an id of its own.
     pub fn to_history_event(&self, record_id: i64, source: &EventSource, time: i64) -> OutboxHistoryEvent {
         let (event_type_id, event_data) = match self {
             RecordChangeEvent::RecordCreated(values) => (1, texts(values)),
@@ -178,19 +178,19 @@ impl RecordChangeEvent<'_> {
     }
 }
 
-/// A new id that begins with the time (UUID version 7): ids of events that are written together stand together in the
-/// indexes of the outbox and of the history service, which random ones would scatter over all their pages.
+/// Returns a new id that begins with the time (UUID version 7). Ids of events that are written together are adjacent in
+/// the indexes of the outbox and of the history service. Random ids would be scattered over all pages of the indexes.
 fn new_id(time: i64) -> Uuid {
     let random = Uuid::new_v4().into_bytes();
-    // The version and the variant are not random; they stand in the bytes 6 and 8.
+    // The version and the variant are not random; they are in the bytes 6 and 8.
     let [a, b, c, d, e, f, _, _, _, g, h, i, j, ..] = random;
     let milliseconds = u64::try_from(time / 1000).unwrap_or(0);
     Builder::from_unix_timestamp_millis(milliseconds, &[a, b, c, d, e, f, g, h, i, j]).into_uuid()
 }
 
-/// Each entry as JSON text.
+/// Returns each entry as JSON text.
 fn texts(entries: impl IntoIterator<Item = impl Serialize>) -> Vec<String> {
-    // Nothing here fails to become JSON: all names are texts.
+    // The conversion to JSON never fails: all names are texts.
     entries.into_iter().map(|entry| serde_json::to_string(&entry).unwrap_or_default()).collect()
 }
 

@@ -14,7 +14,7 @@ use resource::{Field, FieldKind, MAX_FILTERS, Query, Resource, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
-/// A history event, with its filters: those of the service but for `record_id`, each also with `__exclude`.
+/// A history event, with its filters: those of the service except `record_id`, each also with `__exclude`.
 pub static HISTORY_EVENT: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
         Field::new("event_id", FieldKind::Uuid),
@@ -29,7 +29,7 @@ pub static HISTORY_EVENT: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new("history_events", "HistoryEvent", "history_events", fields.map(Field::read_only))
 });
 
-/// The parameters of the list in OpenAPI.
+/// Returns the parameters of the list in OpenAPI.
 pub fn parameters() -> Vec<Json> {
     let mut parameters = openapi::paging();
     for parameter in openapi::parameters(&HISTORY_EVENT).into_iter().skip(parameters.len()) {
@@ -44,16 +44,16 @@ pub fn parameters() -> Vec<Json> {
 
 /// The history of a record.
 pub struct RecordHistory {
-    /// How many events the record has; none: it never was, or its first events have not arrived yet.
+    /// The number of events of the record. At 0 the record never existed, or its first events have not arrived yet.
     pub total_count: i64,
-    /// The page that the request asks for, in the envelope of lists.
+    /// The requested page, in the envelope of lists.
     pub answer: Answer,
 }
 
-/// Reads the history of a record, as the parameters of a request ask for it. The caller has checked the rights.
+/// Reads the history of a record by the parameters of a request. The calling code must have checked the rights.
 ///
 /// # Errors
-/// 400 for wrong parameters; 503 when the service is away or slow.
+/// 400 for wrong parameters; 503 if the service is away or slow.
 pub async fn history_of_record(request: &Request, record_id: i64) -> Result<RecordHistory, Refusal> {
     let page = page_of_record(request, record_id, &request.query).await?;
     Ok(RecordHistory { total_count: page.events.total_count, answer: page.answer(request, &page.events.results) })
@@ -67,17 +67,17 @@ pub struct HistoryPage {
 }
 
 impl HistoryPage {
-    /// The events as a JSON array.
+    /// Returns the events as a JSON array.
     pub fn results(&self) -> Bytes {
         self.events.results.clone()
     }
 
-    /// How long the events are, in bytes.
+    /// Returns the size of the events, in bytes.
     pub fn size(&self) -> usize {
         self.events.results.len()
     }
 
-    /// The page with these events, in the envelope of lists.
+    /// Returns the page with these events, in the envelope of lists.
     pub fn answer(&self, request: &Request, results: &[u8]) -> Answer {
         let RecordEvents { total_count, filtered_count, .. } = self.events;
         let body = rows::envelope(request, self.limit, self.offset, total_count, filtered_count, results.to_vec());
@@ -85,10 +85,10 @@ impl HistoryPage {
     }
 }
 
-/// Reads a page of the history of a record, as these parameters ask for it. The caller has checked the rights.
+/// Reads a page of the history of a record by these parameters. The calling code must have checked the rights.
 ///
 /// # Errors
-/// As [`history_of_record`].
+/// Those of [`history_of_record`].
 pub async fn page_of_record(request: &Request, record_id: i64, query: &Query) -> Result<HistoryPage, Refusal> {
     // The service counts `record_id` among the filters, too.
     let max_filters = MAX_FILTERS - 1;

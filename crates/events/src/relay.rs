@@ -1,15 +1,15 @@
-//! The relay delivers the events of each build's outbox to the history service, at least once. Each event has an id, by
-//! which the service recognizes a duplicate.
+//! The relay delivers the events of each build's outbox to the history service, at least once. The
+//! service recognizes a duplicate by the id of its event.
 //!
-//! Delivery is a standing job of each build ([`DELIVERY`]), woken at each commit. System events are sent in batches, in
-//! their order. Each history event is a call of its own, and up to [`MAX_CALLS`] are on their way at once, so these
-//! arrive in any order; lists order them by their time. While the service is unavailable, delivery is retried after
-//! growing pauses, which new events do not shorten. An event that the service rejects for good is moved to
-//! `outbox_refused`, so that it does not block the others; among system events it is found by halving the batch. When
-//! the service does not know the tenant, all events of the build wait until an operator has repaired that.
+//! Delivery is a standing job of each build ([`DELIVERY`]), woken at each commit. System events are sent in batches,
+//! in their order. Each history event is a call of its own, and up to [`MAX_CALLS`] calls run at once. History events
+//! therefore arrive in any order; lists order them by their time. While the service is unavailable, delivery is
+//! retried after growing pauses, which new events do not shorten. An event that the service rejects for good is moved
+//! to `outbox_refused`, so that it does not block the others. Among system events it is found by halving the batch.
+//! If the tenant does not exist in the service, all events of the build wait until an operator has repaired that.
 //!
-//! Several processes share an outbox, so a process claims it before it delivers; otherwise all would send the same
-//! events. The claim of a process that died expires.
+//! Several processes share an outbox, so a process claims it before it delivers; otherwise all would
+//! send the same events. The claim of a process that died expires.
 
 use crate::history_client::{CALL_TIMEOUT, CallFailure, Envelope, HistoryClient};
 use crate::history_tenants::{self, BuildTenant, TenantError};
@@ -30,29 +30,29 @@ use std::time::{Duration, Instant};
 use store::{Conn, StoreError};
 use web::clock::unique_id;
 
-/// The most events of a batch.
+/// The maximum number of events of a batch.
 const MAX_BATCH_EVENTS: usize = 1000;
-/// The most bytes of a batch.
+/// The maximum size of a batch, in bytes.
 const MAX_BATCH_BYTES: i64 = 4 * 1024 * 1024;
-/// How long calls of history events are begun before the delivered ones are deleted.
+/// The time for which calls of history events begin, before the delivered events are deleted.
 const HISTORY_BATCH_TIME: Duration = Duration::from_secs(2);
-/// The most calls of history events that are on their way at once for one build. The service stores those that wait for
-/// the same tenant together.
+/// The maximum number of concurrent calls of history events for one build. The service stores the
+/// events that wait for the same tenant together.
 const MAX_CALLS: usize = 64;
-/// The most such calls of a process, of which each build that delivers has an equal share, at least one.
+/// The maximum number of such calls of a process. Each build that delivers has an equal share, at least one.
 const MAX_CALLS_OF_ALL: usize = 256;
-/// How long a claim lasts, in microseconds; so long do other processes wait for one that died.
+/// The duration of a claim, in microseconds. Other processes wait for this time if a process has died.
 const CLAIM_US: i64 = 10_000_000;
 /// The interval at which a process renews its claim.
 const CLAIM_RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
-/// The first pause after a failure; each further one is twice as long.
+/// The first pause after a failure. It doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause after a failure.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// The longest pause while the service is not the database's own, so that an adopted one is soon seen. Asking it for its
-/// id is one small request.
+/// The longest pause while the service is not the database's own, so that an adopted one is soon found.
+/// Each attempt is one small request for the service's id.
 const MAX_FOREIGN_PAUSE: Duration = Duration::from_secs(10);
-/// The interval at which builds without a tenant are looked for, by one statement on the control database.
+/// The interval of the search for builds without a tenant, by one statement on the control database.
 const NEW_BUILDS_INTERVAL: Duration = Duration::from_secs(2);
 /// The interval at which events of other processes are counted while many wait.
 const COUNT_INTERVAL: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ pub struct Relay {
     holder: String,
     /// The number of events that the service has rejected for good.
     refused: AtomicI64,
-    /// The number of builds whose history events are being sent.
+    /// The number of builds that send history events now.
     senders: AtomicUsize,
 }
 
@@ -75,7 +75,7 @@ pub struct Relay {
 #[derive(Default)]
 pub struct RelayState {
     progress: Mutex<Progress>,
-    /// Whether the last call of the service for this build failed.
+    /// Is true if the last call of the service for this build failed.
     has_failed: AtomicBool,
 }
 
@@ -84,11 +84,11 @@ pub struct RelayState {
 pub struct Lag {
     /// The number of waiting events.
     pub waiting: i64,
-    /// How long the oldest event has been waiting, in seconds.
+    /// The time for which the oldest event has been waiting, in seconds.
     pub seconds: i64,
-    /// Whether the last call of the service succeeded, for each build.
+    /// Is true if the last call of the service succeeded, for each build.
     pub is_reachable: bool,
-    /// The number of events that were rejected for good since this process started; `outbox_refused` has them.
+    /// The number of events that were rejected for good since this process started; `outbox_refused` contains them.
     pub refused: i64,
 }
 
@@ -98,7 +98,7 @@ impl Default for Relay {
     }
 }
 
-/// Starts a task that looks for builds without a tenant: those of other processes may have no event that wakes them.
+/// Starts a task that finds builds without a tenant. Those of other processes may have no event that wakes them.
 pub fn start(app: &App) {
     if client(app).is_none() {
         return;
@@ -130,7 +130,7 @@ pub async fn finish(app: &App, timeout: Duration) {
     jobs::stop(app);
 }
 
-/// The waiting events of this process, as it estimates them.
+/// Returns the waiting events, by the estimate of this process.
 pub fn delivery_lag(app: &App) -> Lag {
     let (now, refused) = (app.clock.now(), relay(app).refused.load(Ordering::Relaxed));
     let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true, refused };
@@ -153,12 +153,12 @@ fn delivery(build: &Build) -> &RelayState {
     build.slot()
 }
 
-/// Whether this process brings the events of a build to the service, as far as its last call tells. A command brings none.
+/// Returns whether this process delivers the events of a build, according to its last call. A command does not deliver events.
 pub(crate) fn is_delivering(app: &App, build: &Build) -> bool {
     client(app).is_some() && jobs::is_on(app) && !delivery(build).has_failed.load(Ordering::Relaxed)
 }
 
-/// The tenant of a build, if a delivery of this process has asked for it already.
+/// Returns the tenant of a build, if a delivery of this process has already loaded it.
 pub(crate) fn tenant(build: &Build) -> Option<BuildTenant> {
     delivery(build).progress().tenant.clone()
 }
@@ -176,10 +176,10 @@ pub fn wake(app: &App, build: &Arc<Build>) {
     }
 }
 
-/// The name of the details of delivery.
+/// The name of the health details of delivery.
 pub const HEALTH: &str = "history";
 
-/// The schema of [`health`].
+/// Returns the schema of [`health`].
 pub fn health_schema() -> Json {
     let seconds = json!({"type": "integer", "description": "How long the oldest event has waited"});
     let mut schema = object([
@@ -192,7 +192,7 @@ pub fn health_schema() -> Json {
     schema
 }
 
-/// The details of delivery for the health endpoint.
+/// Returns the health details of delivery.
 pub fn health(app: &App) -> Option<HealthReport> {
     let service = client(app)?;
     let lag = delivery_lag(app);
@@ -217,7 +217,7 @@ enum RoundOutcome {
     Claimed,
 }
 
-/// Why a round of delivery failed.
+/// The reason why a round of delivery failed.
 enum RoundError {
     Service(CallFailure),
     Store(StoreError),
@@ -238,7 +238,7 @@ impl From<TenantError> for RoundError {
     }
 }
 
-/// The state that a delivery keeps from round to round.
+/// The state of a delivery from round to round.
 #[derive(Clone)]
 struct Progress {
     tenant: Option<BuildTenant>,
@@ -246,7 +246,7 @@ struct Progress {
     failures: u32,
     /// The number of rounds in a row in which another process had the claim.
     lost_claims: u32,
-    /// The most events of the next batch: halved when a batch is rejected, doubled when one is accepted.
+    /// The maximum number of events of the next batch: halved when a batch is rejected, doubled when one is accepted.
     max_events: usize,
 }
 
@@ -256,7 +256,7 @@ impl Default for Progress {
     }
 }
 
-/// When the delivery of a build is due; `None` when no event waits. A build without a tenant is due at once.
+/// Returns the time at which the delivery of a build is due; `None` if no event waits. Without a tenant it is due at once.
 fn next_delivery_time(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, StoreError> {
     if client(app).is_none() {
         return Ok(None);
@@ -271,7 +271,7 @@ fn next_delivery_time(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Re
         Some(since) => Ok(Some(minute_of(since) + MINUTE_US)),
         None => {
             backlog(build).clear();
-            // Another process has delivered what this one could not.
+            // Another process has delivered the events that this one could not deliver.
             let mut progress = delivery(build).progress();
             (progress.failures, progress.lost_claims) = (0, 0);
             delivery(build).has_failed.store(false, Ordering::Relaxed);
@@ -284,14 +284,13 @@ fn minute_of(time: i64) -> i64 {
     time.div_euclid(MINUTE_US) * MINUTE_US
 }
 
-/// Delivers the waiting events of a build. Ends after a pause on a failure or when another process delivers.
+/// Delivers the waiting events of a build. Ends after a pause on a failure or if another process delivers.
 fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
         let Some(service) = client(&app) else { return Ok(()) };
         let mut progress = delivery(&build).progress().clone();
         if progress.tenant.is_none() {
-            // Events that an earlier process left count for the limit from the start. If this fails, so does the first
-            // round.
+            // Events of an earlier process count for the limit from the start. If this fails, the first round also fails.
             let _ = count(&build).await;
         }
         while jobs::is_on(&app) {
@@ -316,7 +315,7 @@ fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     })
 }
 
-/// How long a delivery waits after so many failures in a row.
+/// Returns the pause of a delivery after `failures` failures in a row.
 fn pause(failure: &CallFailure, failures: u32) -> Duration {
     match failure {
         CallFailure::NoTenant(_) => MAX_PAUSE,
@@ -331,8 +330,8 @@ async fn count(build: &Arc<Build>) -> Result<(), StoreError> {
     build.db.read(move |conn| backlog(&of).count(conn)).await
 }
 
-/// Sleeps after a failure; new events do not shorten the pause. When other processes may add events and more than an
-/// eighth of the limit waits, the events are counted at intervals.
+/// Sleeps after a failure; new events do not shorten the pause. If other processes may add events and
+/// more than an eighth of the limit waits, the events are counted at intervals.
 async fn pause_after_failure(app: &App, build: &Arc<Build>, pause: Duration) -> Result<(), StoreError> {
     count(build).await?;
     let end = tokio::time::Instant::now() + pause;
@@ -371,7 +370,7 @@ fn log_outcome(service: &HistoryClient, of: &Build, progress: &mut Progress, rou
                     );
                 }
                 CallFailure::NoTenant(_) => {
-                    // An operator may give the build a new one.
+                    // An operator may have created a new tenant for the build.
                     progress.tenant = None;
                     tracing::error!(reason = %failure, build, waiting, "the history service does not know the build");
                 }
@@ -405,7 +404,7 @@ async fn round(
     };
     let head = build.db.read::<_, StoreError>(DeliverableEvents::read).await?;
     let minute = minute_of(app.clock.now());
-    // While the service is unavailable, rows stay shared as long as there are other events to retry with.
+    // While the service is unavailable, rows stay shared if there are other events to retry with.
     let is_over = head.folded_since.is_some_and(|since| since < minute);
     let closes_shared = is_over && (progress.failures == 0 || !head.is_ready);
     if !head.is_ready && !closes_shared {
@@ -420,7 +419,7 @@ async fn round(
 
 /// Claims the outbox for this process, and closes the shared rows that were created before `closed_before`.
 async fn claim(app: &App, build: &Build, closed_before: Option<i64>) -> Result<bool, StoreError> {
-    // On the embedded engine there is only one process, which needs no claim.
+    // On the embedded engine there is only one process, which does not need a claim.
     let is_alone = app.store.is_embedded();
     if is_alone && closed_before.is_none() {
         return Ok(true);
@@ -444,20 +443,20 @@ async fn with_claim<T>(app: &App, build: &Build, work: impl Future<Output = T>) 
     loop {
         match tokio::time::timeout(CLAIM_RENEWAL_INTERVAL, &mut work).await {
             Ok(done) => return done,
-            // A lost claim costs at most repetitions and the order, since the service recognizes duplicates.
+            // A lost claim causes at most repetitions and another order, since the service recognizes duplicates.
             Err(_) => drop(claim(app, build, None).await),
         }
     }
 }
 
-/// What became of the events of a batch.
+/// The outcome of a batch for its events.
 #[derive(Default)]
 struct BatchResult<'a> {
-    /// Those that arrived.
+    /// The events that arrived.
     delivered: Vec<&'a WaitingEvent>,
-    /// Those that the service rejected for good, and why.
+    /// The events that the service rejected for good, with the reasons.
     refused: Vec<(&'a WaitingEvent, String)>,
-    /// Why the others wait.
+    /// The reason why the other events wait.
     failure: Option<CallFailure>,
 }
 
@@ -497,7 +496,7 @@ async fn deliver(
     }
 }
 
-/// Sends system events in one call. When it is rejected, the next batch is half as large, until the wrong event is alone.
+/// Sends system events in one call. If it is rejected, the next batch has half the size, until the wrong event is alone.
 async fn send_system_events<'a>(
     service: &HistoryClient,
     tenant: &BuildTenant,
@@ -515,8 +514,8 @@ async fn send_system_events<'a>(
     sent
 }
 
-/// Sends history events, many at once, and begins no more calls when one has failed or [`HISTORY_BATCH_TIME`] is over.
-/// After a failure (`is_doubtful`), the first one goes alone, to find out whether the service is back.
+/// Sends history events, many at once. Begins no further calls after a failure or after [`HISTORY_BATCH_TIME`]. After a
+/// failure of the previous round (`is_doubtful`), the first event is sent alone, to check whether the service is back.
 async fn send_history_events<'a>(
     app: &App,
     service: &HistoryClient,
@@ -553,7 +552,7 @@ async fn send_history_events<'a>(
     }
 }
 
-/// A build whose history events are being sent, as long as this lives.
+/// A build that sends history events. It counts as such until this is dropped.
 struct SendingBuild<'a>(&'a Relay);
 
 impl SendingBuild<'_> {
@@ -562,7 +561,7 @@ impl SendingBuild<'_> {
         SendingBuild(relay)
     }
 
-    /// How many calls it may have on their way.
+    /// Returns the maximum number of its concurrent calls.
     fn max_calls(&self) -> usize {
         (MAX_CALLS_OF_ALL / self.0.senders.load(Ordering::Relaxed).max(1)).clamp(1, MAX_CALLS)
     }
@@ -574,8 +573,8 @@ impl Drop for SendingBuild<'_> {
     }
 }
 
-/// Deletes the events that were delivered or refused, after it stored the latter in `outbox_refused`, and releases the
-/// claim.
+/// Deletes the events that were delivered or refused, and releases the claim. The refused ones are
+/// stored in `outbox_refused` before.
 async fn finish_delivery(app: &App, build: &Build, sent: &BatchResult<'_>) -> Result<(), StoreError> {
     let (is_alone, holder, now) = (app.store.is_embedded(), relay(app).holder.clone(), app.clock.now());
     let refused: Vec<(i64, String)> = sent.refused.iter().map(|(event, reason)| (event.n, reason.clone())).collect();

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 #[derive(Deserialize)]
 pub struct ShownSystemEvent {
     pub id: String,
-    /// The moment, as answers show moments.
+    /// The time, as answers show times.
     pub event_timestamp: String,
     pub event_type: String,
     /// A user's id, if the source is a user.
@@ -32,18 +32,18 @@ pub struct SystemEvents {
 }
 
 impl ShownSystemEvent {
-    /// Why it came to that, where the event has several reasons.
+    /// Returns the reason of the event, if its type has several reasons.
     pub fn reason(&self) -> Option<String> {
         let data: Json = serde_json::from_str(&self.event_data).ok()?;
         data["reason"].as_str().map(str::to_owned)
     }
 }
 
-/// The page of system events that the parameters of a request ask for. The fields of `resource` that the service has by
-/// another name stand in `named_there`, with that. The caller has checked the rights.
+/// Reads the page of system events that the parameters of a request select. `named_there` contains the fields of
+/// `resource` that have another name in the service, with that name. The calling code must have checked the rights.
 ///
 /// # Errors
-/// 400 for wrong parameters; 503 when the service is away or slow.
+/// 400 for wrong parameters; 503 if the service is away or slow.
 pub async fn system_events(
     request: &Request,
     resource: &Resource,

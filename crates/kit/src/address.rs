@@ -1,7 +1,7 @@
 //! Internet addresses: sets of networks, and the address of a request's client behind proxies.
 //!
-//! An IPv4 address may arrive as an IPv4-mapped IPv6 one (`::ffff:10.0.0.1`); both sides of each comparison are made
-//! canonical first, so that the spelling makes no difference.
+//! An IPv4 address may arrive as an IPv4-mapped IPv6 one (`::ffff:10.0.0.1`). Both sides of each
+//! comparison are converted to the canonical form first, so the spelling makes no difference.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -12,8 +12,8 @@ use ipnet::{IpNet, Ipv4Net};
 pub struct Ranges(Vec<IpNet>);
 
 impl Ranges {
-    /// Parses networks with a prefix length (`10.0.0.0/8`, `2001:db8::/32`). Host bits may be set, as in `10.1.2.3/8`.
-    /// `None` when an entry is anything else, such as an address without a prefix length.
+    /// Parses networks with a prefix length (`10.0.0.0/8`, `2001:db8::/32`). Host bits may be set, as in
+    /// `10.1.2.3/8`. Returns `None` if an entry has another form, such as an address without a prefix length.
     pub fn parse(ranges: &[String]) -> Option<Ranges> {
         ranges.iter().map(|range| parse_network(range)).collect::<Option<_>>().map(Ranges)
     }
@@ -30,13 +30,13 @@ impl Ranges {
         entries.map(network).collect::<Result<_, _>>().map(Ranges)
     }
 
-    /// Whether one of the networks contains the address.
+    /// Returns whether one of the networks contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -51,8 +51,8 @@ fn parse_network(text: &str) -> Option<IpNet> {
     IpNet::new(address.parse().ok()?, prefix.parse().ok()?).ok().map(canonical)
 }
 
-/// Turns a network of IPv4-mapped addresses into the IPv4 network. A wider one, such as `::/0`, stays an IPv6 network,
-/// which contains no IPv4 address in either spelling.
+/// Turns a network of IPv4-mapped addresses into the IPv4 network. A wider one, such as `::/0`, stays
+/// an IPv6 network. It contains no IPv4 address in either spelling.
 fn canonical(network: IpNet) -> IpNet {
     const MAPPED: u8 = 96;
     match network {
@@ -74,18 +74,18 @@ impl TrustedProxies {
         Ranges::parse_list(list).map(TrustedProxies)
     }
 
-    /// Whether the address is that of a trusted proxy.
+    /// Returns whether the address is that of a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(address)
     }
 }
 
-/// The address of a request's client (`docs/reference/sign-in.md`): the peer's, or, when the peer is a
-/// trusted proxy, the last entry of `X-Forwarded-For` that is not one.
+/// Returns the address of a request's client (`docs/reference/sign-in.md`). It is the peer's address. If
+/// the peer is a trusted proxy, it is the last entry of `X-Forwarded-For` that is not a trusted proxy.
 ///
-/// `forwarded_for` gives the values of the header's lines in order. Each proxy appends the address that it saw, so the
-/// list is read from its end as long as its entries are trusted. At an entry that is no address, the entry after it is
-/// the answer. Entries may have ports and brackets. The answer is canonical.
+/// `forwarded_for` yields the values of the header's lines in order. Each proxy appends the address of its
+/// peer, so the list is read from its end while its entries are trusted. At an entry that is not an
+/// address, the entry after it is the result. Entries may have ports and brackets. The result is canonical.
 pub fn client_address<'a>(
     peer: IpAddr,
     forwarded_for: impl Iterator<Item = &'a str>,
@@ -95,8 +95,8 @@ pub fn client_address<'a>(
     if !trusted.contains(peer) {
         return peer;
     }
-    // The lines come in order, so the list is read forwards, with the same result: the last untrusted entry, or the
-    // first trusted one after the last entry that is no address (or after the start).
+    // The lines come in order, so the list is read forwards, with the same result: the last untrusted entry.
+    // Without one, it is the first trusted entry after the last entry that is not an address, or after the start.
     let mut answer = None;
     for entry in forwarded_for.flat_map(|line| line.split(',')).map(str::trim).filter(|entry| !entry.is_empty()) {
         answer = match parse_entry(entry) {
@@ -188,17 +188,17 @@ mod tests {
         let trusted = TrustedProxies::parse("10.0.0.0/8, ::1").unwrap();
         let client = |peer: &str, lines: &[&str]| client_address(ip(peer), lines.iter().copied(), &trusted).to_string();
 
-        // A peer that is no proxy says nothing about others.
+        // The header of a peer that is not a proxy is ignored.
         assert_eq!(client("192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
         assert_eq!(client("::ffff:192.0.2.1", &[]), "192.0.2.1");
-        // One proxy, two proxies, several lines; what the client forged stands before its true address.
+        // One proxy, two proxies, several lines. A forged entry stands before the true address.
         assert_eq!(client("10.0.0.1", &["198.51.100.7"]), "198.51.100.7");
         assert_eq!(client("10.0.0.1", &["203.0.113.9, 198.51.100.7, 10.0.0.2"]), "198.51.100.7");
         assert_eq!(client("::ffff:10.0.0.1", &["203.0.113.9", "198.51.100.7", "10.0.0.2"]), "198.51.100.7");
-        // Nothing forwarded, or nobody but proxies: the first of them.
+        // Without a forwarded address, or with proxies only: the first proxy.
         assert_eq!(client("10.0.0.1", &[]), "10.0.0.1");
         assert_eq!(client("10.0.0.1", &["10.0.0.3, 10.0.0.2"]), "10.0.0.3");
-        // Garbage stops the walk at the one behind it.
+        // An invalid entry stops the walk at the entry behind it.
         assert_eq!(client("10.0.0.1", &["203.0.113.9, unknown, 10.0.0.3, 10.0.0.2"]), "10.0.0.3");
         assert_eq!(client("10.0.0.1", &["203.0.113.9, unknown"]), "10.0.0.1");
     }

@@ -1,4 +1,4 @@
-//! What a handler answers with.
+//! The answers of handlers.
 
 use crate::refusal::Refusal;
 use bytes::Bytes;
@@ -33,23 +33,23 @@ impl Deref for Instance {
     }
 }
 
-/// What makes the body of an answer while it is sent. Its pieces wait until the client has taken the ones before, so it
-/// keeps nothing while it sends one that others need, least of all a connection of the store.
+/// The function that produces the body of an answer while it is sent. It waits at each piece until the client has
+/// received the earlier ones. It must not occupy shared resources meanwhile, in particular a connection of the store.
 pub type BodyProducer = Box<dyn FnOnce(PieceSender) -> BodyFuture + Send>;
-/// A body that is being made. An error breaks the connection, so that the client sees that the body is incomplete.
+/// The future that produces a body. An error closes the connection, so that the client detects the incomplete body.
 pub type BodyFuture = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 /// The body of an answer.
 pub enum AnswerBody {
     Whole(Bytes),
-    /// A file, from its current position, and how many bytes of it are sent.
+    /// A file, sent from its current position, and the number of bytes to send.
     File {
         file: File,
         length: u64,
         /// The permit for its descriptor.
         permit: Option<Permit>,
     },
-    /// Pieces that are made while they are sent, and how many bytes they have together, if that is known.
+    /// Pieces that are produced while they are sent, and their total number of bytes, if it is known.
     Pieces {
         length: Option<u64>,
         produce: BodyProducer,
@@ -57,18 +57,18 @@ pub enum AnswerBody {
 }
 
 impl AnswerBody {
-    /// The bytes of a body that is in memory; none of another one.
+    /// Returns the bytes of a body that is in memory; an empty slice for other bodies.
     pub fn in_memory_bytes(&self) -> &[u8] {
         match self {
             AnswerBody::Whole(bytes) => bytes,
             _ => &[],
         }
     }
-    /// The bytes of a body, which is made if it is to be made while it is sent; `None` where there are more than `most`, or where
-    /// it is a file.
+    /// Returns the bytes of a body. Pieces are produced first. Returns `None` if there are more than `most`
+    /// bytes, or if the body is a file.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If the production of the body fails.
     pub async fn into_bytes(self, most: usize) -> io::Result<Option<Bytes>> {
         let (length, produce) = match self {
             AnswerBody::Whole(bytes) => return Ok((bytes.len() <= most).then_some(bytes)),
@@ -86,7 +86,7 @@ impl AnswerBody {
             while let Some(frame) = body.frame().await {
                 bytes.extend_from_slice(&frame?.into_data().unwrap_or_default());
                 if bytes.len() > most {
-                    // Nobody takes what is still to come.
+                    // Without a receiver, the producer stops.
                     drop(body);
                     return Ok(None);
                 }
@@ -98,7 +98,7 @@ impl AnswerBody {
             (made, gathered) => made.and(gathered),
         }
     }
-    /// The length of a body that is not in memory, if it is known.
+    /// Returns the length of a body that is not in memory, if it is known.
     pub fn length_of_stream(&self) -> Option<u64> {
         match self {
             AnswerBody::Whole(_) => None,
@@ -118,14 +118,14 @@ impl fmt::Debug for AnswerBody {
     }
 }
 
-/// The header by which a browser saves an answer under this name.
+/// Returns the header by which a browser saves an answer under this name.
 pub fn attachment(name: &str) -> (HeaderName, HeaderValue) {
     let name = utf8_percent_encode(name, ATTRIBUTE_CHARACTERS);
     let value = HeaderValue::try_from(format!("attachment; filename*=UTF-8''{name}"));
     (header::CONTENT_DISPOSITION, value.unwrap_or(HeaderValue::from_static("attachment")))
 }
 
-/// What stays as it is in a parameter with a character set (RFC 8187).
+/// The characters that are not escaped in a parameter with a character set (RFC 8187).
 const ATTRIBUTE_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The object that an answer shows. The activity of agents refers to it (`docs/reference/mcp-server.md`).
@@ -164,14 +164,14 @@ pub struct Answer {
     /// 200, 201, 204 or 206, 304, or a redirect.
     pub status: StatusCode,
     pub body: AnswerBody,
-    /// Its type; none for an empty body.
+    /// The content type; `None` for an empty body.
     pub content_type: Option<&'static str>,
-    /// The `ETag`, of an instance or a page of a list.
+    /// The `ETag` of an instance or of a page of a list.
     pub tag: Option<EntityTag>,
     /// Further headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Until when the same request is answered alike, as long as nothing is committed to the build's database
-    /// (microseconds since 1970); `None` where that is not known. See `answer_cache.rs`.
+    /// The end of the answer's validity, in microseconds since 1970. Until then the same request has the same
+    /// answer, if nothing is committed to the build's database. `None` if the end is unknown. See `answer_cache.rs`.
     pub cacheable_until: Option<i64>,
     /// The object that the answer shows, for answers to which the activity of agents refers.
     pub subject: Option<AnswerSubject>,
@@ -199,12 +199,13 @@ impl Answer {
     pub fn empty() -> Answer {
         Answer::new(StatusCode::NO_CONTENT, None, Bytes::new())
     }
-    /// A file, from its current position, with the permit for its descriptor ([`crate::download_place`]), which one that is not stored lacks.
+    /// A file, sent from its current position, with the permit for its descriptor
+    /// ([`crate::download_place`]). A file that is not stored has no permit.
     pub fn file(content_type: &'static str, file: File, length: u64, permit: Option<Permit>) -> Answer {
         let body = AnswerBody::File { file, length, permit };
         Answer { body, ..Answer::new(StatusCode::OK, Some(content_type), Bytes::new()) }
     }
-    /// A body that is made while it is sent, of so many bytes if that is known. HEAD does not have it made.
+    /// A body that is produced while it is sent, with its number of bytes, if that is known. HEAD does not produce the body.
     pub fn pieces<F>(
         content_type: &'static str,
         length: Option<u64>,
@@ -217,24 +218,24 @@ impl Answer {
         let body = AnswerBody::Pieces { length, produce: Box::new(produce) };
         Answer { body, ..Answer::new(StatusCode::OK, Some(content_type), Bytes::new()) }
     }
-    /// 304, when the client has named the state that this answers: the same without its body.
+    /// Turns the answer into a 304 without a body, for a client that has sent the `ETag` of this state.
     pub fn not_modified(self) -> Answer {
         Answer { status: StatusCode::NOT_MODIFIED, body: AnswerBody::Whole(Bytes::new()), ..self }
     }
-    /// A refusal whose transaction is to be kept all the same.
+    /// A refusal whose transaction is committed nevertheless.
     pub fn refusal(refusal: &Refusal) -> Answer {
         let mut answer = Answer::json(refusal.status, refusal.body().to_string());
         answer.headers.clone_from(&refusal.headers);
         answer
     }
-    /// A redirect to an address, which is not told where the browser comes from.
+    /// A redirect to an address. Its policy prevents the browser from sending a `Referer` there.
     pub fn redirect(status: StatusCode, address: &str) -> Answer {
         let mut answer = Answer::new(status, None, Bytes::new());
         answer.headers.extend(HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address)));
         answer.headers.push((header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")));
         answer
     }
-    /// A page for people, which no other page may frame, nor reach by the window that it opened.
+    /// A page for people. Other pages cannot frame it, and cannot access the window that they opened for it.
     pub fn page(status: StatusCode, html: impl Into<Bytes>) -> Answer {
         let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
         let mut answer = Answer::new(status, Some("text/html; charset=utf-8"), html);

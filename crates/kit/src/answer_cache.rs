@@ -1,9 +1,9 @@
-//! Lists and instances that are shown again: most of what a read costs is done once as long as nothing is written.
+//! Caches lists and instances until something is written to the database of their build.
 //!
-//! An answer is given again only while its build's database is known to be what it was: its stamp ([`store::StateTag`]) is
-//! asked for in each request, and changes with every commit of any process. So nothing is ever shown that a new look
-//! would not show, and nothing needs to be told of changes. Of what an answer depends on besides, the key holds
-//! everything but time, and time is the answer's own ([`Answer::cacheable_until`]).
+//! A cached answer is served only if the state tag of the build's database ([`store::StateTag`]) is
+//! unchanged. Each request reads the tag, and every commit of any process changes it. A cached answer
+//! therefore equals a new one, and invalidation is not needed. The key contains all other inputs of an
+//! answer except the time. For the time the answer has a validity ([`Answer::cacheable_until`]).
 
 use crate::answer::{Answer, AnswerBody, AnswerSubject, EntityTag, Outcome};
 use crate::request::Request;
@@ -18,34 +18,34 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use store::StateTag;
 
-/// What all answers together may take, in bytes.
+/// The maximum size of all answers together, in bytes.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// An answer that takes more is not kept.
+/// The maximum size of a cached answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
-/// What one takes beside its key and its body, about.
+/// The approximate size of an entry without its key and its body, in bytes.
 const OVERHEAD_BYTES: usize = 350;
-/// Parts of the memory with a lock each.
+/// The number of shards of the cache, each with its own lock.
 const SHARDS: usize = 8;
-/// More stamps than this of one answer are not remembered: connections come and go.
+/// The maximum number of earlier state tags that an answer stores, since connections come and go.
 const MAX_STATE_TAGS: usize = 64;
-/// How long an answer that is ready waits to learn whether it may be kept.
+/// The maximum time for which a complete answer waits for the state tag that decides whether it is cached.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The binary logarithm of how many requests an address is left alone for at most.
+/// The binary logarithm of the bound on the number of requests for which an address bypasses the cache.
 const LONGEST_PAUSE: u32 = 6;
 
-/// All that an answer depends on, but for the database and the time, in one piece: there are many of them.
+/// All inputs of an answer, except the database and the time. They are in one allocation, since there are many keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct AnswerKey(Box<[u8]>);
 
-/// What is known of an address that was asked for.
+/// The cached state of a requested address.
 #[derive(Default)]
 struct CachedAddress {
     shown: Option<CachedAnswer>,
-    /// The writes of this process when it was asked for last: if there were more since, no stamp need be asked for.
+    /// The number of writes of this process at the last request. If it has grown since, the state tag is not read.
     writes: AtomicU64,
-    /// Looks in vain since the answer was last given again.
+    /// The number of failed lookups since the last hit.
     in_vain: AtomicU32,
-    /// Requests for which the address is left alone.
+    /// The number of requests for which the address bypasses the cache.
     rest: AtomicU32,
 }
 
@@ -53,29 +53,29 @@ struct CachedAnswer {
     body: Bytes,
     tag: Option<EntityTag>,
     subject: Option<AnswerSubject>,
-    /// The moments at which it is right.
+    /// The validity of the answer, in microseconds since 1970.
     moments: Range<i64>,
-    /// The state of the database, as each of its sources names it.
+    /// The state of the database: one tag per source.
     stamps: Box<[StateTag]>,
 }
 
-/// The answers of a process that may be given again.
+/// The cached answers of a process.
 pub struct AnswerCache {
     kept: Cache<AnswerKey, Arc<CachedAddress>, AnswerWeighter, RandomState>,
     hits: AtomicU64,
 }
 
-/// Weighs what is kept in bytes, about.
+/// Weighs entries by their approximate size in bytes.
 #[derive(Clone)]
 struct AnswerWeighter;
 
-/// Answers a read: with what was shown before, if it is still what a new look would show.
+/// Answers a read from the cache if the cached answer is still valid; otherwise runs the read and caches its answer.
 pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) -> Outcome) -> Outcome {
     let key = AnswerKey::for_request(&request);
     cached_or_run(request, key, look).await
 }
 
-/// Answers a read that is no request of its own, but said by these texts, of which the first does not begin as a path.
+/// Answers a read that is not a request. The texts of `call` identify it; the first text does not begin like a path.
 pub async fn answer_call(
     request: Arc<Request>,
     call: [&str; 3],
@@ -104,7 +104,7 @@ async fn cached_or_run(
         known.was_in_vain();
         return Ok(answer);
     };
-    // Nothing was committed around it, so the answer shows the state that the stamp names.
+    // The state tag is equal before and after the read, so the answer shows the state that the tag identifies.
     if let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.state_tag()).await
         && after == stamp
     {
@@ -114,7 +114,7 @@ async fn cached_or_run(
 }
 
 impl AnswerKey {
-    /// `None` for the calls that tools of agents make: what is kept of these is the answers of the tools.
+    /// Returns `None` for the calls that tools of agents make, since the answers of the tools are cached instead.
     fn for_request(request: &Request) -> Option<AnswerKey> {
         if request.caller.as_ref()?.agent.is_some() {
             return None;
@@ -123,7 +123,7 @@ impl AnswerKey {
         AnswerKey::new(request, std::iter::once(request.path.as_str()).chain(query))
     }
 
-    /// `None` where nothing is kept: for callers who are nobody.
+    /// Returns `None` for a request without a caller. Such an answer is not cached.
     fn new<'a>(request: &'a Request, call: impl Iterator<Item = &'a str>) -> Option<AnswerKey> {
         let caller = request.caller.as_ref()?;
         let mut key = Vec::with_capacity(160);
@@ -131,7 +131,7 @@ impl AnswerKey {
             key.extend(number.to_le_bytes());
         }
         for text in [request.build.uid.as_str(), &request.origin].into_iter().chain(call) {
-            // The length comes first, so that no two lists of texts are alike.
+            // The length comes first, so that different lists of texts have different keys.
             key.extend(text.len().to_le_bytes());
             key.extend(text.as_bytes());
         }
@@ -157,13 +157,13 @@ impl Default for AnswerCache {
 }
 
 impl AnswerCache {
-    /// How often an answer was given again.
+    /// Returns the number of answers that were served from the cache.
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// `None` for an address that was not asked for since the last write, or rests: who asks once pays nothing for the
-    /// others.
+    /// Returns the cached state of an address; `None` if the address was not requested since the last
+    /// write, or bypasses the cache. A single request of an address therefore does not read a state tag.
     fn entry(&self, key: &AnswerKey, writes: u64) -> Option<Arc<CachedAddress>> {
         let Some(known) = self.kept.get(key) else {
             self.kept
@@ -178,7 +178,7 @@ impl AnswerCache {
     }
 
     fn store(&self, key: AnswerKey, known: &CachedAddress, stamp: StateTag, moments: Range<i64>, answer: &Answer) {
-        // Headers of its own have no place in what is kept, nor has what is not in memory.
+        // An answer with headers of its own, or with a body that is not in memory, is not cached.
         let AnswerBody::Whole(body) = &answer.body else { return };
         if body.len() > MAX_ANSWER_BYTES || !answer.headers.is_empty() {
             return;
@@ -187,7 +187,7 @@ impl AnswerCache {
             Some(before) if before.shows(answer, body) && before.moments.end == moments.end => {
                 before.also_at(stamp, moments.start)
             }
-            // A copy, which is exactly as long as it is: the writer has taken more.
+            // The copy has exactly the length of the body; the buffer of the writer is larger.
             _ => CachedAnswer {
                 body: Bytes::copy_from_slice(body),
                 tag: answer.tag,
@@ -214,14 +214,14 @@ impl CachedAddress {
             };
             return shown.moments.contains(&now).then(answer);
         }
-        // A source that has not named the state yet is no change of it.
+        // A source without a tag here does not indicate a change of the database.
         if shown.stamps.iter().any(|known| known.is_of_same_source(stamp)) {
             self.was_in_vain();
         }
         None
     }
 
-    /// The address changes faster than it is asked for, so it is left alone for a while, and longer each time.
+    /// Counts a failed lookup. The address changes faster than it is read, so it bypasses the cache, longer each time.
     fn was_in_vain(&self) {
         let times = load(&self.in_vain).saturating_add(1);
         self.in_vain.store(times, Ordering::Relaxed);
@@ -235,7 +235,7 @@ impl CachedAnswer {
         self.body == body && self.subject == answer.subject
     }
 
-    /// The same, which another source has named the state of, or the same source another state.
+    /// Returns the same answer with the tag of another source, or with another tag of the same source.
     fn also_at(&self, stamp: StateTag, since: i64) -> CachedAnswer {
         let others = self.stamps.iter().filter(|known| !known.is_of_same_source(&stamp)).take(MAX_STATE_TAGS).cloned();
         let stamps = std::iter::once(stamp.clone()).chain(others).collect();

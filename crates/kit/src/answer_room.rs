@@ -1,8 +1,8 @@
-//! The memory of large answers (`docs/reference/conventions.md`): it is reserved while an answer grows, and held until the
-//! connection has sent its last byte.
+//! The memory of large answers (`docs/reference/conventions.md`). It is reserved while an answer grows,
+//! and released when the connection has sent the last byte.
 //!
-//! Where none is free, nothing waits with a half-made answer in memory: the work is undone, the request waits for memory,
-//! and the work is done again. A read can be repeated; a write reserves in its transaction, before the commit.
+//! A request without memory does not wait with an incomplete answer: the work is undone, the request waits,
+//! and the work runs again. A read can be repeated; a write reserves in its transaction, before the commit.
 
 use crate::answer::{Answer, AnswerBody, Outcome};
 use crate::bodies::ROOM_TIMEOUT;
@@ -14,7 +14,7 @@ use web::shares::Permit;
 
 /// The largest answer, in bytes, that is sent without reserving memory.
 const MAX_UNRESERVED: usize = 64 * 1024;
-/// What an answer reserves at first, and what one waits for that found no memory at its beginning.
+/// The first reservation of an answer, and the first amount for which a request waits if a reservation fails, in bytes.
 const FIRST_RESERVED: usize = 256 * 1024;
 const FIRST_AWAITED: usize = 8 * 1024 * 1024;
 
@@ -25,24 +25,24 @@ pub struct AnswerRoom(Mutex<ReservedMemory>);
 #[derive(Default)]
 struct ReservedMemory {
     permit: Option<Permit>,
-    /// What was asked for in vain.
+    /// The size of the last reservation that failed, in bytes.
     missing: usize,
 }
 
 impl AnswerRoom {
-    /// The room of an inner call, which takes over what is reserved.
+    /// Moves the reservation to the room of an inner call.
     pub(crate) fn hand_on(&self) -> AnswerRoom {
         let permit = self.reserved().permit.take();
         AnswerRoom(Mutex::new(ReservedMemory { permit, missing: 0 }))
     }
 
-    /// Takes back what an inner call has reserved.
+    /// Moves the reservation of an inner call back.
     pub(crate) fn take_back(&self, inner: &AnswerRoom) {
         let permit = inner.reserved().permit.take();
         self.reserved().permit = permit;
     }
 
-    /// The permit for an answer of so many bytes; `None` for one that needs none.
+    /// Returns the permit for an answer of this size; `None` if the answer does not need a permit.
     pub(crate) fn permit(&self, bytes: usize) -> Option<Permit> {
         let mut permit = self.reserved().permit.take().filter(|_| bytes > MAX_UNRESERVED)?;
         permit.shrink(bytes);
@@ -55,13 +55,13 @@ impl AnswerRoom {
 }
 
 impl Request {
-    /// Reserves memory for an answer that has so many bytes so far and may be copied once more. It does not wait: where
-    /// none is free, the refusal has the work repeated once there is some.
+    /// Reserves memory for an answer that has `bytes` so far and may be copied once more. It does not wait.
+    /// Without free memory it refuses, and the work is repeated when memory is free.
     pub fn reserve_answer(&self, bytes: usize) -> Result<(), Refusal> {
         if bytes <= MAX_UNRESERVED { Ok(()) } else { self.reserve(2 * bytes) }
     }
 
-    /// Reserves memory for an answer that is made.
+    /// Reserves memory for a complete answer.
     fn reserve_made(&self, answer: &Answer) -> Result<(), Refusal> {
         let bytes = answer.body.in_memory_bytes().len();
         if bytes <= MAX_UNRESERVED { Ok(()) } else { self.reserve(bytes) }
@@ -85,7 +85,7 @@ impl Request {
         Err(Refusal::without_room())
     }
 
-    /// Waits for memory, with what was reserved given back; 503 when none becomes free in time.
+    /// Returns the reserved memory and waits for more; 503 if none becomes free in time.
     pub async fn await_room(&self, bytes: usize, until: Instant) -> Result<(), Refusal> {
         let bytes = {
             let mut reserved = self.answer_room.reserved();
@@ -100,7 +100,7 @@ impl Request {
     }
 }
 
-/// Does work that can be repeated, once more when its answer finds memory.
+/// Runs work that can be repeated. If it lacks memory for its answer, waits for memory and runs it again.
 pub async fn with_room<T, F>(request: &Request, work: impl Fn() -> F) -> Result<T, Refusal>
 where
     F: Future<Output = Result<T, Refusal>>,
@@ -115,8 +115,8 @@ where
     work().await
 }
 
-/// A made answer with its memory reserved. For work that cannot be repeated; one that changed something is answered even
-/// where there is no memory.
+/// Returns a complete answer with its memory reserved, for work that cannot be repeated. Returns the
+/// answer even if memory is not available, since the work may have changed something.
 pub(crate) async fn reserve_memory(request: &Request, answer: Answer) -> Outcome {
     let made = request.reserve_made(&answer);
     if made.is_err() {
@@ -125,14 +125,14 @@ pub(crate) async fn reserve_memory(request: &Request, answer: Answer) -> Outcome
     Ok(answer)
 }
 
-/// A made answer, if there is memory for it.
+/// Returns a complete answer if there is memory for it; otherwise a refusal.
 pub(crate) fn reserve_or_refuse(request: &Request, outcome: Outcome) -> Outcome {
     let answer = outcome?;
     request.reserve_made(&answer)?;
     Ok(answer)
 }
 
-/// The body of an answer, which holds its permit until it is sent.
+/// Attaches the permit to the body of an answer until it is sent.
 pub(crate) fn with_permit(answer: Answer, permit: Permit) -> Answer {
     let body = match answer.body {
         AnswerBody::Whole(bytes) => AnswerBody::Whole(permit.attach_to(bytes)),

@@ -15,7 +15,7 @@ use std::time::Instant;
 use store::{Conn, Migrations, Sql, Store, StoreError};
 use web::clock::Clock;
 
-/// A handle on the state that all requests share, cheap to clone.
+/// A handle to the state that all requests share. It is cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<AppState>);
 
@@ -27,7 +27,7 @@ pub struct AppState {
     pub clock: Clock,
     pub bodies: ProcessBounds,
     pub unnamed_proxy: UnnamedProxy,
-    /// The domains' state of the process.
+    /// The modules' state of the process.
     slots: Slots,
     for_builds: BuildHooks,
     builds: Mutex<KnownBuilds>,
@@ -36,21 +36,21 @@ pub struct AppState {
 /// The hooks that run for each build that this process finds.
 #[derive(Default)]
 pub struct BuildHooks {
-    /// Put the domains' state of a build into its slots.
+    /// The functions that put the modules' state of a build into its slots.
     pub slots: Vec<fn(&mut Slots)>,
-    /// Called when a build was found for the first time.
+    /// The functions that are called when a build is found for the first time.
     pub found: Vec<fn(&App, &Arc<Build>)>,
 }
 
-/// The cache of builds by domain, each entry with the time at which the control database was asked.
+/// The cache of builds by domain, each entry with the time at which the control database was read.
 #[derive(Default)]
 struct KnownBuilds {
     found: HashMap<String, (Instant, Arc<Build>)>,
-    /// Domains that no build has. Every request to a fallback build may come by such a domain.
+    /// Domains without a build. Every request to a fallback build may use such a domain.
     unknown: HashMap<String, Instant>,
 }
 
-/// The size of the cache of unknown domains, which is cleared when it is full, since anybody may send them.
+/// The maximum size of the cache of unknown domains. A full cache is cleared, since clients can send any domain.
 const MAX_UNKNOWN: usize = 1024;
 
 impl Deref for App {
@@ -61,14 +61,14 @@ impl Deref for App {
 }
 
 impl AppState {
-    /// A domain's state of the process, found by its type.
+    /// Returns a module's state of the process, found by its type.
     pub fn slot<T: 'static>(&self) -> &T {
         self.slots.get()
     }
 }
 
 impl App {
-    /// Opens the store and checks that the secret key is the one that the databases know.
+    /// Opens the store and checks that the databases were written with this secret key.
     pub(crate) async fn open(
         settings: KitSettings,
         keys: Keys,
@@ -91,7 +91,7 @@ impl App {
         })))
     }
 
-    /// The build that serves a host; `None` when none does.
+    /// Returns the build that serves a host; `None` if there is none.
     pub async fn build_of_host(&self, host: &str) -> Result<Option<Arc<Build>>, StoreError> {
         let domain = host.to_ascii_lowercase();
         if let Some(build) = self.build(&domain).await? {
@@ -103,8 +103,8 @@ impl App {
         }
     }
 
-    /// The build of a domain; `None` when there is none. Cached answers of either kind are read again after
-    /// [`STALE_AFTER`], so that a build created or deleted by another process is seen within a second.
+    /// Returns the build of a domain; `None` if there is none. Both results are cached and read again after
+    /// [`STALE_AFTER`]. The process therefore notices within a second that another process created or deleted a build.
     pub async fn build(&self, domain: &str) -> Result<Option<Arc<Build>>, StoreError> {
         if let Some(known) = self.builds().recent_entry(domain) {
             return Ok(known);
@@ -115,7 +115,7 @@ impl App {
             self.builds().remember_unknown(domain, asked);
             return Ok(None);
         };
-        // Other processes could not decrypt what this one would write.
+        // Other processes could not decrypt the values that this one would write.
         if key.is_none_or(|key| key != self.keys.fingerprint()) {
             return Err(StoreError::Unavailable("the secret key was changed; this process must be ended".to_owned()));
         }
@@ -127,27 +127,27 @@ impl App {
         Ok(Some(build))
     }
 
-    /// The builds that are served, by domain.
+    /// Returns the builds that are served, ordered by domain.
     pub async fn active_builds(&self) -> Result<Vec<Arc<Build>>, StoreError> {
         let sql = Sql::new("SELECT domain FROM builds WHERE state = 'active' ORDER BY domain");
         let read = move |conn: &mut Conn| conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()));
         let mut builds = Vec::new();
         for domain in self.store.control().read::<_, StoreError>(read).await? {
-            // A build that cannot be read now is found when it is asked for.
+            // A build that cannot be read now is found at its next request.
             builds.extend(self.build(&domain).await.ok().flatten());
         }
         Ok(builds)
     }
 
-    /// A new handle on a build, with empty caches.
+    /// Returns a new handle to a build, with empty caches.
     pub fn new_build(&self, id: i64, domain: &str, uid: String) -> Build {
         let mut slots = Slots::default();
         self.for_builds.slots.iter().for_each(|fill| fill(&mut slots));
         Build::new(domain, uid, self.store.database(&database_name(id)), slots)
     }
 
-    /// Caches a build and says whether it is new here. Concurrent callers get the same build, so that its caches are
-    /// shared.
+    /// Caches a build and returns whether it is new to this process. Concurrent callers get the same build,
+    /// so that they share its caches.
     fn cache_build(&self, domain: &str, asked: Instant, id: i64, uid: String) -> (Arc<Build>, bool) {
         let mut builds = self.builds();
         let known = builds.found.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
@@ -158,7 +158,7 @@ impl App {
         (build, is_new)
     }
 
-    /// Drops the cached fact that no build has a domain. To be called when this process has created one.
+    /// Drops the cached fact that a domain has no build. The process that created the build must call it.
     pub fn forget_unknown(&self, domain: &str) {
         self.builds().unknown.remove(domain);
     }
@@ -167,7 +167,7 @@ impl App {
         self.0.builds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The public address of a build (`docs/operations.md`), without a slash at its end.
+    /// Returns the public address of a build (`docs/operations.md`), without a slash at its end.
     pub fn address_of(&self, build: &Build) -> String {
         let base = self.settings.base_url.trim_end_matches('/');
         if self.settings.fallback_build.as_deref() == Some(&build.domain) {
@@ -185,7 +185,7 @@ impl App {
         }
     }
 
-    /// The address of a build's own front end, without a slash at its end; `None` when none is set.
+    /// Returns the address of a build's own front end, without a slash at its end; `None` if it is not set.
     pub fn front_end_of(&self, build: &Build) -> Option<String> {
         let url = self.settings.sign_in_url.as_ref()?;
         Some(url.replace("{build}", &build.domain).trim_end_matches('/').to_owned())
@@ -193,7 +193,7 @@ impl App {
 }
 
 impl KnownBuilds {
-    /// The entry of a domain that was read less than [`STALE_AFTER`] ago; `Some(None)` if no build has the domain.
+    /// Returns the entry of a domain that was read less than [`STALE_AFTER`] ago; `Some(None)` if the domain has no build.
     fn recent_entry(&self, domain: &str) -> Option<Option<Arc<Build>>> {
         match self.found.get(domain) {
             Some((asked, build)) => (asked.elapsed() < STALE_AFTER).then(|| Some(build.clone())),
@@ -213,7 +213,7 @@ impl KnownBuilds {
     }
 }
 
-/// Reads the id and the uid of a domain's active build, and the fingerprint of the key that the databases know.
+/// Reads the id and the uid of a domain's active build, and the stored fingerprint of the secret key.
 fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String, Option<String>)>, StoreError> {
     let sql = Sql::new(
         "SELECT id, uid, (SELECT value FROM settings WHERE name = 'key') FROM builds WHERE domain = $1 AND state = 'active'",
@@ -227,7 +227,7 @@ fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String, Option<Str
 #[derive(Debug)]
 pub enum OpenError {
     Key(KeyError),
-    /// A setting of a domain is wrong; the line names it.
+    /// A setting of a module is wrong; the line names it.
     Setting(String),
     /// The store could not be opened.
     Store(StoreError),

@@ -1,4 +1,4 @@
-//! Authentication: how domains read credentials and find the accounts behind them.
+//! Authentication: modules read credentials and find the accounts behind them.
 
 use crate::app::App;
 use crate::build::Build;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use store::{Conn, StoreError};
 
-/// A kind of credentials, by which a request's credential is matched to its [`Authenticate`].
+/// A kind of credentials. It selects the [`Authenticate`] for a request's credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// Any token after `Authorization: JWT` or `Bearer`, which mean the same.
@@ -31,7 +31,7 @@ pub struct Authenticate {
     pub load: fn(&mut Conn, CredentialClaims, i64) -> Result<Option<Caller>, StoreError>,
 }
 
-/// The functions for a token: those of its prefix if a domain has named it, otherwise those of any token.
+/// Returns the functions for a token: those of its prefix if a module declares the prefix, otherwise those of any token.
 pub fn functions_for_token(
     kinds: impl Iterator<Item = &'static (Credential, Authenticate)> + Clone,
     token: &str,
@@ -50,7 +50,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// The caller, if allowed to call from this address and meeting the requirement; 401 or 403 otherwise.
+    /// Returns the caller if the call is allowed from this address and meets the requirement; 401 or 403 otherwise.
     pub async fn caller(
         &self,
         app: &App,
@@ -67,7 +67,7 @@ impl Admission {
         Ok(caller)
     }
 
-    /// The admission of a started upload: the token may expire, the session may not (`docs/reference/conventions.md`).
+    /// Returns the admission of a started upload: the token may expire, the session may not (`docs/reference/conventions.md`).
     pub fn admission_for_upload(mut self) -> Admission {
         self.claims.expires_at = i64::MAX;
         self

@@ -58,11 +58,11 @@ fn parameters() -> Vec<Json> {
     list
 }
 
-/// What a request wants of an autocomplete path.
+/// The parameters of a request to an autocomplete path.
 pub struct AutocompleteRequest {
     pub limit: i64,
     pub offset: i64,
-    /// What each label contains, folded.
+    /// The folded texts that each label contains.
     pub needles: Vec<String>,
 }
 

@@ -1,8 +1,10 @@
 //! Reads and parses the body of a request within bounds. Uploads are read in `upload.rs`.
 //!
-//! The memory of bodies is bounded in four ways (`docs/reference/conventions.md`): by a maximum size (16 KiB on a public route),
-//! by a total for all bodies in flight of the process and of each build, by the depth and the number of values, and by
-//! keeping the text instead of a tree of values ([`resource::sent`]).
+//! Four bounds limit the memory of bodies (`docs/reference/conventions.md`):
+//! - a maximum size (16 KiB on a public route)
+//! - a total for all bodies in flight of the process and of each build
+//! - a maximum depth and number of values
+//! - the storage as text instead of a tree of values ([`resource::sent`])
 
 use crate::app::App;
 use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, PRESSED_RATE, ROOM_TIMEOUT, refuse};
@@ -27,17 +29,17 @@ const MAX_BODY: usize = 2 * 1024 * 1024;
 pub(crate) const MAX_PUBLIC_BODY: usize = 16 * 1024;
 /// The maximum number of values in a body on a public route.
 const MAX_PUBLIC_VALUES: usize = 1000;
-/// By how many bytes the buffer of a long body grows at a time.
+/// The step by which the buffer of a long body grows, in bytes.
 const BUFFER_STEP: usize = 64 * 1024;
 /// The largest body, in bytes, that is parsed on the thread of its request. A larger one would block other requests.
 const MAX_PARSED_INLINE: usize = 64 * 1024;
-/// How often a long body is compared with its pace.
+/// The interval at which a long body is compared with its pace.
 const PACE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A body, or the status and message of what is wrong with it, and the memory that it has reserved.
+/// A body, or the status and message of its error, and the memory that it has reserved.
 pub type BodyResult = (Result<JsonBody, (StatusCode, String)>, Option<Permit>);
 
-/// Whether a route reads a body.
+/// Returns whether a route reads a body.
 pub fn has_body(route: &Route) -> bool {
     !matches!(route.method, Method::GET | Method::OPTIONS)
 }
@@ -59,8 +61,8 @@ pub async fn read(
     if bytes.is_empty() {
         return Ok((Ok(JsonBody::from_json(&Json::Object(Map::new()))), permit));
     }
-    // A body without a type is JSON, but not on a public route, where a page of another site could send it without a
-    // preflight request.
+    // A body without a type is JSON, except on a public route. There a page of another site could send it
+    // without a preflight request.
     let untyped = if is_public { "" } else { "application/json" };
     let media_type = headers.get(header::CONTENT_TYPE).map_or(untyped, |value| value.to_str().unwrap_or("?"));
     let essence = media_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
@@ -75,7 +77,7 @@ pub async fn read(
     })
 }
 
-/// Reads the bytes of a body, reserving the memory first.
+/// Reserves memory for the bytes of a body and reads them.
 async fn bytes(
     app: &App,
     holder: &PermitHolder,
@@ -86,7 +88,7 @@ async fn bytes(
     let mut reader = BodyReader::new(body, most as u64, IDLE_TIMEOUT).map_err(refuse)?;
     let (mut bytes, mut permit) = (Vec::new(), None);
     if announced.is_none_or(|announced| announced <= MAX_PUBLIC_BODY) {
-        // Memory is reserved as the bytes arrive, so that a slow sender holds little of it.
+        // Memory is reserved as the bytes arrive, so that a slow sender occupies little of it.
         loop {
             let Some(chunk) = reader.chunk().await.map_err(refuse)? else { return Ok((bytes, permit)) };
             let needed = bytes.len() + chunk.len();
@@ -134,8 +136,8 @@ async fn read_remaining(mut reader: BodyReader, mut bytes: Vec<u8>, pace: &Pace)
     }
 }
 
-/// Does work on a text of so many bytes: on the thread of its request, or, where it would block other requests, elsewhere, with few
-/// others at a time. Such work owns all that it needs, since it goes on when the client disconnects.
+/// Runs work on a text of `bytes` bytes. Work on a long text would block other requests, so it runs on a blocking
+/// thread, with few others at a time. It must own its input, since it continues when the client disconnects.
 pub async fn work_on<T: Send + 'static>(
     app: &App,
     bytes: usize,
@@ -166,7 +168,7 @@ fn form(bytes: &[u8], most_values: usize) -> Result<JsonBody, (StatusCode, Strin
     let fields = Query::parse_first(&text, most_values);
     let mut object: Map<String, Json> = Map::new();
     for (name, value) in fields.pairs() {
-        // A field that is sent twice is no text, so that nobody takes another one of them than somebody else did.
+        // A field that is sent twice is not a text, so that two programs cannot read different values of it.
         let is_again = object.insert(name.to_owned(), value.into()).is_some();
         if is_again {
             object.insert(name.to_owned(), Json::Array(Vec::new()));

@@ -13,31 +13,31 @@ pub const MAX_DOMAIN: usize = 253;
 pub struct Build {
     /// The host name at which it is served.
     pub domain: String,
-    /// The unique id that tokens and encrypted values are bound to. Unlike a domain, it is never used again.
+    /// The unique id to which tokens and encrypted values are bound. Unlike a domain, it is never reused.
     pub uid: String,
     /// Its database.
     pub db: Database,
     /// The cache of its callers.
     pub callers: CallerCache,
-    /// The uid, as the holder of what builds share.
+    /// The uid, as the holder of shared permits.
     key: Arc<str>,
-    /// The domains' state of this build.
+    /// The modules' state of this build.
     slots: Slots,
 }
 
 impl Build {
-    /// A build with empty caches and the given state of the domains.
+    /// Returns a build with empty caches and this state of the modules.
     pub(crate) fn new(domain: &str, uid: String, db: Database, slots: Slots) -> Build {
         let (callers, key) = (CallerCache::default(), uid.as_str().into());
         Build { domain: domain.to_owned(), uid, db, callers, key, slots }
     }
 
-    /// An account of this build as the holder of what builds and accounts share.
+    /// Returns an account of this build as the holder of permits that builds and accounts share.
     pub fn holder(&self, account: ShareAccount) -> PermitHolder {
         PermitHolder { build: self.key.clone(), account }
     }
 
-    /// A domain's state of this build, found by its type.
+    /// Returns a module's state of this build, found by its type.
     pub fn slot<T: 'static>(&self) -> &T {
         self.slots.get()
     }

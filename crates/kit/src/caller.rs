@@ -9,18 +9,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-/// Who may call a route.
+/// The callers that a route accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RouteAccess {
-    /// Anyone.
+    /// All clients.
     Public,
-    /// Anyone who is signed in.
+    /// All signed-in accounts.
     Authenticated,
-    /// Holders of a global permission: resource and action.
+    /// Callers with a global permission: resource and action.
     Permission(&'static str, &'static str),
     /// Callers with a right on the instance, which the handler checks. The text describes the right in OpenAPI.
     Instance(&'static str),
-    /// Operators with the deployment's `X-API-Key`, who have no account in a build.
+    /// Operators with the deployment's `X-API-Key`. They have no account in a build.
     ApiKey,
 }
 
@@ -28,20 +28,20 @@ pub enum RouteAccess {
 #[derive(Clone, Copy, Debug)]
 pub struct Requirement {
     pub access: RouteAccess,
-    /// Whether it may be called while the password must be changed (`docs/reference/sign-in.md`).
+    /// Is true if the route may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
-    /// Whether sessions that are narrowed to one object may call it ([`Caller::narrowed_to`]).
+    /// Is true if sessions that are narrowed to one object may call the route ([`Caller::narrowed_to`]).
     pub for_narrowed: bool,
 }
 
-/// The claims of a credential: what it says without a look into the database.
+/// The claims of a credential, which are read without the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CredentialClaims {
     /// The user's id in the build.
     pub user: i64,
     /// The session's id in the build.
     pub session: i64,
-    /// When the credential expires, in microseconds since 1970.
+    /// The expiry of the credential, in microseconds since 1970.
     pub expires_at: i64,
 }
 
@@ -53,64 +53,63 @@ pub struct Caller {
     /// The session's id.
     pub session: i64,
     pub account_type: AccountType,
-    /// The id of the one object for which the session is, where it may do nothing else: the handlers of the few routes that it
-    /// may call compare it.
+    /// The id of the only object that the session may use. The handlers of the few routes that it may call compare this id.
     pub narrowed_to: Option<i64>,
-    /// The agent that calls for the account. It has none of the account's rights: on records, what their permission sets give
-    /// both to the account and to the agent's connector.
+    /// The agent that calls for the account. It has none of the account's rights. On records it may do what
+    /// permission sets grant both to the account and to the agent's connector.
     pub agent: Option<Agent>,
-    /// The global permissions of its account type and its roles; an agent has none.
+    /// The global permissions of the account type and the roles; empty for an agent.
     pub permissions: Permissions,
-    /// The version of the build's rights under which this was read.
+    /// The version of the build's rights under which the caller was read.
     pub version: i64,
-    /// When the password must be changed.
+    /// The time at which the password must be changed.
     pub password_expires_at: Option<i64>,
-    /// When the session expires unless it is refreshed; it may have been since this was read.
+    /// The expiry of the session unless it is refreshed. It may have been refreshed since the caller was read.
     pub session_expires_at: i64,
-    /// The addresses from which it may call; `None`: any.
+    /// The addresses from which the account may call; `None`: any.
     pub ranges: Option<Ranges>,
-    /// When the use of the session was last recorded.
+    /// The time at which the use of the session was last recorded.
     pub last_used_at: AtomicI64,
 }
 
 /// An AI agent that calls for an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// The id of the connector through which it calls.
+    /// The id of the connector that it uses.
     pub connector: i64,
-    /// The name and version of its client; empty when it has not told them.
+    /// The name and version of its client; empty if the client has not sent them.
     pub client: Arc<str>,
 }
 
 impl Caller {
-    /// Whether the caller holds a global permission.
+    /// Returns whether the caller has a global permission.
     pub fn has_permission(&self, resource: &str, action: &str) -> bool {
         self.permissions.contains(resource, action)
     }
-    /// 403 unless the caller holds a global permission.
+    /// Refuses with 403 unless the caller has a global permission.
     pub fn require_permission(&self, resource: &str, action: &str) -> Result<(), Refusal> {
         if self.has_permission(resource, action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
-    /// Whether the caller is a super admin or `service_internal` (`docs/reference/users.md`).
+    /// Returns whether the caller is a super admin or `service_internal` (`docs/reference/users.md`).
     pub fn is_super(&self) -> bool {
         self.agent.is_none() && self.account_type.is_super()
     }
-    /// 403 unless the caller may call from the address.
+    /// Refuses with 403 unless the caller may call from the address.
     pub fn check_address(&self, address: IpAddr) -> Result<(), Refusal> {
         match self.ranges.as_ref().is_none_or(|ranges| ranges.contains(address)) {
             true => Ok(()),
             false => Err(Refusal::detail(StatusCode::FORBIDDEN, "Access from this address is not allowed.")),
         }
     }
-    /// Whether the password of the session is too old for calls other than those that change it.
+    /// Returns whether the password of the session has expired, so that the session may only call routes that change it.
     pub fn must_change_password(&self, now: i64) -> bool {
         self.password_expires_at.is_some_and(|expires_at| expires_at <= now)
     }
-    /// 403 when the session is narrowed to another object.
+    /// Refuses with 403 if the session is narrowed to another object.
     pub fn reaches(&self, id: i64) -> Result<(), Refusal> {
         if self.narrowed_to.is_none_or(|only| only == id) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
-    /// 403 unless the caller meets a route's requirement. The handler checks rights on the instance.
+    /// Refuses with 403 unless the caller meets a route's requirement. The handler checks rights on the instance.
     pub fn fulfils(&self, requirement: Requirement, now: i64) -> Result<(), Refusal> {
         if !requirement.for_narrowed && self.narrowed_to.is_some() {
             return Err(Refusal::forbidden());

@@ -1,5 +1,4 @@
-//! Runs the write of a request: one transaction, in which the caller's rights are checked again, and the effects after
-//! its commit.
+//! Runs the write of a request: one transaction that checks the caller's rights again, and the effects after its commit.
 
 use crate::caller::Caller;
 use crate::refusal::Refusal;
@@ -9,11 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Conn;
 
-/// The duration from which on a write is taken to have waited for other transactions.
+/// The duration from which on a write counts as one that has waited for other transactions.
 const MIN_WAIT: Duration = Duration::from_millis(5);
 
-/// The outcome of a transaction that is committed even if it refuses, for instance to keep the count of wrong
-/// passwords.
+/// The outcome of a transaction that is committed even if it refuses, for example to store the count of wrong passwords.
 pub enum CommittedOutcome<T> {
     Done(T),
     Refused(Refusal),
@@ -29,7 +27,7 @@ impl<T> CommittedOutcome<T> {
     }
 }
 
-/// Runs a script in one transaction, after checking that the caller may still do what the request asks.
+/// Runs a script in one transaction, after a check that the caller may still do what the request asks.
 pub async fn write<T: Send + 'static>(
     request: &Arc<Request>,
     script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + Sync + 'static,
@@ -37,7 +35,7 @@ pub async fn write<T: Send + 'static>(
     run(request, script, false).await
 }
 
-/// Runs a script that makes, changes or drops tables as [`write`] runs others.
+/// Runs a script that creates, changes or drops tables, with the same checks as [`write`].
 pub async fn alter<T: Send + 'static>(
     request: &Arc<Request>,
     script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + Sync + 'static,
@@ -53,7 +51,7 @@ async fn run<T: Send + 'static>(
     script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + Sync + 'static,
     alters_tables: bool,
 ) -> Result<T, Refusal> {
-    // Without its type, so that what stands here is compiled once for each type of outcome.
+    // The type is erased, so that this code is compiled once for each type of outcome.
     let script: Arc<Script<T>> = Arc::new(script);
     let attempt = |keeps_rights: bool| {
         let (shared, script, db) = (request.clone(), script.clone(), request.build.db.clone());
@@ -68,10 +66,10 @@ async fn run<T: Send + 'static>(
     outcome
 }
 
-/// Runs a script between two checks of its caller. Where rights have changed while it ran, it is to be run again;
-/// `keeps_rights` keeps those on single objects as they are meanwhile.
+/// Runs a script between two checks of its caller. If rights have changed meanwhile, refuses as
+/// outdated, and the script must run again. `keeps_rights` locks the rights on single objects meanwhile.
 fn attempt<T>(request: &Request, conn: &mut Conn, script: &Script<T>, keeps_rights: bool) -> Result<T, Refusal> {
-    // A run that was undone has no effects.
+    // A run that was rolled back has no effects.
     request.effects.take_effects();
     if keeps_rights {
         rights::lock_object_rights(conn)?;
@@ -81,7 +79,7 @@ fn attempt<T>(request: &Request, conn: &mut Conn, script: &Script<T>, keeps_righ
     request.effects.set_object_rights(object_rights);
     let admitted = readmitted.as_ref().unwrap_or(request);
     let done = script(admitted, conn)?;
-    // On PostgreSQL it may have waited for a transaction that took away a right by which it was decided.
+    // On PostgreSQL the script may have waited for a transaction that revoked a right on which it relied.
     let has_waited = !request.app.store.is_embedded() && started.elapsed() > MIN_WAIT;
     if has_waited && !request.effects.caller_was_checked() && has_other_rights(admitted, conn)? {
         return Err(Refusal::outdated());
@@ -92,7 +90,7 @@ fn attempt<T>(request: &Request, conn: &mut Conn, script: &Script<T>, keeps_righ
     Ok(done)
 }
 
-/// Checks the caller again now instead of at the end, in a write that ends his session.
+/// Checks the caller again now instead of at the end, in a write that ends the caller's session.
 pub fn check_caller_again(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     if !request.app.store.is_embedded() && has_other_rights(request, conn)? {
         return Err(Refusal::outdated());
@@ -101,8 +99,8 @@ pub fn check_caller_again(request: &Request, conn: &mut Conn) -> Result<(), Refu
     Ok(())
 }
 
-/// Whether a caller's rights are others than those with which he was admitted, or may be: on single objects, when their
-/// version is another one.
+/// Returns whether a caller's rights have changed since the admission, or may have changed. Rights on
+/// single objects may have changed if their version differs.
 fn has_other_rights(admitted: &Request, conn: &mut Conn) -> Result<bool, Refusal> {
     let (readmitted, object_rights_now) = readmit(admitted, conn)?;
     let object_rights = admitted.effects.object_rights();
@@ -122,8 +120,8 @@ fn run_effects(request: &Request) {
 }
 
 /// Checks in the transaction of a write that the caller may still do what the request asks
-/// (`docs/reference/conventions.md`). Returns the request with the caller read again, if the rights have changed, and the
-/// version of the rights on single objects.
+/// (`docs/reference/conventions.md`). Returns the version of the rights on single objects. If the
+/// rights have changed, also returns the request with the caller read again.
 fn readmit(request: &Request, conn: &mut Conn) -> Result<(Option<Request>, i64), Refusal> {
     let (Some(caller), Some(admission)) = (&request.caller, &request.admission) else { return Ok((None, 0)) };
     let now = request.app.clock.now();
@@ -140,8 +138,8 @@ fn readmit(request: &Request, conn: &mut Conn) -> Result<(Option<Request>, i64),
     Ok((Some(request.with_caller(Arc::new(found))), object_rights))
 }
 
-/// Whether a caller must be read again: the session has expired, or another transaction has raised the version of the
-/// rights, as every change of rights, addresses and sessions does. The write may have raised it by one itself.
+/// Returns whether a caller must be read again: the session has expired, or another transaction has raised the version of the
+/// rights. Every change of rights, addresses and sessions raises the version; the write itself may have raised it by one.
 fn is_outdated(request: &Request, caller: &Caller, version: i64, now: i64) -> bool {
     let own = request.effects.raised_to();
     let is_known = version == caller.version.max(own) && (own == 0 || own == caller.version + 1);

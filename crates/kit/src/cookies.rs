@@ -2,7 +2,7 @@
 
 use http::header::{self, HeaderMap};
 
-/// The value of the first cookie with a name.
+/// Returns the value of the first cookie with a name.
 pub fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

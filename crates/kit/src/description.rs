@@ -1,5 +1,5 @@
-//! `GET /api/openapi.json`, its page at `/api/docs/`, and `/`, which leads there (`docs/reference/descriptions.md`). With
-//! `audience=clients` the document leaves out what nobody generates clients for.
+//! `GET /api/openapi.json`, its page at `/api/docs/`, and `/`, which leads there (`docs/reference/descriptions.md`).
+//! With `audience=clients` the document omits operations that generated clients do not need.
 
 use crate::answer::{Answer, Outcome};
 use crate::domain::table;
@@ -45,8 +45,8 @@ fn to_page(_: &Request) -> Outcome {
     Ok(answer)
 }
 
-/// The description as JSON. It is large and public, so it is made once for each audience and shared by all builds; the
-/// server's address in it is therefore relative.
+/// Answers the description as JSON. It is large and public, so it is created once for each audience and
+/// all builds share it. The server's address in it is therefore relative.
 fn json_document(request: &Request) -> Outcome {
     static ALL: LazyLock<Bytes> = LazyLock::new(|| openapi::document(table(), Audience::All).to_string().into());
     static FOR_CLIENTS: LazyLock<Bytes> =

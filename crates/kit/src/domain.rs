@@ -1,5 +1,5 @@
-//! The interface between the kit and the domains. A domain is a crate that implements a part of the specification and
-//! has one [`Module`]. The list of all domains stands in `platform`; no lower crate knows it.
+//! The interface between the kit and the modules. A module is a crate that implements a part of the
+//! specification and has one [`Module`]. The list of all modules is in `platform`; no lower crate depends on it.
 
 use crate::answer::Outcome;
 use crate::answer_cache::AnswerCache;
@@ -21,33 +21,33 @@ use serde_json::Value as Json;
 use std::sync::{LazyLock, OnceLock};
 use store::{Conn, Migrations, StoreError};
 
-/// The description of a domain: its routes, permissions, limits, jobs and hooks. `..Module::EMPTY` leaves out the rest.
+/// The description of a module: its routes, permissions, limits, jobs and hooks. `..Module::EMPTY` sets the defaults.
 pub struct Module {
     /// The name of its crate.
     pub name: &'static str,
     pub routes: fn() -> Vec<Route>,
-    /// The tags of its routes in OpenAPI, each with its text: the first words of their paths.
+    /// The OpenAPI tags of its routes, which are the first words of their paths, each with its text.
     pub tags: &'static [(&'static str, &'static str)],
     pub permissions: &'static [PermissionResource],
     pub limits: &'static [&'static Limit],
     pub reactions: &'static [Reaction],
-    /// What follows when rows are gone for good.
+    /// The actions that follow the final removal of rows.
     pub removals: &'static [Removal],
     pub jobs: &'static [&'static JobKind],
     pub standing_jobs: &'static [&'static StandingJob],
-    /// Checks for rights on single objects, which an account may hold beside those of its type and roles.
+    /// Checks for rights on single objects, which an account may have in addition to those of its type and roles.
     pub object_rights: &'static [ObjectRights],
     /// The columns in the databases of builds whose values are encrypted.
     pub sealed_columns: &'static [SealedColumn],
-    /// The kinds of credentials that it authenticates.
+    /// The kinds of credentials that the module authenticates.
     pub callers: &'static [(Credential, Authenticate)],
-    /// Puts its state of the process into the slots. An error is a line that names the wrong setting.
+    /// Puts the module's state of the process into the slots. An error is a line that names the wrong setting.
     pub slots: fn(&KitSettings, &Keys, &mut Slots) -> Result<(), String>,
-    /// Puts its state of one build into the build's slots.
+    /// Puts the module's state of one build into the build's slots.
     pub build_slots: fn(&mut Slots),
-    /// Its health details in `/readyz`.
+    /// The module's health details in `/readyz`.
     pub health: Option<Health>,
-    /// What the description tells of these details.
+    /// The name and the schema of these details in the API description.
     pub health_schema: Option<HealthSchema>,
     /// The front end that is part of the program.
     pub front_end: Option<FrontEnd>,
@@ -57,21 +57,21 @@ pub struct Module {
     pub remove_build: fn(App, String) -> JobFuture<Result<(), StoreError>>,
 }
 
-/// The front end that is part of the program. It is served beside the table of routes, since no client calls it.
+/// The front end that is part of the program. It is not in the table of routes, since clients do not call it.
 pub struct FrontEnd {
-    /// Where people find it.
+    /// The path at which people open it.
     pub path: &'static str,
-    /// Names its files: two versions are equal when all files are.
+    /// Identifies its files: two versions are equal if all files are equal.
     pub version: &'static str,
-    /// Answers a request for a build; `None` where the address is not the front end's.
+    /// Answers a request for a build; `None` if the address does not belong to the front end.
     pub answer: fn(&Build, &Parts) -> Option<Outcome>,
 }
 
-/// A function that says whether the user with an id holds rights on single objects.
+/// A function that returns whether the user with an id has rights on single objects.
 pub type ObjectRights = fn(&mut Conn, i64) -> Result<bool, StoreError>;
 
 impl Module {
-    /// A domain without routes, permissions, jobs or anything else.
+    /// A module without routes, permissions, jobs or anything else.
     pub const EMPTY: Module = Module {
         name: "",
         routes: Vec::new,
@@ -97,8 +97,7 @@ impl Module {
 
 static MODULES: OnceLock<&'static [&'static Module]> = OnceLock::new();
 
-/// Registers the domains of the process, in which permissions, limits and reactions are looked up. Further calls have
-/// no effect.
+/// Registers the modules of the process, with their permissions, reactions and sealed columns. Further calls have no effect.
 pub fn register(domains: &'static [&'static Module]) {
     MODULES.get_or_init(|| domains);
     permissions::register(domains.iter().flat_map(|domain| domain.permissions));
@@ -109,7 +108,7 @@ pub fn register(domains: &'static [&'static Module]) {
     secret::register(domains.iter().flat_map(|domain| domain.sealed_columns));
 }
 
-/// Opens the application with these domains.
+/// Opens the application with these modules.
 pub async fn open(
     settings: KitSettings,
     migrations: Migrations,
@@ -136,7 +135,7 @@ pub fn start(app: &App) {
     registered().iter().for_each(|domain| (domain.start)(app));
 }
 
-/// Creates the routes of the registered domains, and those of the API description.
+/// Creates the routes of the registered modules, and those of the API description.
 pub fn all_routes() -> Vec<Route> {
     let domain_routes = registered().iter().rev().flat_map(|domain| (domain.routes)());
     description::routes().into_iter().chain(domain_routes).collect()
@@ -148,34 +147,34 @@ pub fn table() -> &'static Table {
     &TABLE
 }
 
-/// The domains of this process; none before [`register`].
+/// Returns the modules of this process; an empty list before [`register`].
 pub fn registered() -> &'static [&'static Module] {
     MODULES.get().copied().unwrap_or_default()
 }
 
-/// The front end of this process; `None` where it is switched off.
+/// Returns the front end of this process; `None` if it is switched off.
 pub fn front_end(app: &App) -> Option<&'static FrontEnd> {
     registered().iter().find_map(|domain| domain.front_end.as_ref()).filter(|_| app.settings.console)
 }
 
-/// The state of a domain in `/readyz`.
+/// The health of a module in `/readyz`.
 pub struct HealthReport {
-    /// The member under which the details stand.
+    /// The member of the answer that contains the details.
     pub name: &'static str,
     pub details: Json,
     /// A line for `warnings`.
     pub warning: Option<String>,
-    /// Whether the process can serve; `/readyz` answers 503 otherwise.
+    /// Is true if the process can serve; `/readyz` answers 503 otherwise.
     pub is_ready: bool,
 }
 
-/// A function that returns the state of a domain; `None` when there is nothing to tell now.
+/// A function that returns the health of a module; `None` if there is nothing to report now.
 pub type Health = fn(&App) -> Option<HealthReport>;
 
-/// The name of a domain's health details, and their schema.
+/// The name of a module's health details, and their schema.
 pub type HealthSchema = (&'static str, fn() -> Json);
 
-/// Whether a user holds rights on single objects in any domain.
+/// Returns whether a user has rights on single objects in any module.
 pub fn holds_objects(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     for holds in registered().iter().flat_map(|domain| domain.object_rights) {
         if holds(conn, user)? {

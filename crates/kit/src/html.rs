@@ -7,21 +7,21 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use http::{HeaderMap, StatusCode, header};
 
-/// How a page marks what it tells of a failure.
+/// The attribute that marks the message of a failure on a page.
 const ALERT: &str = " role=\"alert\"";
 
-/// The colours that a person has chosen, by a cookie that front ends set.
+/// The colours that a person has chosen. Front ends store the choice in a cookie.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Theme {
     Light,
     Dark,
-    /// Those of the person's system.
+    /// The colours of the person's system.
     #[default]
     System,
 }
 
 impl Theme {
-    /// The one that a browser sends.
+    /// Returns the theme that a browser sends.
     pub fn from_headers(headers: &HeaderMap) -> Theme {
         match cookies::value(headers, "chancery-theme") {
             Some("light") => Theme::Light,
@@ -37,13 +37,13 @@ impl Theme {
             Theme::System => "system",
         }
     }
-    /// What the page can be shown in, for a browser before it has the style sheet.
+    /// Returns the colour schemes of the page, for a browser that has not loaded the style sheet yet.
     pub fn schemes(self) -> &'static str {
         if self == Theme::System { "light dark" } else { self.name() }
     }
 }
 
-/// A refusal as a page, with its status and headers, for a route that answers pages.
+/// Returns a refusal as a page, with its status and headers, for a route that answers pages.
 pub fn refusal_page(build: &Build, theme: Theme, refusal: &Refusal) -> Answer {
     let title = match refusal.status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "Please wait",
@@ -56,7 +56,7 @@ pub fn refusal_page(build: &Build, theme: Theme, refusal: &Refusal) -> Answer {
     answer
 }
 
-/// The page of a host that no build serves, which tells an operator what to do. Which builds there are is not told.
+/// The page of a host without a build. It explains the next steps to an operator, and does not reveal the existing builds.
 pub fn unknown_host_page(host: &str, theme: Theme) -> Answer {
     let body = format!(
         "<p>No build (tenant) of this deployment has the host name <strong>{}</strong>. If you followed a link, check its \
@@ -72,19 +72,19 @@ pub fn unknown_host_page(host: &str, theme: Theme) -> Answer {
     full_page(host, theme, StatusCode::NOT_FOUND, "No build here", &body)
 }
 
-/// Whether a request asks for a page, as browsers do where a person goes. Scripts of pages and programs ask for anything or
-/// for JSON.
+/// Returns whether a request asks for a page, as a browser does when a person opens an address. Scripts
+/// of pages and programs ask for any type or for JSON.
 pub fn is_accepted(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.any(|value| value.to_ascii_lowercase().contains("text/html"))
 }
 
-/// A text as an alert; nothing when it is empty.
+/// Returns a text as an alert; an empty text if it is empty.
 pub fn alert(error: &str) -> String {
     if error.is_empty() { String::new() } else { format!("<p{ALERT}>{}</p>", escape(error)) }
 }
 
-/// Several texts as one alert, a list below what they have in common; nothing when there are none.
+/// Returns several texts as one alert, a list below their common text; an empty text if there are none.
 pub fn alert_list(common: &str, errors: &[String]) -> String {
     if errors.is_empty() {
         return String::new();
@@ -93,13 +93,13 @@ pub fn alert_list(common: &str, errors: &[String]) -> String {
     format!("<div{ALERT}>{}<ul>{items}</ul></div>", escape(common))
 }
 
-/// Text as it may stand in HTML, in attributes too.
+/// Escapes text for HTML, attributes included.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// A page of a request's build, with a title and a body of HTML. The title says that something failed, by the status or by
-/// an alert in the body, since a screen reader says it first.
+/// A page of a request's build, with a title and a body of HTML. The title reports a failure, shown by
+/// the status or by an alert in the body, since a screen reader reads the title first.
 pub fn page(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
     full_page(&request.build.domain, Theme::from_headers(&request.headers), status, title, body)
 }

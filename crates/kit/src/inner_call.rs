@@ -1,5 +1,5 @@
-//! Calls of this API's own routes in the name of a caller, as the tools of agents make them: the same handlers, checks and answers
-//! as those of requests from outside, but for what only a connection has.
+//! Calls of this API's own routes in the name of a caller, for the tools of agents. They have the same
+//! handlers, checks and answers as requests from outside, except for features of a connection.
 
 use crate::answer::Outcome;
 use crate::answer_room::{reserve_or_refuse, with_room};
@@ -16,7 +16,7 @@ use resource::{JsonBody, Query};
 use std::sync::Arc;
 use store::Conn;
 
-/// A call of a route: its method, path, query string and body, which is `null` where there is none.
+/// A call of a route: its method, path, query string and body. The body is `null` if there is none.
 pub struct InnerCall {
     pub method: Method,
     pub path: String,
@@ -24,17 +24,17 @@ pub struct InnerCall {
     pub body: JsonBody,
 }
 
-/// Whom a call is made for, and how he was admitted, by which he is read again in the transaction of a write.
+/// The caller of a call, and the admission by which the transaction of a write reads the caller again.
 #[derive(Clone)]
 pub struct AdmittedCaller {
     pub caller: Arc<Caller>,
     pub admission: Admission,
 }
 
-/// What is done around a write, in its transaction: it calls the route's handler.
+/// The function that runs in the transaction of a write and calls the route's handler.
 pub type WriteWrapper = Arc<dyn Fn(&Request, &mut Conn, fn(&Request, &mut Conn) -> Outcome) -> Outcome + Send + Sync>;
 
-/// Makes a call as part of a request, from whose address it comes; a write with what is done around it.
+/// Makes a call as part of a request, with the request's address. `around` wraps the handler of a write.
 pub async fn call(
     outer: &Request,
     by: &AdmittedCaller,

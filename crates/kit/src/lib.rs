@@ -1,5 +1,5 @@
-//! The kit: the framework of all endpoints and jobs of the main API. It knows no resource; each domain, a part of the
-//! specification, describes itself as a [`module::Module`]. `docs/architecture.md` draws the path of a request.
+//! The kit: the framework of all endpoints and jobs of the main API. It contains no resource. Each module, a part of
+//! the specification, describes itself as a [`domain::Module`]. `docs/architecture.md` draws the path of a request.
 
 pub mod address;
 pub mod answer;

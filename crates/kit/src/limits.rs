@@ -1,6 +1,6 @@
 //! Count limits (`docs/reference/limits.md`). The transaction that creates a row checks and raises a
-//! counter in the database by one statement, so that concurrent creates never exceed a limit. It also reads the limit,
-//! so that a changed limit applies in every process at once.
+//! counter in the database by one statement, so that concurrent creates never exceed a limit. The
+//! statement also reads the limit, so that a changed limit applies in every process at once.
 
 use crate::refusal::Refusal;
 pub use resource::{Limit, LimitSummary};
@@ -17,7 +17,7 @@ pub const DEFAULT_FILE_EXTENSIONS: [&str; 41] = [
     "xlb", "xlc", "xlm", "xls", "xlsx", "xlt", "xlw", "xml", "xpdl", "xsl",
 ];
 
-/// Counts one more row under a limit; refuses when the limit is reached.
+/// Counts one more row under a limit; refuses if the limit is reached.
 pub fn count_row(conn: &mut Conn, limit: &Limit) -> Result<(), Refusal> {
     if !count_up(conn, limit)? {
         return Err(limit_refusal(conn, limit)?);
@@ -33,7 +33,7 @@ fn count_up(conn: &mut Conn, limit: &Limit) -> Result<bool, StoreError> {
     if conn.exec(&sql)? == 1 {
         return Ok(true);
     }
-    // The limit is reached, or there is no counter yet.
+    // The limit is reached, or the counter does not exist yet.
     conn.exec(&Sql::new("INSERT INTO counters(name, n) VALUES ($1, 0) ON CONFLICT DO NOTHING").arg(limit.name))?;
     Ok(conn.exec(&sql)? == 1)
 }
@@ -54,31 +54,31 @@ pub fn change(conn: &mut Conn, from: &Limit, to: &Limit) -> Result<(), Refusal> 
     Ok(give_back(conn, from)?)
 }
 
-/// A limit's value in this build.
+/// Returns a limit's value in this build.
 pub fn value(conn: &mut Conn, limit: &Limit) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT value FROM limits WHERE name = $1").arg(limit.name);
     Ok(conn.query_optional(&sql, |row| row.int(0))?.unwrap_or(limit.default))
 }
 
-/// The number of rows counted under a limit.
+/// Returns the number of rows counted under a limit.
 pub fn count_used(conn: &mut Conn, limit: &Limit) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT n FROM counters WHERE name = $1").arg(limit.name);
     Ok(conn.query_optional(&sql, |row| row.int(0))?.unwrap_or(0))
 }
 
-/// Refuses when `count` rows and `more` exceed a limit. For limits within one parent, whose row the calling code must
-/// have locked.
+/// Refuses if `count` rows and `more` exceed a limit. It is for limits within one parent, whose row the
+/// calling code must have locked.
 pub fn check(conn: &mut Conn, limit: &Limit, count: i64, more: i64) -> Result<(), Refusal> {
     let most = value(conn, limit)?;
     check_bound(limit, most, count + more)
 }
 
-/// Refuses so many rows when they exceed a limit, whose value is `most`.
+/// Refuses `count` rows if they exceed a limit with the value `most`.
 pub fn check_bound(limit: &Limit, most: i64, count: i64) -> Result<(), Refusal> {
     if count > most { Err(refusal(limit, most)) } else { Ok(()) }
 }
 
-/// The values of some limits in this build.
+/// Returns the values of some limits in this build.
 pub fn values<const N: usize>(conn: &mut Conn, limits: [&Limit; N]) -> Result<[i64; N], StoreError> {
     let mut values = limits.map(|limit| limit.default);
     let mut sql = Sql::new("SELECT name, value FROM limits WHERE name IN (");
@@ -93,7 +93,7 @@ pub fn values<const N: usize>(conn: &mut Conn, limits: [&Limit; N]) -> Result<[i
     Ok(values)
 }
 
-/// The refusal of what would exceed a limit of this build.
+/// Returns the refusal of a row that would exceed a limit of this build.
 pub fn limit_refusal(conn: &mut Conn, limit: &Limit) -> Result<Refusal, StoreError> {
     Ok(refusal(limit, value(conn, limit)?))
 }
@@ -102,7 +102,7 @@ fn refusal(limit: &Limit, value: i64) -> Refusal {
     Refusal::limit(format!("Limit of {value} {} has been exceeded.", limit.many))
 }
 
-/// A build's limits: its own values, and how many rows are counted under each.
+/// A build's limits: its own values, and the number of rows that are counted under each.
 pub struct BuildLimits {
     values: HashMap<String, i64>,
     taken: HashMap<String, i64>,
@@ -164,7 +164,7 @@ pub fn set(conn: &mut Conn, limit: &Limit, value: Option<i64>) -> Result<(), Sto
     conn.exec(&sql).map(|_| ())
 }
 
-/// The file extensions that may be uploaded in this build.
+/// Returns the file extensions that may be uploaded in this build.
 pub fn file_extensions(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     Ok(own_file_extensions(conn)?.unwrap_or_else(default_file_extensions))
 }

@@ -1,5 +1,5 @@
-//! Writes the administration log: who changed what (`docs/reference/administration-log.md`). An entry is written in the transaction of
-//! the change, mostly by [`crate::rows`]; the domain `administration` has its endpoint.
+//! Writes the administration log of all changes and their authors (`docs/reference/administration-log.md`). An entry is
+//! written in the transaction of the change, mostly by [`crate::rows`]. The module `administration` has its endpoint.
 
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -54,7 +54,7 @@ pub fn write_by_operator(
     Ok(())
 }
 
-/// Writes an entry of the same action for each of these rows: their ids, names and changes.
+/// Writes an entry of the same action for each of these rows, with its id, name and changes.
 pub fn write_many(
     request: &Request,
     conn: &mut Conn,
@@ -111,7 +111,7 @@ fn insert(
     conn.insert_rows("administration_log", &columns, &rows, "").map(drop)
 }
 
-/// Anonymizes the entries about a row: its name becomes `nobody`, and the old and new values of personal fields null.
+/// Anonymizes the entries about a row: its name becomes `nobody`, and old and new values of personal fields become null.
 pub fn anonymize_entries(conn: &mut Conn, resource: &Resource, id: i64, nobody: &str) -> Result<(), StoreError> {
     let name: &str = &resource.name;
     let sql = Sql::new(
@@ -134,7 +134,7 @@ pub fn anonymize_entries(conn: &mut Conn, resource: &Resource, id: i64, nobody: 
     Ok(())
 }
 
-/// The display name of a row: its `name`, `username` or `label`, or an empty text.
+/// Returns the display name of a row: its `name`, `username` or `label`, or an empty text.
 pub fn name_of(values: &Changes) -> String {
     ["name", "username", "label"]
         .iter()
@@ -145,20 +145,20 @@ pub fn name_of(values: &Changes) -> String {
         .unwrap_or_default()
 }
 
-/// The diff of a create.
+/// Returns the diff of a create.
 pub fn diff_of_create(resource: &Resource, changes: &Changes) -> Diff {
     let fields = changes.iter().filter_map(|(name, value)| Some((name, logged_field(resource, name)?, value)));
     fields.map(|(name, field, value)| (name.to_owned(), json!([null, logged_value(field, value)]))).collect()
 }
 
-/// The diff of a PATCH: the fields whose values differ, and every secret that was sent, as `***`.
+/// Returns the diff of a PATCH: the fields whose values differ, and every secret that was sent, as `***`.
 pub fn diff_of_edit(resource: &Resource, before: &Changes, changes: &Changes) -> Diff {
     let mut diff = Diff::new();
     for (name, value) in changes.iter() {
         let Some(field) = logged_field(resource, name) else { continue };
         let old = before.value(name);
         if is_secret(field) || !is_same(old.unwrap_or(&CheckedValue::Null), value) {
-            // The log does not even tell whether there was a secret before.
+            // The log does not reveal whether there was a secret before.
             let old =
                 if is_secret(field) { "***".into() } else { old.map_or(Json::Null, |old| logged_value(field, old)) };
             diff.insert(name.to_owned(), json!([old, logged_value(field, value)]));
@@ -167,7 +167,7 @@ pub fn diff_of_edit(resource: &Resource, before: &Changes, changes: &Changes) ->
     diff
 }
 
-/// Whether two values are the same, be one of them JSON as its text and the other one a tree.
+/// Returns whether two values are the same. One may be JSON as text and the other one JSON as a tree.
 fn is_same(old: &CheckedValue, new: &CheckedValue) -> bool {
     match (old, new) {
         (CheckedValue::JsonText(_), CheckedValue::Json(_)) | (CheckedValue::Json(_), CheckedValue::JsonText(_)) => {
@@ -177,7 +177,7 @@ fn is_same(old: &CheckedValue, new: &CheckedValue) -> bool {
     }
 }
 
-/// The field of a name, if its changes are logged: writable fields, except those that are neither stored nor shown.
+/// Returns the field of a name if its changes are logged: writable fields, except those that are neither stored nor shown.
 fn logged_field<'r>(resource: &'r Resource, name: &str) -> Option<&'r Field> {
     let is_kept = |field: &Field| field.access != FieldAccess::WriteOnly || !matches!(field.source, ColumnSource::None);
     resource.field(name).filter(|field| field.is_writable() && (is_secret(field) || is_kept(field)))
@@ -187,7 +187,7 @@ fn is_secret(field: &Field) -> bool {
     matches!(field.kind, FieldKind::Secret { .. })
 }
 
-/// A field's value as the log shows it.
+/// Returns a field's value as the log shows it.
 fn logged_value(field: &Field, value: &CheckedValue) -> Json {
     match value {
         CheckedValue::Null => Json::Null,

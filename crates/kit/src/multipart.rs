@@ -1,8 +1,8 @@
-//! Forms of several parts (`multipart/form-data`), which browsers send where a form takes files. They are read in a stream, of
-//! which little is in memory: [`multer`] finds the parts, and gets a piece of the body when it needs one.
+//! Forms of several parts (`multipart/form-data`), which browsers send for forms with files. They are read as a
+//! stream, with little of it in memory. [`multer`] finds the parts, and gets a piece of the body when it needs one.
 //!
-//! On a public route no more is read than of any other body there, until the handler knows who sends the form
-//! ([`MultipartForm::admit`]). A part is read before the next one is asked for.
+//! On a public route, the bound of other public bodies applies until the handler has identified the
+//! sender ([`MultipartForm::admit`]). A part must be read before the next one is requested.
 
 use crate::app::App;
 use crate::bodies::{ROOM_TIMEOUT, refuse};
@@ -21,26 +21,26 @@ use std::task::{Context, Poll};
 use web::listener::BodyError;
 use web::shares::{Permit, PermitHolder};
 
-/// The most bytes of all names and texts of a form together.
+/// The maximum number of bytes of all names and texts of a form together.
 pub const MAX_TEXTS: usize = 1 << 20;
-/// The most parts of a form.
+/// The maximum number of parts of a form.
 pub const MAX_PARTS: usize = 5_000;
-/// The most bytes before the content of a part: its boundary and its headers.
+/// The maximum number of bytes before the content of a part: its boundary and its headers.
 const MAX_HEADERS: usize = 16 * 1024;
-/// The most bytes of a piece of the body.
+/// The maximum number of bytes of a piece of the body.
 const PIECE: usize = 64 * 1024;
-/// The longest boundary (RFC 2046).
+/// The maximum length of a boundary (RFC 2046).
 const MAX_BOUNDARY: usize = 70;
 
 /// A form whose parts arrive one after the other.
 pub struct MultipartForm {
     app: App,
     holder: PermitHolder,
-    /// `None` where there is no body.
+    /// `None` if there is no body.
     parts: Option<multer::Multipart<'static>>,
     gate: Arc<Gate>,
     count: usize,
-    /// The bytes of names and texts that have come.
+    /// The number of bytes of names and texts that have arrived.
     texts: usize,
     room: Option<Permit>,
 }
@@ -49,13 +49,13 @@ pub struct MultipartForm {
 pub struct FormPart {
     field: multer::Field<'static>,
     gate: Arc<Gate>,
-    /// How many bytes it may still have.
+    /// The number of bytes that the part may still have.
     left: u64,
 }
 
 impl MultipartForm {
-    /// The form in the body of a request: 415 when it is another type of body, 400 when it has no boundary. No
-    /// body needs no type, and has no part.
+    /// Returns the form in the body of a request: 415 if the body has another type, 400 if it has no
+    /// boundary. An absent body needs no type and has no parts.
     pub fn from_request(request: &Request, body: Upload) -> Result<MultipartForm, Refusal> {
         let gate = Arc::new(Gate(Mutex::new(ParserState { left: MAX_PUBLIC_BODY, ..ParserState::default() })));
         let (app, holder) = (request.app.clone(), request.holder());
@@ -80,12 +80,12 @@ impl MultipartForm {
         Ok(form)
     }
 
-    /// Lets the form be as long as the route allows, since it is known who sends it.
+    /// Raises the bound of the form to that of the route, after the handler has identified the sender.
     pub fn admit(&self) {
         self.gate.state().is_admitted = true;
     }
 
-    /// The next part; `None` at the end of the form.
+    /// Returns the next part; `None` at the end of the form.
     pub async fn next(&mut self) -> Result<Option<FormPart>, Refusal> {
         self.gate.allow(MAX_HEADERS);
         let (Some(parts), gate) = (&mut self.parts, self.gate.clone()) else { return Ok(None) };
@@ -97,7 +97,7 @@ impl MultipartForm {
         if self.count > MAX_PARTS { Err(refuse(BodyError::TooLarge)) } else { Ok(Some(part)) }
     }
 
-    /// The content of a part as text.
+    /// Returns the content of a part as text.
     pub async fn text(&mut self, mut part: FormPart) -> Result<String, Refusal> {
         let mut bytes = Vec::new();
         while let Some(chunk) = part.next().await? {
@@ -107,7 +107,7 @@ impl MultipartForm {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Counts bytes of names and texts: 413 beyond the bound. As much as a public body has takes no room.
+    /// Counts bytes of names and texts: 413 beyond the bound. Up to the size of a public body they need no permit.
     async fn take_text(&mut self, bytes: usize) -> Result<(), Refusal> {
         self.texts += bytes;
         if self.texts > MAX_TEXTS {
@@ -124,27 +124,27 @@ impl MultipartForm {
 }
 
 impl FormPart {
-    /// The name of the field, empty where it has none.
+    /// Returns the name of the field; empty if it has none.
     pub fn name(&self) -> &str {
         self.field.name().unwrap_or("")
     }
 
-    /// Whether it is the content of a field for files; without a chosen file it has neither name nor content.
+    /// Returns whether the part is the content of a file field. Without a chosen file it has neither name nor content.
     pub fn is_file(&self) -> bool {
         self.field.file_name().is_some()
     }
 
-    /// The headers of the part.
+    /// Returns the headers of the part.
     pub fn headers(&self) -> &HeaderMap {
         self.field.headers()
     }
 
-    /// The same part, which may have so many bytes.
+    /// Returns the same part with another maximum number of bytes.
     pub fn with_max_bytes(self, bytes: u64) -> FormPart {
         FormPart { left: bytes, ..self }
     }
 
-    /// The next bytes of its content; `None` at its end.
+    /// Returns the next bytes of its content; `None` at its end.
     async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         self.gate.allow(PIECE);
         let (field, gate) = (&mut self.field, self.gate.clone());
@@ -166,18 +166,18 @@ fn malformed(error: &multer::Error) -> Refusal {
     Refusal::bad_request(format!("Multipart form parse error - {error}"))
 }
 
-/// What stands between the body and the parser, which would take in all that there is of it.
+/// Bounds the part of the body that the parser reads, since the parser would read the whole available body.
 struct Gate(Mutex<ParserState>);
 
 #[derive(Default)]
 struct ParserState {
-    /// Whether the parser may have a piece.
+    /// Is true if the parser may get a piece.
     is_open: bool,
-    /// Whether it is known who sends the form.
+    /// Is true if the handler has identified the sender.
     is_admitted: bool,
-    /// How many bytes the parser may still have.
+    /// The number of bytes that the parser may still get.
     left: usize,
-    /// Why the body ended early.
+    /// The refusal by which the body ended early.
     refused: Option<Refusal>,
 }
 
@@ -186,7 +186,7 @@ impl Gate {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allows so many bytes from now on. Before the form is admitted, what is left of its first bytes stays the bound.
+    /// Allows this number of bytes from now on. Before the form is admitted, the remainder of its first bytes stays the bound.
     fn allow(&self, bytes: usize) {
         let mut state = self.state();
         if state.is_admitted {
@@ -194,7 +194,7 @@ impl Gate {
         }
     }
 
-    /// Asks the parser, and again with a piece of the body if what it has is not enough.
+    /// Polls the parser. If its data is not sufficient, polls it again with a piece of the body.
     fn poll_parser<T>(&self, cx: &mut Context<'_>, mut parse: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         self.state().is_open = false;
         let parsed = parse(cx);
@@ -205,13 +205,13 @@ impl Gate {
         parse(cx)
     }
 
-    /// Why the parser failed: because the body ended early, or by what is in it.
+    /// Returns the refusal for a failure of the parser: the body ended early, or its content is malformed.
     fn refusal(&self, error: &multer::Error) -> Refusal {
         self.state().refused.take().unwrap_or_else(|| malformed(error))
     }
 }
 
-/// The body as the parser gets it.
+/// The body as a stream for the parser.
 struct FormBody {
     pieces: BoxStream<'static, Result<Bytes, BodyStopped>>,
     gate: Arc<Gate>,
@@ -227,14 +227,14 @@ impl Stream for FormBody {
         let piece = self.pieces.poll_next_unpin(cx);
         if piece.is_ready() {
             self.gate.state().is_open = false;
-            // If it is not enough, the parser is asked again.
+            // If the piece is not sufficient, the parser is polled again.
             cx.waker().wake_by_ref();
         }
         piece
     }
 }
 
-/// The error with which a body ends early; the gate knows why.
+/// The error with which a body ends early; the gate stores the reason.
 #[derive(Debug)]
 struct BodyStopped;
 
@@ -246,7 +246,7 @@ impl fmt::Display for BodyStopped {
 
 impl std::error::Error for BodyStopped {}
 
-/// The pieces of a body, as far as the gate allows.
+/// Returns the pieces of a body, within the bound of the gate.
 fn pieces(body: Upload, gate: Arc<Gate>) -> impl Stream<Item = Result<Bytes, BodyStopped>> + Send {
     unfold(Some((body, Bytes::new(), gate)), |state| async move {
         let (mut body, mut rest, gate) = state?;

@@ -2,9 +2,9 @@
 //!
 //! | | |
 //! |---|---|
-//! | who reads it | [`Audience`]: everybody, or those who generate clients from it |
-//! | how an operation is called | [`operation_id`]: `users.list`, `users.send_activation_link` |
-//! | what stands once | [`openapi::share`]: schemas with a title, and what would stand twice of parameters and answers |
+//! | readers | [`Audience`]: everybody, or generators of clients |
+//! | name of an operation | [`operation_id`]: `users.list`, `users.send_activation_link` |
+//! | shared parts | [`openapi::share`]: schemas with a title, and repeated parameters and answers |
 
 use crate::caller::RouteAccess;
 use crate::domain::registered;
@@ -19,10 +19,10 @@ use resource::openapi;
 pub use resource::openapi::Audience;
 use serde_json::{Map, Value as Json, json};
 
-/// The tag of the operations that tell of health.
+/// The tag of the health operations.
 const SERVICE: &str = "service";
 
-/// The tags of what no domain has.
+/// The tags of operations that do not belong to a module.
 const TAGS: [(&str, &str); 3] = [
     ("description", "What this API is: this document, and its page."),
     ("pages", "Pages for people: signing in, activating an account, choosing a new password."),
@@ -68,8 +68,8 @@ pub fn document(table: &Table, audience: Audience) -> Json {
     document
 }
 
-/// The OpenAPI 3.1 document of some operations, for a resource that a tenant has declared. `describe` turns the path and the
-/// operation of a route, as the document for all classes has them, into those of the resource; `None` leaves it out.
+/// Returns the OpenAPI 3.1 document of some operations, for a resource that a tenant has declared. `describe` gets the path and
+/// the operation of a route from the document for all classes. It returns those of the resource, or `None` to omit the route.
 pub fn document_of(
     table: &Table,
     title: &str,
@@ -94,7 +94,7 @@ pub fn document_of(
     document
 }
 
-/// Whether a route is none that clients call: a schema document, or a page for people.
+/// Returns whether clients do not call a route: a schema document, or a page for people.
 fn is_internal(route: &Route) -> bool {
     let is_page = |schema: &Schema| matches!(schema, Schema::Html | Schema::Form(_) | Schema::Multipart(_));
     let answers = || std::iter::once(&route.answer).chain(route.otherwise.iter().map(|(_, schema)| schema));
@@ -150,7 +150,7 @@ fn operation(table: &Table, route: &Route) -> Json {
     };
     if !matches!(route.body, Schema::Nothing) {
         let schema = route.body.to_json();
-        // No body is an empty object, which will do where no field is required.
+        // An absent body is an empty object, which is valid if no field is required.
         let is_required = schema["type"] != "object" || schema.get("required").is_some();
         operation["requestBody"] = json!({"required": is_required, "content": {content_type: {"schema": schema}}});
     }
@@ -170,7 +170,7 @@ fn operation(table: &Table, route: &Route) -> Json {
     operation
 }
 
-/// The words of a path, without `api` and placeholders, then the action of the route.
+/// Returns the words of a path, without `api` and placeholders, then the action of the route.
 fn operation_id(route: &Route) -> String {
     let names = words(route.path).filter(|word| !word.starts_with('{'));
     let names = names.map(|word| word.trim_end_matches(".json").replace(['-', '.'], "_"));
@@ -179,7 +179,7 @@ fn operation_id(route: &Route) -> String {
     of.into_iter().chain(names).chain(action.map(str::to_owned)).collect::<Vec<_>>().join(".")
 }
 
-/// The operations that tell whether the service is well, whatever host they are asked for.
+/// Returns the health operations. They are the same for every host.
 fn health() -> [(String, Json); 2] {
     let operation = |name: &str, summary: &str, schema: fn() -> Json| {
         let mut responses = Map::new();
@@ -201,7 +201,7 @@ fn health() -> [(String, Json); 2] {
     ]
 }
 
-/// The body of a 503 of `/readyz`: of the database, a refusal; of the store of files, the whole state.
+/// Returns the schema of a 503 of `/readyz`: a refusal if the database fails, the whole state if the store of files fails.
 fn unready_schema() -> Json {
     let mut schema = readiness_schema();
     schema["properties"]["status"] = json!({"type": "string", "enum": ["unavailable"]});
@@ -263,8 +263,8 @@ fn parameters(table: &Table, route: &Route) -> Vec<Json> {
     list
 }
 
-/// Whether it changes an instance whose `ETag` its address answers, so that `If-Match` can name the state. A collection
-/// has none, and operators are not asked for one.
+/// Returns whether a route changes an instance whose path answers an `ETag`, so that `If-Match` can
+/// name the state. A collection has no `ETag`, and operators do not need one.
 fn is_conditional(table: &Table, route: &Route) -> bool {
     let has_state = |is_read: fn(&Route) -> bool| {
         let others = || table.routes().filter(|other| other.path == route.path && !other.is_list());
@@ -272,19 +272,19 @@ fn is_conditional(table: &Table, route: &Route) -> bool {
     };
     let changes_state = match route.method {
         Method::PATCH | Method::PUT | Method::DELETE => has_state(|_| true),
-        // Where an instance is read, it replaces it.
+        // A POST to the path of an instance replaces it.
         Method::POST => has_state(|other| other.method == Method::GET) && matches!(route.body, Schema::Body(..)),
         _ => false,
     };
     changes_state && !matches!(route.body, Schema::Ids) && route.access != RouteAccess::ApiKey
 }
 
-/// Whether it answers 304 to those who know the state already.
+/// Returns whether a route answers 304 to clients that have the current state.
 fn is_repeatable(route: &Route) -> bool {
     route.method == Method::GET && route.is_tagged()
 }
 
-/// What a refusal means, by its status.
+/// The meaning of a refusal, by its status.
 const REFUSALS: [(u16, &str); 11] = [
     (400, "What is wrong with the request"),
     (401, "Not signed in, or not known"),
@@ -308,13 +308,13 @@ fn responses(table: &Table, route: &Route) -> Json {
     }
     let is_public = route.access == RouteAccess::Public;
     let writes = !matches!(route.method, Method::GET | Method::OPTIONS);
-    // Pages answer wrong parameters as if they were not there, and so do downloads.
+    // Pages and downloads ignore wrong parameters.
     let is_lenient = route.answers_pages() || matches!(route.answer, Schema::File);
     let has_checked_parameters = route.parameters.is_some() && !is_lenient;
     let refusals = [
         (400, writes || route.selects.is_some() || has_checked_parameters || route.is_list()),
         (401, !is_public || route.path.starts_with("/api/auth/") || route.optional_sign_in),
-        // Of a public POST: to the page of another site.
+        // A public POST refuses the page of another site.
         (403, !is_public || route.optional_sign_in || writes),
         (404, true),
         (408, writes),
@@ -342,7 +342,7 @@ fn responses(table: &Table, route: &Route) -> Json {
     Json::Object(responses)
 }
 
-/// Adds an answer to those of an operation, beside another form of the same status.
+/// Adds an answer to those of an operation. A status may have several content types.
 fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
     let text = REFUSALS.iter().find(|(of, _)| *of == status).map_or("Done", |(_, text)| *text);
     let response = responses.entry(status.to_string()).or_insert_with(|| json!({"description": text}));
@@ -350,7 +350,7 @@ fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
         Schema::Nothing => &[],
         Schema::Html => &["text/html"],
         Schema::Binary => &["application/octet-stream"],
-        // The header names the first one. Generators of clients know the second one as a file.
+        // The header names the first type. Generators of clients recognize the second one as a file.
         Schema::File => &["application/force-download", "application/octet-stream"],
         Schema::Text(types) => types,
         _ => &["application/json"],
@@ -366,7 +366,7 @@ fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
     }
 }
 
-/// The header that an answer of a kind always has, and what it says.
+/// Returns the header that an answer of a kind always has, and its description.
 fn header(status: u16, schema: &Schema) -> Option<(&'static str, &'static str)> {
     match (status, schema) {
         (302, _) => Some(("Location", "Where to go on")),

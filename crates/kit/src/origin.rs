@@ -9,7 +9,7 @@ use http::request::Parts;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use url::Url;
 
-/// The header by which a browser tells how the site of the page that sends a request is related to this server.
+/// The header in which a browser states how the site of the requesting page is related to this server.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 /// The request headers that a front end of a configured origin may send.
 const ALLOWED_HEADERS: &str = "authorization, content-type, content-disposition, if-match, if-none-match, range, \
@@ -18,8 +18,8 @@ const ALLOWED_HEADERS: &str = "authorization, content-type, content-disposition,
 /// The answer headers that such a front end may read.
 const EXPOSED_HEADERS: &str = "etag, x-request-id, retry-after, www-authenticate, content-disposition, content-range";
 
-/// The host of a request with its port: from a trusted proxy's `X-Forwarded-Host`, else from the absolute address in
-/// the request line, else from `Host`, which must be sent exactly once.
+/// Returns the host of a request with its port. It comes from a trusted proxy's `X-Forwarded-Host`, else
+/// from the absolute address in the request line, else from `Host`. `Host` must be sent exactly once.
 pub fn host(parts: &Parts, trusted: bool) -> Result<String, Refusal> {
     let mut sent = parts.headers.get_all(header::HOST).iter();
     let (Some(sent), None) = (sent.next(), sent.next()) else {
@@ -29,13 +29,13 @@ pub fn host(parts: &Parts, trusted: bool) -> Result<String, Refusal> {
         .or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
         .or_else(|| sent.to_str().ok())
         .unwrap_or("");
-    // No build's domain has other characters, and answers repeat the host in links.
+    // The domain of a build has no other characters, and answers repeat the host in links.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let is_name = !named.is_empty() && named.bytes().all(is_plain);
     if is_name { Ok(named.to_owned()) } else { Err(Refusal::not_found()) }
 }
 
-/// The scheme of a request: from a trusted proxy's `X-Forwarded-Proto`, else `http`.
+/// Returns the scheme of a request: from a trusted proxy's `X-Forwarded-Proto`, else `http`.
 pub fn scheme(parts: &Parts, trusted: bool) -> &'static str {
     match forwarded(&parts.headers, "x-forwarded-proto", trusted) {
         Some(scheme) if scheme.eq_ignore_ascii_case("https") => "https",
@@ -48,17 +48,17 @@ fn forwarded<'a>(headers: &'a HeaderMap, name: &'static str, trusted: bool) -> O
     value.split(',').next().map(str::trim).filter(|value| !value.is_empty())
 }
 
-/// Whether the deployment is reached by TLS, as its base URL says.
+/// Returns whether clients reach the deployment by TLS, according to its base URL.
 pub fn is_by_tls(app: &App) -> bool {
     app.settings.base_url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
 }
 
-/// Whether a trusted proxy says that a request reached it without TLS. Proxies that say nothing may terminate TLS all the same.
+/// Returns whether a trusted proxy reports a request without TLS. A proxy that reports nothing may terminate TLS nevertheless.
 pub fn is_marked_plain(headers: &HeaderMap, trusted: bool) -> bool {
     forwarded(headers, "x-forwarded-proto", trusted).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"))
 }
 
-/// The address of a request at the scheme and the port of the base URL.
+/// Returns the address of a request at the scheme and the port of the base URL.
 pub fn address_by_tls(app: &App, parts: &Parts, host: &str) -> String {
     let port = Url::parse(&app.settings.base_url).ok().and_then(|url| url.port());
     let port = port.map_or_else(String::new, |port| format!(":{port}"));
@@ -66,9 +66,9 @@ pub fn address_by_tls(app: &App, parts: &Parts, host: &str) -> String {
     format!("https://{}{port}{path}", without_port(host))
 }
 
-/// Whether a fallback build shows itself to browsers at a host without its port: an IP literal, `localhost` or the host of
-/// the base URL. By DNS rebinding any other name can lead a browser here, whose pages are then of the same origin as this
-/// server's.
+/// Returns whether a fallback build is visible to browsers at a host without its port: an IP literal,
+/// `localhost` or the host of the base URL. By DNS rebinding any other name can lead a browser here.
+/// Pages of that name would have the same origin as this server.
 pub fn is_open_to_browsers(app: &App, name: &str) -> bool {
     let in_brackets = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     let is_ip_literal = match in_brackets {
@@ -83,12 +83,12 @@ fn is_of_base_url(app: &App, name: &str) -> bool {
     base.is_ok_and(|base| base.host_str().is_some_and(|host| host.eq_ignore_ascii_case(name)))
 }
 
-/// Whether a browser sends a request for a page. Programs send neither header.
+/// Returns whether a browser sends a request for a page. Programs send neither header.
 pub fn is_by_page(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key(SEC_FETCH_SITE)
 }
 
-/// A host without its port.
+/// Returns a host without its port.
 pub fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -96,14 +96,14 @@ pub fn without_port(host: &str) -> &str {
     }
 }
 
-/// 403 when a page of another site calls a public POST, which could act in a visitor's name or use up login attempts.
-/// Clients other than browsers send neither header and are let through.
+/// Refuses with 403 if a page of another site calls a public POST. It could act in a visitor's name or
+/// use up login attempts. Clients other than browsers send neither header and pass.
 pub fn require_public_origin(app: &App, parts: &Parts, host: &str) -> Result<(), Refusal> {
     let may_call = configured(app, &parts.headers).is_some() || is_own_page(&parts.headers, host);
     if may_call { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-/// Whether a request comes from a page of the host that it names, or from no page at all.
+/// Returns whether a request comes from a page of the host that it names, or does not come from a page.
 pub fn is_own_page(headers: &HeaderMap, host: &str) -> bool {
     match headers.get(SEC_FETCH_SITE) {
         Some(site) => ["same-origin", "none"].iter().any(|own| site == own),
@@ -111,8 +111,9 @@ pub fn is_own_page(headers: &HeaderMap, host: &str) -> bool {
     }
 }
 
-/// 403 unless a request comes from a page of the host that it names, or not from a browser. Unlike for other public POSTs
-/// neither a configured origin passes nor an address that a person typed: no form is sent so.
+/// Refuses with 403 unless a request comes from a page of the host that it names, or not from a
+/// browser. Unlike for other public POSTs, a configured origin does not pass. An address that a person
+/// typed does not pass either, since forms are not sent that way.
 pub fn require_cookie_origin(parts: &Parts, host: &str) -> Result<(), Refusal> {
     let mut sites = parts.headers.get_all(SEC_FETCH_SITE).iter().peekable();
     let may_call = match sites.peek() {
@@ -122,8 +123,8 @@ pub fn require_cookie_origin(parts: &Parts, host: &str) -> Result<(), Refusal> {
     if may_call { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-/// Whether an origin has the host and port of a request. The scheme may differ, since a proxy may terminate TLS, and
-/// default ports count as none.
+/// Returns whether an origin has the host and port of a request. The scheme may differ, since a proxy
+/// may terminate TLS. A default port counts as an absent one.
 fn names_host(origin: &HeaderValue, host: &str) -> bool {
     let authority = |url: &str| {
         let url = Url::parse(url).ok()?;
@@ -133,15 +134,14 @@ fn names_host(origin: &HeaderValue, host: &str) -> bool {
     origin.is_some() && origin == authority(&format!("http://{host}"))
 }
 
-/// The origin of a request, if it is configured in `CHANCERY_CORS_ORIGINS`.
+/// Returns the origin of a request, if it is configured in `CHANCERY_CORS_ORIGINS`.
 pub fn configured<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
     let origin = headers.get(header::ORIGIN)?;
     let text = origin.to_str().ok()?;
     app.settings.cors_origins.iter().any(|known| known.trim_end_matches('/') == text).then_some(origin)
 }
 
-/// The answer to a preflight request of a configured origin, without authentication; `None` for any other
-/// request.
+/// Returns the answer to a preflight request of a configured origin, without authentication; `None` for any other request.
 pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> {
     let is_preflight =
         parts.method == Method::OPTIONS && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
@@ -157,19 +157,19 @@ pub fn preflight(parts: &Parts, from_configured_origin: bool) -> Option<Answer> 
     Some(answer)
 }
 
-/// Adds the CORS headers to an answer, when any origins are configured.
+/// Adds the CORS headers to an answer, if any origins are configured.
 pub fn allow(app: &App, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
     if app.settings.cors_origins.is_empty() {
         return;
     }
     if headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
-        // It is for every origin.
+        // The answer is for every origin.
         return;
     }
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
     if let Some(origin) = origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        // For the cookie of a single sign-on.
+        // Single sign-on needs its cookie.
         headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_HEADERS));
     }

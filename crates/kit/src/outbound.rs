@@ -1,9 +1,9 @@
 //! Outbound connections to hosts that tenants name, such as mail servers and identity providers. They must not reach
 //! the deployment's internal networks, except those in `CHANCERY_OUTBOUND_ALLOW` (`docs/operations.md`).
 //!
-//! A name is resolved once, each of its addresses is checked, and the connection goes to a checked address, so that a
-//! second answer of the resolver cannot lead elsewhere. An address in any spelling (`127.1`, `0x7f.1`,
-//! `[::ffff:127.0.0.1]`) is checked as the address that the system would connect to.
+//! A name is resolved once and each of its addresses is checked. The connection goes to a checked
+//! address, so that a second answer of the resolver cannot lead elsewhere. An address in any spelling
+//! (`127.1`, `0x7f.1`, `[::ffff:127.0.0.1]`) is checked as the address to which the system would connect.
 
 use crate::address::Ranges;
 use reqwest::{Client, ClientBuilder, Response, Url, redirect};
@@ -19,13 +19,13 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use web::tls;
 
-/// How many addresses of a host are tried at most.
+/// The maximum number of addresses of a host that are tried.
 const MAX_ADDRESSES: usize = 4;
 /// The timeout of the attempt to connect to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The networks that tenants may not connect to unless an operator allows it: private, loopback, link-local, shared,
-/// reserved, multicast.
+/// The networks to which tenants may not connect unless an operator allows it: private, loopback,
+/// link-local, shared, reserved, multicast.
 static CLOSED: LazyLock<Ranges> = LazyLock::new(|| {
     let list = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, \
                 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3, 2001::/23, 2001:db8::/32, 2002::/16";
@@ -37,17 +37,17 @@ static CLOSED: LazyLock<Ranges> = LazyLock::new(|| {
 pub enum NoConnection {
     /// The host does not answer, or its address is not allowed.
     Unreachable,
-    /// The TLS handshake failed, mostly since the certificate is not valid for the host.
+    /// The TLS handshake failed, mostly because the certificate is not valid for the host.
     Insecure,
 }
 
-/// Whether a tenant may connect to an address: it is public, or in a network that the operator allows.
+/// Returns whether a tenant may connect to an address: it is public, or in a network that the operator allows.
 pub fn is_allowed(address: IpAddr, allow: &Ranges) -> bool {
     let address = address.to_canonical();
     allow.contains(address) || is_public(address)
 }
 
-/// Whether an address is one of the Internet.
+/// Returns whether an address is public on the Internet.
 pub fn is_public(address: IpAddr) -> bool {
     if CLOSED.contains(address) {
         return false;
@@ -62,7 +62,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address behind a NAT64 address (RFC 6052, `64:ff9b::/96`).
+/// Returns the IPv4 address behind a NAT64 address (RFC 6052, `64:ff9b::/96`).
 fn behind_translation(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))),
@@ -70,7 +70,7 @@ fn behind_translation(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Resolves a host to the addresses that a tenant may connect to, at least one.
+/// Resolves a host to the addresses to which a tenant may connect, at least one.
 pub async fn resolve(host: &str, port: u16, allow: &Ranges) -> Result<Vec<SocketAddr>, NoConnection> {
     let bare = host_without_brackets(host);
     let found = lookup_host((bare, port)).await.map_err(|_| NoConnection::Unreachable)?;
@@ -79,7 +79,7 @@ pub async fn resolve(host: &str, port: u16, allow: &Ranges) -> Result<Vec<Socket
     if allowed.is_empty() { Err(NoConnection::Unreachable) } else { Ok(allowed) }
 }
 
-/// A host without the brackets that an IPv6 address has in a URL.
+/// Returns a host without the brackets that an IPv6 address has in a URL.
 fn host_without_brackets(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
@@ -99,7 +99,7 @@ async fn connect_to_one(addresses: Vec<SocketAddr>) -> Result<TcpStream, NoConne
     Err(NoConnection::Unreachable)
 }
 
-/// The TLS configuration, with the system's root certificates or those of `SSL_CERT_FILE`, which are read once.
+/// Returns the TLS configuration, with the system's root certificates or those of `SSL_CERT_FILE`, which are read once.
 pub fn tls() -> Arc<ClientConfig> {
     static TLS: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| Arc::new(tls::client(tls::roots())));
     TLS.clone()
@@ -120,13 +120,12 @@ pub fn http_client() -> ClientBuilder {
         .tls_backend_preconfigured(ClientConfig::clone(&tls()))
 }
 
-/// A connection to the host of a web address, encrypted for `https`. `http` is allowed only inside networks that the operator
-/// allows.
+/// Connects to the host of a web address, encrypted for `https`. `http` is allowed only inside networks that the operator allows.
 pub async fn connect_to(url: &Url, allow: &Ranges) -> Result<Box<dyn Stream>, NoConnection> {
     let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or(NoConnection::Unreachable)?;
     let addresses = resolve_for(url, host, port, allow).await?;
     let stream = connect_to_one(addresses).await?;
-    // Requests are short, and the answer to one is waited for.
+    // Requests are short, and the caller waits for each answer.
     let _ = stream.set_nodelay(true);
     Ok(if url.scheme() == "https" { Box::new(secure(stream, host).await?) } else { Box::new(stream) })
 }
@@ -135,7 +134,7 @@ pub async fn connect_to(url: &Url, allow: &Ranges) -> Result<Box<dyn Stream>, No
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// The addresses to which a tenant may connect for a URL, at least one.
+/// Returns the addresses to which a tenant may connect for a URL, at least one.
 async fn resolve_for(url: &Url, host: &str, port: u16, allow: &Ranges) -> Result<Vec<SocketAddr>, NoConnection> {
     let mut addresses = resolve(host, port, allow).await?;
     match url.scheme() {
@@ -146,8 +145,8 @@ async fn resolve_for(url: &Url, host: &str, port: u16, allow: &Ranges) -> Result
     if addresses.is_empty() { Err(NoConnection::Unreachable) } else { Ok(addresses) }
 }
 
-/// An HTTP client for one URL of a tenant, bound to the addresses that its host has now. `http` is allowed only inside
-/// networks that the operator allows.
+/// Returns an HTTP client for one URL of a tenant, bound to the current addresses of its host. `http`
+/// is allowed only inside networks that the operator allows.
 pub async fn http_client_for(url: &Url, allow: &Ranges) -> Result<Client, NoConnection> {
     let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or(NoConnection::Unreachable)?;
     let addresses = resolve_for(url, host, port, allow).await?;
@@ -155,7 +154,7 @@ pub async fn http_client_for(url: &Url, allow: &Ranges) -> Result<Client, NoConn
     client.map_err(|_| NoConnection::Unreachable)
 }
 
-/// The reason why a request had no answer.
+/// Returns the reason why a request had no answer.
 pub fn reason(error: &reqwest::Error) -> NoConnection {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -168,7 +167,7 @@ pub fn reason(error: &reqwest::Error) -> NoConnection {
     NoConnection::Unreachable
 }
 
-/// The text of an error with its causes, without the URL, which may contain a secret code.
+/// Returns the text of an error with its causes, without the URL, which may contain a secret code.
 pub fn error_text(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = error.to_string();
@@ -180,7 +179,7 @@ pub fn error_text(error: reqwest::Error) -> String {
     words
 }
 
-/// Reads the body of an answer; `None` when it is larger than `most` bytes or incomplete.
+/// Reads the body of an answer; `None` if it is larger than `most` bytes or incomplete.
 pub async fn body(mut response: Response, most: usize) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.ok()? {
@@ -274,7 +273,7 @@ mod tests {
             assert!(http_client_for(&url, &no_ranges()).await.is_err(), "{url}");
             assert!(http_client_for(&url, &allow).await.is_ok(), "{url}");
         }
-        // In the open, only with encryption.
+        // Outside of allowed networks, the connection must be encrypted.
         assert!(http_client_for(&Url::parse("http://1.1.1.1/").unwrap(), &allow).await.is_err());
         assert!(http_client_for(&Url::parse("https://1.1.1.1/").unwrap(), &no_ranges()).await.is_ok());
     }

@@ -9,8 +9,8 @@
 //! | `{*rest}` | the rest of the path |
 //! | anything else | a name |
 //!
-//! A value that is not of its kind is answered with 404. A text that the handler checks is always of its kind: the handler
-//! gets it as it was sent, reads it by [`unchecked_text`] and says what is wrong with it.
+//! A value that is not of its kind is answered with 404. A text that the handler checks is always of
+//! its kind. The handler gets it unchanged, reads it by [`unchecked_text`] and reports its errors.
 
 use percent_encoding::percent_decode_str;
 use uuid::Uuid;
@@ -52,7 +52,7 @@ impl PathValue {
 }
 
 impl PathKind {
-    /// The kind of a placeholder's value.
+    /// Returns the kind of a placeholder's value.
     pub fn from_placeholder(placeholder: &str) -> PathKind {
         let is = |word: &str| placeholder == word || placeholder.strip_suffix(word).is_some_and(|it| it.ends_with('_'));
         match placeholder {
@@ -65,16 +65,16 @@ impl PathKind {
         }
     }
 
-    /// Reads a value as it was sent; `None` if it is not of this kind.
+    /// Reads an unchanged value; `None` if it is not of this kind.
     pub fn read(self, sent: &str) -> Option<PathValue> {
         match self {
             PathKind::Integer => {
                 let is_digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());
-                // An integer too large for an id: no row has it, as none has 0.
+                // An integer that is too large for an id becomes 0, which is not the id of a row.
                 is_digits.then(|| PathValue::Integer(sent.parse().unwrap_or(0)))
             }
             PathKind::Uuid => {
-                // Only the hyphenated form: each address has one spelling.
+                // Only the hyphenated form is accepted: each address has one spelling.
                 let is_hyphenated = sent.len() == 36;
                 Uuid::parse_str(sent).ok().filter(|_| is_hyphenated).map(PathValue::Uuid)
             }
@@ -84,7 +84,7 @@ impl PathKind {
         }
     }
 
-    /// The JSON schema for OpenAPI.
+    /// Returns the JSON schema for OpenAPI.
     pub fn schema(self) -> serde_json::Value {
         match self {
             PathKind::Integer => serde_json::json!({"type": "integer", "minimum": 1}),
@@ -95,18 +95,18 @@ impl PathKind {
     }
 }
 
-/// The placeholders of a route's path, without braces and star, each with its kind.
+/// Returns the placeholders of a route's path, without braces and star, each with its kind.
 pub fn placeholders(path: &str) -> impl Iterator<Item = (&str, PathKind)> {
     let named = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     named.map(|name| (name.trim_start_matches('*'), PathKind::from_placeholder(name)))
 }
 
-/// The text of a value that the handler checks. What is not UTF-8 in it is replaced, so that no rule allows it.
+/// Returns the text of a value that the handler checks. Invalid UTF-8 is replaced, so that no rule allows it.
 pub fn unchecked_text(sent: &str) -> String {
     percent_decode_str(sent).decode_utf8_lossy().into_owned()
 }
 
-/// Decodes percent-encoded text; `None` when it is not UTF-8, empty, or has control characters.
+/// Decodes percent-encoded text; `None` if it is not UTF-8, is empty, or has control characters.
 fn text(sent: &str) -> Option<String> {
     let text = percent_decode_str(sent).decode_utf8().ok()?;
     (!text.is_empty() && !text.chars().any(char::is_control)).then(|| text.into_owned())

@@ -1,5 +1,5 @@
-//! What the permission sets of groups, classes and records have in common: reserved names, actions that need others, how
-//! a PATCH changes the actions, the limit, and which sets stay (`docs/reference/permission-sets.md`).
+//! The common rules of the permission sets of groups, classes and records (`docs/reference/permission-sets.md`). They are
+//! reserved names, actions that require others, changes of the actions by a PATCH, the limit, and sets that cannot be deleted.
 //!
 //! A set stores its actions as bits, so that SQL can test them.
 
@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
-/// The names that users may not give to a set (`docs/reference/permission-sets.md`).
+/// The names that users cannot choose for a set (`docs/reference/permission-sets.md`).
 pub const RESERVED: [&str; 3] = ["owners", "everyone", "members"];
 
 pub use crate::permissions::PERMISSIONS;
@@ -31,13 +31,13 @@ static TYPE: FieldKey<String> = FieldKey::new("type");
 /// The field with the actions of a set.
 pub static GRANTS: FieldKey<Json> = FieldKey::new(PERMISSIONS);
 
-/// The schema of granted actions by resource, in OpenAPI.
+/// Returns the schema of granted actions by resource, in OpenAPI.
 pub fn grants_schema() -> Json {
     let actions = json!({"type": "array", "items": {"type": "string"}});
     json!({"type": "object", "additionalProperties": actions, "examples": [{"user_groups": ["view"]}]})
 }
 
-/// An action that a set can give.
+/// An action that a set can grant.
 pub struct SetAction {
     /// The name in requests and answers.
     pub name: &'static str,
@@ -45,7 +45,7 @@ pub struct SetAction {
     pub text: &'static str,
     /// The bit in a stored set.
     pub bit: i64,
-    /// The bits of the actions that it needs, of any key.
+    /// The bits of the actions that it requires, of any key.
     pub needs: i64,
 }
 
@@ -55,13 +55,13 @@ pub struct PermissionKey {
     pub actions: &'static [SetAction],
 }
 
-/// The actions that the permission sets of a level (groups, classes or records) can give.
+/// The actions that the permission sets of a level (groups, classes or records) can grant.
 pub struct Vocabulary(pub &'static [PermissionKey]);
 
 impl Vocabulary {
-    /// Applies a body's `permissions` to the bits of a set: a sent list replaces the current one of its key, a key that
-    /// is not sent is kept, then the actions that others need are added. `allowed` are the bits that the type of the
-    /// set accepts. The errors stand under the field's name.
+    /// Applies a body's `permissions` to the bits of a set, then adds the actions that others require. A
+    /// sent list replaces the current one of its key; a key that is not sent is unchanged. `allowed` are
+    /// the bits that the type of the set accepts. The errors are reported under the field's name.
     pub fn merge(&self, sent: &Map<String, Json>, current: i64, allowed: i64) -> Result<i64, Errors> {
         let mut bits = current;
         let (mut errors, mut by_key) = (Errors::new(), Errors::new());
@@ -83,8 +83,8 @@ impl Vocabulary {
         if errors.is_empty() { Ok(self.expanded(bits)) } else { Err(errors) }
     }
 
-    /// Applies the `permissions` of a body as [`Vocabulary::merge`] does, adds its errors to those of the body, and
-    /// returns the bits that the set has afterwards.
+    /// Applies the `permissions` of a body by [`Vocabulary::merge`], and adds its errors to those of the
+    /// body. Returns the bits that the set has afterwards.
     pub fn accept(&self, accepted: &mut CheckedBody, current: i64, allowed: i64) -> i64 {
         let Some(Json::Object(sent)) = accepted.changes.get(&GRANTS) else { return current };
         let merged = self.merge(&sent, current, allowed);
@@ -96,14 +96,14 @@ impl Vocabulary {
         bits
     }
 
-    /// Adds the bits of all actions that are needed, directly or indirectly.
+    /// Adds the bits of all actions that are required, directly or indirectly.
     fn expanded(&self, bits: i64) -> i64 {
         let held = self.0.iter().flat_map(|key| key.actions).filter(|action| action.bit & bits != 0);
         let all = held.fold(bits, |all, action| all | action.needs);
         if all == bits { bits } else { self.expanded(all) }
     }
 
-    /// The actions of a set as `{key: [action, …]}`, the form in answers and the administration log.
+    /// Returns the actions of a set as `{key: [action, …]}`, the form in answers and the administration log.
     pub fn to_json(&self, bits: i64) -> Json {
         Json::Object(
             self.0.iter().map(|key| (key.name.to_owned(), json!(key.action_names(bits).collect::<Vec<_>>()))).collect(),
@@ -132,7 +132,7 @@ impl Vocabulary {
         permissions::describe(document, keys);
     }
 
-    /// The actions that one brings along: those of its own key by their name, others as `key.action`.
+    /// Returns the actions that an action requires: those of its own key by their name, others as `key.action`.
     fn required_by(&self, own: &PermissionKey, action: &SetAction) -> Vec<String> {
         let bits = self.expanded(action.bit) & !action.bit;
         let of_key = |key: &'static PermissionKey| {
@@ -154,8 +154,8 @@ impl PermissionKey {
     }
 }
 
-/// The permission sets of groups, of classes or of records: their declaration, the actions that they can give, and how
-/// many a parent (a group or a class) may have.
+/// The permission sets of groups, of classes or of records. It has their declaration, the actions that
+/// they can grant, and their limit per parent (a group or a class).
 pub struct PermissionSets {
     pub resource: &'static LazyLock<Resource>,
     pub vocabulary: &'static Vocabulary,
@@ -165,7 +165,7 @@ pub struct PermissionSets {
 }
 
 impl PermissionSets {
-    /// The answer with the schema document of the collection, with the build's limit.
+    /// Answers the schema document of the collection, with the build's limit.
     pub fn document(&self, conn: &mut Conn) -> Outcome {
         let mut document = options::document(self.resource);
         self.vocabulary.describe(&mut document);
@@ -173,7 +173,7 @@ impl PermissionSets {
         Ok(Answer::value(&document))
     }
 
-    /// Refuses one more set beyond the limit of a parent, whose row the calling code must have locked.
+    /// Refuses one more set beyond the limit of a parent. The calling code must have locked the parent's row.
     pub fn check_limit(&self, conn: &mut Conn, parent: i64) -> Result<(), Refusal> {
         let mut sql = Sql::new("SELECT count(*) FROM ");
         sql.name(&self.resource.table).push(" WHERE ").name(self.parent_column).push(" = ").bind(parent);
@@ -181,8 +181,7 @@ impl PermissionSets {
         limits::check(conn, self.limit, count, 1)
     }
 
-    /// Updates a set and logs what differs from `before`. `held` and `grants` are its actions before and afterwards, as
-    /// bits.
+    /// Updates a set and logs the differences from `before`. `held` and `grants` are its actions before and afterwards, as bits.
     pub fn update(
         &self,
         request: &Request,
@@ -203,10 +202,10 @@ impl PermissionSets {
 
 // ---- Sets with a type ----------------------------------------------------------------------------------------------
 
-/// The type of the sets that callers make; all others are made by the system.
+/// The type of the sets that callers create; the system creates all others.
 const CUSTOM: &str = "custom";
 
-/// A stored set that has a type, as those of groups and classes do.
+/// A stored set with a type, of a group or of a class.
 pub struct StoredSet {
     pub id: i64,
     pub name: String,
@@ -217,14 +216,14 @@ pub struct StoredSet {
 }
 
 impl StoredSet {
-    /// Whether the system made the set: it keeps its name, cannot be deleted, and has no assignees.
+    /// Returns whether the system created the set. The name of such a set is fixed; it cannot be deleted and has no assignees.
     pub fn is_system(&self) -> bool {
         self.kind != CUSTOM
     }
 }
 
-/// The fields of sets that have a type. `types` are the value and the text of each type, and whether only the system
-/// makes sets of it; `example` is a name, and `unique` the index of the names.
+/// Returns the fields of sets that have a type. `types` are the value and the text of each type, and
+/// whether only the system creates sets of it. `example` is a name, and `unique` the index of the names.
 pub fn fields<const N: usize>(
     types: [(&'static str, &'static str, bool); N],
     example: &'static str,
@@ -248,7 +247,7 @@ pub fn fields<const N: usize>(
 }
 
 impl PermissionSets {
-    /// A set of a parent, with its row locked; 404 when the parent has no such set.
+    /// Returns a set of a parent and locks its row; 404 if the parent has no such set.
     pub fn load_for_change(&self, conn: &mut Conn, parent: i64, id: i64) -> Result<StoredSet, Refusal> {
         let mut sql = Sql::new("SELECT name, type, permissions FROM ");
         sql.name(&self.resource.table).push(" WHERE id = ").bind(id);
@@ -259,8 +258,8 @@ impl PermissionSets {
         set.ok_or_else(Refusal::not_found)
     }
 
-    /// Checks the body of a new set or of a change. Names are unique among the sets of the parent; some are reserved, and
-    /// a set that the system made keeps its own.
+    /// Checks the body of a new set or of a change. Names are unique among the sets of the parent. Some are
+    /// reserved, and the name of a set that the system created is fixed.
     pub fn check_body(
         &self,
         conn: &mut Conn,
@@ -273,14 +272,15 @@ impl PermissionSets {
         let Some(refused) = refused_name(body, own) else {
             return rows::accepted_within(conn, self.resource, body, id, scope);
         };
-        // The name gets one message, that it is reserved, and not also that it is taken.
+        // The name gets one message, that it is reserved, without a second one that it is not unique.
         let others = body.clone().filter_members(|name| name != "name");
         let mut accepted = rows::accepted_within(conn, self.resource, &others, Some(id.unwrap_or(0)), scope)?;
         accepted.errors.add("name", refused);
         Ok(accepted)
     }
 
-    /// Inserts a set that a caller makes, unless its parent, whose row is locked, has as many as it may have.
+    /// Inserts a set that a caller creates, unless its parent has reached the limit. The calling code must
+    /// have locked the parent's row.
     pub fn insert(
         &self,
         request: &Request,
@@ -294,8 +294,7 @@ impl PermissionSets {
         rows::insert(request, conn, self.resource, changes, &columns)
     }
 
-    /// Inserts a set that the system makes with its parent. It has the name of its type, no creator and no entry in the
-    /// log.
+    /// Inserts a set that the system creates with its parent. It has the name of its type, no creator and no entry in the log.
     pub fn insert_system_set(
         &self,
         request: &Request,
@@ -310,7 +309,7 @@ impl PermissionSets {
         rows::insert_row(conn, self.resource, &changes, &columns, request.now, None).map(drop)
     }
 
-    /// Deletes a set, unless the system made it.
+    /// Deletes a set, unless the system created it.
     pub fn delete(&self, request: &Request, conn: &mut Conn, set: &StoredSet) -> Outcome {
         if set.is_system() {
             let kind = self.resource.field(TYPE.name()).map(|field| &field.kind);
@@ -325,7 +324,7 @@ impl PermissionSets {
     }
 }
 
-/// The refusal of the name in a body. `own` is the name of a set that the system made.
+/// Returns the refusal of the name in a body. `own` is the name of a set that the system created.
 fn refused_name(body: &SentObject<'_>, own: Option<&str>) -> Option<String> {
     let sent = body.get("name")?.as_str()?;
     let sent = sent.trim();
@@ -336,7 +335,7 @@ fn refused_name(body: &SentObject<'_>, own: Option<&str>) -> Option<String> {
     }
 }
 
-/// Whether a name is reserved; letter case and compatible characters make no difference.
+/// Returns whether a name is reserved. Letter case and compatible characters make no difference.
 fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&fold_compatible(name).as_str())
 }

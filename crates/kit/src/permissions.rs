@@ -1,5 +1,5 @@
-//! The global permissions: which exist, which a role can give, and which an account type holds without a role (document
-//! 4, section 4).
+//! The global permissions (`docs/reference/roles.md`, `docs/reference/users.md`): all of them, those
+//! that a role can grant, and those that an account type has without a role.
 
 use crate::account_type::AccountType;
 use resource::{EnumOption, Errors, Field, FieldKind, message, options, type_name};
@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 pub struct PermissionResource {
     pub name: &'static str,
     pub actions: &'static [&'static str],
-    /// The actions that a role can give.
+    /// The actions that a role can grant.
     pub assignable: &'static [&'static str],
-    /// The actions that account types hold without a role. Super admins hold all anyway.
+    /// The actions that account types have without a role. Super admins have all of them.
     pub held_by: &'static [(AccountType, &'static [&'static str])],
 }
 
@@ -20,18 +20,18 @@ pub struct PermissionResource {
 pub const CRUD: &[&str] = &["list", "view", "create", "edit", "delete"];
 
 impl PermissionResource {
-    /// A resource with the usual actions, each of which a role can give.
+    /// Returns a resource with the usual actions. A role can grant each of them.
     pub const fn crud(name: &'static str) -> PermissionResource {
         PermissionResource::assignable(name, CRUD)
     }
 
-    /// A resource with these actions, each of which a role can give.
+    /// Returns a resource with these actions. A role can grant each of them.
     pub const fn assignable(name: &'static str, actions: &'static [&'static str]) -> PermissionResource {
         PermissionResource { name, actions, assignable: actions, held_by: &[] }
     }
 }
 
-/// Actions that every account type holds without a role.
+/// Returns these actions for every account type, which has them without a role.
 pub const fn held_by_everybody(actions: &'static [&'static str]) -> [(AccountType, &'static [&'static str]); 5] {
     use AccountType::{External, Full, Internal, OneTimeCompletion, ServiceExternal};
     [
@@ -48,17 +48,17 @@ pub const PERMISSIONS: &str = "permissions";
 
 static CATALOGUE: OnceLock<Vec<&'static PermissionResource>> = OnceLock::new();
 
-/// Registers the permission resources of all domains, once in a process.
+/// Registers the permission resources of all modules, once in a process.
 pub(crate) fn register(all: impl Iterator<Item = &'static PermissionResource>) {
     CATALOGUE.get_or_init(|| all.collect());
 }
 
-/// Every permission resource, in the order of the domains.
+/// Returns every permission resource, in the order of the modules.
 fn catalogue() -> impl Iterator<Item = &'static PermissionResource> {
     CATALOGUE.get().into_iter().flatten().copied()
 }
 
-/// A set of permissions, a bit for each action of each domain.
+/// A set of permissions, a bit for each action of each module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Permissions(u128);
 
@@ -66,12 +66,12 @@ impl Permissions {
     /// The empty set.
     pub const NONE: Permissions = Permissions(0);
 
-    /// Every permission, as super admins and `service_internal` hold them.
+    /// Returns every permission. Super admins and `service_internal` have this set.
     pub fn all() -> Permissions {
         Permissions((1 << catalogue().map(|group| group.actions.len()).sum::<usize>()) - 1)
     }
 
-    /// The permissions that an account type holds without a role.
+    /// Returns the permissions that an account type has without a role.
     pub fn for_account_type(account_type: AccountType) -> Permissions {
         if account_type.is_super() {
             return Permissions::all();
@@ -83,27 +83,27 @@ impl Permissions {
             .fold(Permissions::NONE, |set, (resource, action)| set.with_permission(resource, action))
     }
 
-    /// The set with one more permission; unchanged when there is no such permission.
+    /// Returns the set with one more permission; unchanged if the permission does not exist.
     pub fn with_permission(self, resource: &str, action: &str) -> Permissions {
         Permissions(self.0 | bit(resource, action).unwrap_or(0))
     }
 
-    /// The permissions of both sets.
+    /// Returns the permissions of both sets.
     pub fn union(self, other: Permissions) -> Permissions {
         Permissions(self.0 | other.0)
     }
 
-    /// Whether the set holds a permission.
+    /// Returns whether the set contains a permission.
     pub fn contains(self, resource: &str, action: &str) -> bool {
         bit(resource, action).is_some_and(|bit| self.0 & bit != 0)
     }
 
-    /// Whether the set holds every permission of another one.
+    /// Returns whether the set contains every permission of another one.
     pub fn covers(self, other: Permissions) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The set as `{resource: {action: bool}}`, the answer of `GET /api/users/permissions/`.
+    /// Returns the set as `{resource: {action: bool}}`, the answer of `GET /api/users/permissions/`.
     pub fn to_json(self) -> Json {
         let actions = |group: &PermissionResource| -> Map<String, Json> {
             group
@@ -115,7 +115,7 @@ impl Permissions {
         Json::Object(catalogue().map(|group| (group.name.to_owned(), actions(group).into())).collect())
     }
 
-    /// The set as `{resource: [action, …]}` without empty resources, as a role stores and shows it.
+    /// Returns the set as `{resource: [action, …]}` without empty resources, the form that a role stores and shows.
     pub fn to_grants(self) -> Json {
         let mut grants = Map::new();
         for group in catalogue() {
@@ -139,7 +139,7 @@ impl Permissions {
         set
     }
 
-    /// The set without the permissions of one resource.
+    /// Returns the set without the permissions of one resource.
     fn without_resource(self, group: &PermissionResource) -> Permissions {
         Permissions(
             group.actions.iter().filter_map(|action| bit(group.name, action)).fold(self.0, |set, bit| set & !bit),
@@ -158,8 +158,8 @@ fn bit(resource: &str, action: &str) -> Option<u128> {
     None
 }
 
-/// Reads the permissions in a role's body and adds those that they need: `view`, `edit`, `create` and `delete` need
-/// `list` and `view`, where the resource has them. A resource that is not sent keeps its permissions in `before`.
+/// Reads the permissions in a role's body and adds the required ones. Every action except `list` requires `list`
+/// and `view`, if a role can grant them. A resource that is not sent retains its permissions of `before`.
 pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Permissions, Errors> {
     let mut errors = Errors::new();
     let mut set = before;
@@ -186,13 +186,13 @@ pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Pe
     Err(nested)
 }
 
-/// The actions that one brings along: `list` and `view`, but `list` none, where the resource has them.
+/// Returns the actions that an action requires: `list` and `view`, if a role can grant them. `list` requires none.
 fn required_by(group: &PermissionResource, action: &str) -> impl Iterator<Item = &'static str> {
     let needed = move |it: &&str| action != "list" && action != *it && group.assignable.contains(it);
     ["list", "view"].into_iter().filter(needed)
 }
 
-/// Reads a sent list of known actions, or returns the message of what is wrong with it.
+/// Reads a sent list of known actions, or returns the error message.
 pub fn read_actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, String> {
     if sent.is_null() {
         return Err(message::NULL.to_owned());
@@ -209,11 +209,11 @@ pub fn read_actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, 
     if wrong.is_empty() { Ok(actions) } else { Err(format!("Invalid actions {}.", wrong.join(","))) }
 }
 
-/// An action in a schema document: its name, its display text, and the actions that it brings along.
+/// An action in a schema document: its name, its display text, and the actions that it requires.
 pub type DescribedAction = (&'static str, &'static str, Vec<String>);
 
-/// Adds resources with their actions to a schema document, as the nested schema of its `permissions`: each action with its
-/// text and the actions that it brings along.
+/// Adds resources with their actions to a schema document, as the nested schema of its `permissions`.
+/// Each action has its text and the actions that it requires.
 pub fn describe(document: &mut Json, resources: impl Iterator<Item = (&'static str, Vec<DescribedAction>)>) {
     let nested = resources.map(|(resource, actions)| {
         let choices = actions.iter().map(|(name, text, _)| EnumOption::new(*name, *text)).collect();
@@ -231,7 +231,7 @@ pub fn describe(document: &mut Json, resources: impl Iterator<Item = (&'static s
     }
 }
 
-/// Adds the permissions that a role can give to its schema document, as the nested schema of `permissions`.
+/// Adds the permissions that a role can grant to its schema document, as the nested schema of `permissions`.
 pub fn describe_assignable(document: &mut Json) {
     let given = catalogue().filter(|group| !group.assignable.is_empty()).map(|group| {
         let actions = group
@@ -243,7 +243,7 @@ pub fn describe_assignable(document: &mut Json) {
     describe(document, given);
 }
 
-/// The display text of an action.
+/// Returns the display text of an action.
 fn text(action: &'static str) -> &'static str {
     match action {
         "list" => "List",
@@ -258,7 +258,7 @@ fn text(action: &'static str) -> &'static str {
     }
 }
 
-/// The permissions that a role can give as `{resource: [action, …]}`, for OPTIONS.
+/// Returns the permissions that a role can grant as `{resource: [action, …]}`, for OPTIONS.
 pub fn assignable() -> Json {
     let given = catalogue().filter(|group| !group.assignable.is_empty());
     Json::Object(given.map(|group| (group.name.to_owned(), json!(group.assignable))).collect())

@@ -1,4 +1,4 @@
-//! The places of uploads and of files that are sent, each of which holds a descriptor.
+//! The permits of uploads and of files that are sent. Each stands for a descriptor.
 
 use crate::bodies::ProcessBounds;
 use crate::refusal::Refusal;
@@ -6,12 +6,12 @@ use crate::request::Request;
 use web::pace::PLACE_TIMEOUT;
 use web::shares::{Permit, Shares};
 
-/// A place for a file that is sent; 503 when none becomes free in time.
+/// Acquires a permit for a file that is sent; 503 if none becomes free in time.
 pub async fn download_place(request: &Request) -> Result<Permit, Refusal> {
     acquire_permit(request, |bodies| &bodies.downloads).await
 }
 
-/// A place of the uploads; 503 when none becomes free in time.
+/// Acquires a permit for an upload; 503 if none becomes free in time.
 pub(crate) async fn upload_place(request: &Request) -> Result<Permit, Refusal> {
     acquire_permit(request, |bodies| &bodies.uploads).await
 }

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 const LIMIT_EXCEEDED: &str = "ERR_LIMIT_EXCEEDED";
 
-/// Why a refusal of a transaction is not the last word.
+/// The reason for which a refused transaction runs again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RetryReason {
     /// See [`Refusal::outdated`].
@@ -64,11 +64,11 @@ impl RefusalReason {
 pub struct Refusal {
     pub status: StatusCode,
     pub reason: RefusalReason,
-    /// Headers beside those of every answer.
+    /// Headers in addition to those of every answer.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The error of the store, which is logged and not sent.
     pub cause: Option<Box<store::StoreError>>,
-    /// Why the work may come to another end when it is done again.
+    /// The reason for which the work may have another outcome when it runs again.
     again: Option<RetryReason>,
 }
 
@@ -92,7 +92,7 @@ impl Refusal {
     pub fn limit(detail: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, RefusalReason::Limit(detail.into()))
     }
-    /// The text of a refusal by [`limit`](Self::limit).
+    /// Returns the text of a refusal by [`limit`](Self::limit).
     pub fn exceeded_limit(&self) -> Option<&str> {
         if let RefusalReason::Limit(detail) = &self.reason { Some(detail) } else { None }
     }
@@ -136,15 +136,15 @@ impl Refusal {
     pub fn service_busy(detail: &str) -> Refusal {
         Refusal::detail(StatusCode::SERVICE_UNAVAILABLE, detail).header(header::RETRY_AFTER, "1")
     }
-    /// 503 when a shared place does not become free in time.
+    /// 503 when a shared permit does not become free in time.
     pub fn overloaded() -> Refusal {
         Refusal::service_busy("The server is busy. Please try again.")
     }
-    /// 503 of work whose answer finds no memory. A client gets it only if none becomes free in time.
+    /// 503 of work without memory for its answer. A client gets it only if none becomes free in time.
     pub(crate) fn without_room() -> Refusal {
         Refusal { again: Some(RetryReason::Room), ..Refusal::overloaded() }
     }
-    /// Whether the answer found no memory, so that the work was undone.
+    /// Returns whether there was no memory for the answer, so that the work was undone.
     pub fn lacks_room(&self) -> bool {
         self.again == Some(RetryReason::Room)
     }
@@ -153,17 +153,17 @@ impl Refusal {
         let seconds = (wait / 1_000_000).max(1).to_string();
         Refusal::detail(StatusCode::TOO_MANY_REQUESTS, "Too many requests.").header(header::RETRY_AFTER, &seconds)
     }
-    /// 503 of a write that was decided by rights that have changed since. A client is told so only if a second attempt
-    /// comes to the same end.
+    /// 503 of a write that was decided by rights that have changed since. A client gets it only if a second
+    /// attempt has the same outcome.
     pub fn outdated() -> Refusal {
         Refusal { again: Some(RetryReason::Outdated), ..Refusal::overloaded() }
     }
-    /// Whether a rule refuses the request, and not an error of the store.
+    /// Returns whether a rule refuses the request, not an error of the store.
     pub fn is_by_rule(&self) -> bool {
         self.cause.is_none()
     }
-    /// Whether what the transaction knew was outdated, so that a second attempt may come to another end: rights or tables
-    /// were changed since, or another transaction has committed a value that must be unique.
+    /// Returns whether the transaction used outdated data, so that a second attempt may have another outcome.
+    /// Rights or tables were changed since, or another transaction has committed a value that must be unique.
     pub fn is_outdated(&self) -> bool {
         let of_store =
             matches!(self.cause.as_deref(), Some(store::StoreError::SchemaChanged(_) | store::StoreError::Unique(_)));
@@ -208,13 +208,13 @@ impl From<store::StoreError> for Refusal {
     }
 }
 
-/// The body of every refusal but 400.
+/// Returns the schema of every refusal except 400.
 pub fn schema() -> Json {
     titled("Refusal", object([("detail", json!({"type": "string", "description": "Why not, in a sentence"}))]))
 }
 
-/// The body of a 400. Messages of nested fields are nested as these are; the schema refers to itself only as the value
-/// of an object, where generators follow it.
+/// Returns the schema of a 400. Messages of nested fields are nested in the same way. The schema refers
+/// to itself only as the value of an object, where generators follow it.
 pub fn errors_schema() -> Json {
     let messages = json!({
         "type": "array", "items": {"type": "string"},

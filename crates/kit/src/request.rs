@@ -1,4 +1,4 @@
-//! A request as handlers see it: the caller, what was received, and the effects that follow the commit of its write.
+//! A request for handlers: the caller, the received parts, and the effects that follow the commit of its write.
 
 use crate::answer::{Answer, EntityTag};
 use crate::answer_room::AnswerRoom;
@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 use web::shares::{Permit, PermitHolder, ShareAccount};
 
-/// How many undeclared names [`Request::undeclared`] returns at most.
+/// The maximum number of undeclared names that [`Request::undeclared`] returns.
 const MAX_UNDECLARED: usize = 100;
 
-/// An authorised request: the caller, and what was received.
+/// An authorised request: the caller and the received parts.
 #[derive(Clone)]
 pub struct Request {
     /// The caller with the current rights; `None` on public routes. A write checks them again at the start of its
@@ -30,24 +30,24 @@ pub struct Request {
     received: Arc<ReceivedRequest>,
 }
 
-/// The received parts of a request, which stay the same when its caller is read again.
+/// The received parts of a request. They stay the same when its caller is read again.
 pub struct ReceivedRequest {
     pub app: App,
-    /// The build that the host names; on a route of the deployment, the one that the path names.
+    /// The build of the host; on a route of the deployment, the build of the path.
     pub build: Arc<Build>,
     /// The route's requirement on its caller.
     pub requirement: Requirement,
-    /// The names of a body's members that the route declares; `None`: any.
+    /// The names of the body's members that the route declares; `None`: any.
     pub declared_names: Option<&'static [String]>,
     /// The values of the path, in order.
     pub path_values: Vec<PathValue>,
     pub method: Method,
-    /// The path as sent.
+    /// The path, as the client sent it.
     pub path: String,
     /// The parameters of the query string.
     pub query: Query,
-    /// The JSON body, an empty object when none was sent; or the status and message of what is wrong with it. The error
-    /// is raised only when a handler asks for the body: 404 and 403 come first.
+    /// The JSON body, an empty object if none was sent; or the status and message of its error. The error
+    /// is reported only when a handler requests the body: 404 and 403 come first.
     pub body: Result<JsonBody, (StatusCode, String)>,
     /// The memory reserved for the body, which is released with the request.
     pub room: Option<Permit>,
@@ -60,23 +60,23 @@ pub struct ReceivedRequest {
     pub origin: String,
     /// The time at which the whole request had arrived, in microseconds since 1970.
     pub now: i64,
-    /// How the caller was authenticated; `None` on public routes.
+    /// The admission by which the caller was authenticated; `None` on public routes.
     pub admission: Option<Admission>,
-    /// What follows the commit of the write.
+    /// The effects that follow the commit of the write.
     pub effects: Effects,
 }
 
-/// The ids of a batch before its first item that is no id. One of them may be wrong too, and of several errors the
-/// first in the order sent is reported (`docs/reference/conventions.md`).
+/// The ids of a batch before its first item that is not an id. One of these ids may be wrong too. Of
+/// several errors, the first one in the order sent is reported (`docs/reference/conventions.md`).
 pub struct BatchIds {
     /// The ids without repetitions, in the order sent.
     pub ids: Vec<i64>,
-    /// The error of the first item that is no id.
+    /// The error of the first item that is not an id.
     pub wrong: Option<String>,
 }
 
 impl BatchIds {
-    /// The ids, or a refusal for the item that is no id. To be called when the ids have been checked.
+    /// Returns the ids, or a refusal for the item that is not an id. To be called after the check of the ids.
     pub fn finish(self) -> Result<Vec<i64>, Refusal> {
         match self.wrong {
             Some(wrong) => Err(Refusal::bad_request(wrong)),
@@ -99,46 +99,46 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Notes that the write raises the rights to this version, which makes callers cached under earlier ones stale.
+    /// Records that the write raises the rights to this version. Callers that were cached under earlier ones are then stale.
     pub fn rights_changed(&self, version: i64) {
         self.rights.fetch_max(version, Ordering::Relaxed);
     }
-    /// The version to which the write has raised the rights; 0 if it has not.
+    /// Returns the version to which the write has raised the rights; 0 if it has not.
     pub fn raised_to(&self) -> i64 {
         self.rights.load(Ordering::Relaxed)
     }
-    /// Notes that the write takes from somebody what he holds on single objects.
+    /// Records that the write revokes rights on single objects.
     pub fn set_ends_object_rights(&self) {
         self.ends_object_rights.store(true, Ordering::Relaxed);
     }
-    /// Whether the write takes from somebody what he holds on single objects.
+    /// Returns whether the write revokes rights on single objects.
     pub fn ends_object_rights(&self) -> bool {
         self.ends_object_rights.load(Ordering::Relaxed)
     }
-    /// Notes that the caller was checked again before the write ended his session, so that he cannot be afterwards.
+    /// Records that the caller was checked again before the write ended the caller's session. A later check is impossible.
     pub(crate) fn set_caller_was_checked(&self) {
         self.caller_was_checked.store(true, Ordering::Relaxed);
     }
-    /// Notes the version of the rights on single objects with which the write begins.
+    /// Stores the version of the rights on single objects with which the write begins.
     pub(crate) fn set_object_rights(&self, version: i64) {
         self.object_rights.store(version, Ordering::Relaxed);
     }
-    /// The version of the rights on single objects with which the write began.
+    /// Returns the version of the rights on single objects with which the write began.
     pub(crate) fn object_rights(&self) -> i64 {
         self.object_rights.load(Ordering::Relaxed)
     }
-    /// Whether the caller was checked again.
+    /// Returns whether the caller was checked again.
     pub(crate) fn caller_was_checked(&self) -> bool {
         self.caller_was_checked.load(Ordering::Relaxed)
     }
-    /// Registers a function to be called after the commit: once, even if it is registered several times.
+    /// Registers a function that is called after the commit: once, even if it is registered several times.
     pub fn after_commit(&self, work: AfterCommit) {
         let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
         if !all.iter().any(|known| std::ptr::fn_addr_eq(*known, work)) {
             all.push(work);
         }
     }
-    /// Takes the raised version of the rights (0: none) and the functions to call, and leaves nothing behind.
+    /// Returns the raised version of the rights (0: none) and the functions to call, and resets the effects.
     pub(crate) fn take_effects(&self) -> (i64, Vec<AfterCommit>) {
         let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
         self.ends_object_rights.store(false, Ordering::Relaxed);
@@ -155,16 +155,16 @@ impl Deref for Request {
 }
 
 impl Request {
-    /// A request of this caller.
+    /// Returns a request of this caller.
     pub fn new(caller: Option<Arc<Caller>>, received: ReceivedRequest) -> Request {
         Request { caller, received: Arc::new(received) }
     }
-    /// What a job does for an account, as if that had sent a request now. Its rights are those that were read; there is no
-    /// session that could end.
+    /// Returns a request for a job that works for an account, as if the account had sent it now. Its rights
+    /// are those that were read; it has no session that could end.
     pub fn for_job(app: &App, build: &Arc<Build>, caller: Caller) -> Request {
         Request::for_system(app, build).with_caller(Arc::new(caller))
     }
-    /// What happens by itself, without a caller, as if a request did it now.
+    /// Returns a request for work of the system, without a caller, as if it was sent now.
     pub fn for_system(app: &App, build: &Arc<Build>) -> Request {
         let received = ReceivedRequest {
             app: app.clone(),
@@ -187,11 +187,11 @@ impl Request {
         };
         Request::new(None, received)
     }
-    /// The same request with its caller read again.
+    /// Returns the same request with its caller read again.
     pub fn with_caller(&self, caller: Arc<Caller>) -> Request {
         Request { caller: Some(caller), received: self.received.clone() }
     }
-    /// The holder of what the request takes of shared places: its caller, else the network of its address.
+    /// Returns the holder of the request's shared permits: its caller, else the network of its address.
     pub fn holder(&self) -> PermitHolder {
         let account = match &self.caller {
             Some(caller) => ShareAccount::Id(caller.user),
@@ -199,26 +199,26 @@ impl Request {
         };
         self.build.holder(account)
     }
-    /// The caller; 401 when there is none.
+    /// Returns the caller; 401 if there is none.
     pub fn caller(&self) -> Result<&Caller, Refusal> {
         self.caller.as_deref().ok_or_else(Refusal::unauthenticated)
     }
-    /// The first id in the path, 0 when there is none.
+    /// Returns the first id in the path, 0 if there is none.
     pub fn id(&self) -> i64 {
         self.ids().next().unwrap_or(0)
     }
-    /// The second id in the path, 0 when there is none.
+    /// Returns the second id in the path, 0 if there is none.
     pub fn second_id(&self) -> i64 {
         self.ids().nth(1).unwrap_or(0)
     }
     fn ids(&self) -> impl Iterator<Item = i64> {
         self.path_values.iter().filter_map(PathValue::integer)
     }
-    /// The uuid in the path.
+    /// Returns the uuid in the path.
     pub fn uuid(&self) -> Uuid {
         self.path_values.iter().find_map(PathValue::uuid).unwrap_or_default()
     }
-    /// The first text value in the path: a name, a domain or the rest.
+    /// Returns the first text value in the path: a name, a domain or the rest.
     pub fn name(&self) -> &str {
         self.path_values.iter().find_map(PathValue::text).unwrap_or("")
     }
@@ -226,18 +226,18 @@ impl Request {
         let body = self.body.as_ref().map_err(|(status, detail)| Refusal::detail(*status, detail.clone()))?;
         Ok(body.as_value())
     }
-    /// The text of the body, which is JSON.
+    /// Returns the text of the body, which is JSON.
     pub fn sent_text(&self) -> Result<&str, Refusal> {
         Ok(self.body()?.text())
     }
-    /// The body as an object of the members that the route declares.
+    /// Returns the body as an object of the members that the route declares.
     pub fn object(&self) -> Result<SentObject<'_>, Refusal> {
         let (body, declared) = (self.body()?, self.declared_names);
         let is_declared = |name: &str| declared.is_none_or(|names| names.iter().any(|known| known == name));
         let wrong = || Refusal::field("non_field_errors", message::not_an_object(body.type_name()));
         body.as_object(is_declared).ok_or_else(wrong)
     }
-    /// The names in the body that the route does not declare, without repetitions, at most [`MAX_UNDECLARED`].
+    /// Returns the names in the body that the route does not declare, without repetitions, at most [`MAX_UNDECLARED`].
     pub fn undeclared(&self) -> Result<Vec<String>, Refusal> {
         let names = RefCell::new(Vec::<String>::new());
         if let Some(declared) = self.declared_names {
@@ -252,7 +252,7 @@ impl Request {
         }
         Ok(names.into_inner())
     }
-    /// The required texts of a body. The refusal names every one that is missing or wrong.
+    /// Returns the required texts of a body. The refusal names every missing or wrong one.
     pub fn texts<const N: usize>(&self, names: [&'static str; N]) -> Result<[String; N], Refusal> {
         let body = self.object()?;
         let mut errors = Errors::new();
@@ -284,25 +284,25 @@ impl Request {
         errors.refuse()?;
         Ok(texts)
     }
-    /// The body as a list of at most `max` different ids.
+    /// Returns the body as a list of at most `max` different ids.
     pub fn batch(&self, max: usize) -> Result<BatchIds, Refusal> {
         let body = self.body()?;
         let (ids, wrong) = resource::ids(body, max).map_err(Refusal::bad_request)?;
         Ok(BatchIds { ids, wrong })
     }
-    /// The caller's user agent, cut to 255 characters.
+    /// Returns the caller's user agent, cut to 255 characters.
     pub fn user_agent(&self) -> String {
         let text = self.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
         text.chars().take(255).collect()
     }
-    /// Whether the client has the state already that this answer to a read shows (`If-None-Match`).
+    /// Returns whether the client already has the state that this answer to a read shows (`If-None-Match`).
     pub fn is_up_to_date(&self, answer: &Answer) -> bool {
         let is_read = self.method == Method::GET || self.method == Method::HEAD;
         let is_shown = is_read && answer.status == StatusCode::OK;
         is_shown && answer.tag.is_some_and(|tag| tag.is_named_by_if_none_match(&self.headers))
     }
 
-    /// 412 when `If-Match` names another state than the current one (`docs/reference/conventions.md`).
+    /// Refuses with 412 if `If-Match` names another state than the current one (`docs/reference/conventions.md`).
     pub fn check_if_match(&self, current: impl FnOnce() -> Result<EntityTag, Refusal>) -> Result<(), Refusal> {
         if !self.headers.contains_key(header::IF_MATCH) || current()?.is_named_by_if_match(&self.headers) {
             return Ok(());

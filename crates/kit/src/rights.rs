@@ -1,8 +1,8 @@
 //! The version of a build's rights: a number in its database that every change of rights raises, so that processes
 //! notice that a cached caller is stale.
 //!
-//! Rights on single objects (of owners, of members, by permission sets) are cached with no caller and have a version of
-//! their own, by which a write that waited notices that they have changed.
+//! Rights on single objects (of owners, of members, by permission sets) are not cached with a caller. They have a version of
+//! their own, by which a write that waited detects that they have changed.
 
 use crate::request::Request;
 use store::{Conn, Sql, StoreError};
@@ -19,7 +19,7 @@ pub fn mark_rights_changed(request: &Request, conn: &mut Conn) -> Result<(), Sto
     Ok(())
 }
 
-/// Raises the version of the rights where there is no request (on the command line), and returns it.
+/// Raises the version of the rights for code without a request (on the command line), and returns it.
 pub fn raise_version(conn: &mut Conn) -> Result<i64, StoreError> {
     conn.query_one(&Sql::new("UPDATE versions SET n = n + 1 WHERE name = 'rights' RETURNING n"), |row| row.int(0))
 }
@@ -32,15 +32,15 @@ pub fn versions(conn: &mut Conn) -> Result<[i64; 2], StoreError> {
     conn.query_one(&sql, |row| Ok([row.int(0)?, row.int(1)?]))
 }
 
-/// Notes that the transaction takes from somebody what he holds on single objects. Every one must that removes owners,
-/// members, or assignees of permission sets, or makes a set smaller; but not where they are those of a single record,
-/// whose row is locked by whoever uses or changes them.
+/// Records that the transaction revokes rights on single objects. Every transaction that removes
+/// owners, members or assignees of permission sets, or reduces a set, must call it. Those of a single
+/// record are an exception: transactions that use or change them lock the record's row.
 pub fn object_rights_ended(request: &Request) {
     request.effects.set_ends_object_rights();
 }
 
-/// Raises the version of the rights on single objects, or returns `false` when another transaction has it locked. Nobody
-/// waits for it who holds other locks.
+/// Raises the version of the rights on single objects. Returns `false` if another transaction has
+/// locked it. It never waits, since the transaction already owns other locks.
 pub fn raise_object_rights(conn: &mut Conn) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "UPDATE versions SET n = n + 1 WHERE name = (SELECT v.name FROM versions v WHERE v.name = 'object_rights' \
@@ -49,7 +49,7 @@ pub fn raise_object_rights(conn: &mut Conn) -> Result<bool, StoreError> {
     Ok(conn.exec(&sql)? == 1)
 }
 
-/// Keeps the rights on single objects as they are until the end of the transaction. It comes before every other lock.
+/// Locks the rights on single objects until the end of the transaction. This must be the first lock of the transaction.
 pub fn lock_object_rights(conn: &mut Conn) -> Result<(), StoreError> {
     conn.query_one(&Sql::new("SELECT n FROM versions WHERE name = 'object_rights' FOR UPDATE"), |row| row.int(0))
         .map(drop)

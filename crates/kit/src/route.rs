@@ -31,23 +31,23 @@ pub enum Handler {
     ShortRead(fn(&Request, &mut Conn) -> Outcome),
     /// A read of several statements in one snapshot.
     Read(fn(&Request, &mut Conn) -> Outcome),
-    /// A look that usually answers, as short as [`Handler::ShortRead`], and the read for when it cannot.
+    /// A read that usually answers, with the limits of [`Handler::ShortRead`], and the full read for all other cases.
     Peek(fn(&Request, &mut Conn) -> Result<Option<Answer>, Refusal>, fn(&Request, &mut Conn) -> Outcome),
     /// A write in one transaction.
     Write(fn(&Request, &mut Conn) -> Outcome),
-    /// An asynchronous handler with transactions of its own, for slow work that must not hold a database thread, such
-    /// as hashing a password.
+    /// An asynchronous handler with transactions of its own, for slow work that must not occupy a database
+    /// thread, such as the hashing of a password.
     Async(fn(Arc<Request>) -> HandlerFuture),
     /// An asynchronous handler that reads its body itself, up to a number of bytes.
     Upload(u64, fn(Arc<Request>, Upload) -> HandlerFuture),
 }
 
-/// How the callers of a route are admitted, where that is not by the credentials of this API.
+/// The admission of a route's callers by other credentials than those of this API.
 #[derive(Clone, Copy)]
 pub struct OwnAdmission {
     /// Reads and checks the credential of a request, whose path has these values.
     pub admit: fn(&App, &Build, &HeaderMap, &[PathValue]) -> Result<Admission, Refusal>,
-    /// Makes the refusal of a caller who is not admitted to a path, which has these values.
+    /// Creates the refusal of a caller who is not admitted to a path, which has these values.
     pub refuse: fn(Refusal, &App, &Build, &str, &[PathValue]) -> Refusal,
 }
 
@@ -82,24 +82,24 @@ pub enum Schema {
     Html,
     /// A binary body.
     Binary,
-    /// A file, which browsers save and do not show.
+    /// A file. Browsers save it and do not show it.
     File,
-    /// A text of one of these media types, the first one unless the request says otherwise.
+    /// A text of one of these media types. The first one is the default.
     Text(&'static [&'static str]),
     /// The body of a refusal.
     Refusal,
     /// The names of the fields of an HTML form.
     Form(&'static [&'static str]),
-    /// An HTML form of several parts, whose fields are not known here but for these names.
+    /// An HTML form of several parts. Only these names of its fields are declared.
     Multipart(&'static [&'static str]),
 }
 
 impl Schema {
-    /// The JSON schema for OpenAPI.
+    /// Returns the JSON schema for OpenAPI.
     pub fn to_json(&self) -> Json {
         let list = |item: Json| json!({"type": "array", "items": item});
         match self {
-            // Bytes have no schema in OpenAPI 3.1, but for generators that ask for one of files.
+            // Bytes have no schema in OpenAPI 3.1. Files have one, since generators require it.
             Schema::Nothing | Schema::Binary => json!({}),
             Schema::File => json!({"type": "string", "format": "binary"}),
             Schema::Html | Schema::Text(_) => json!({"type": "string"}),
@@ -125,7 +125,7 @@ impl Schema {
     }
 }
 
-/// The list envelope (`docs/reference/conventions.md`) around items of this name.
+/// Returns the list envelope (`docs/reference/conventions.md`) around items of this name.
 pub fn page(name: &str, item: Json) -> Json {
     let integer = |text: &str| json!({"type": "integer", "description": text});
     let address = |text: &str| json!({"type": ["string", "null"], "description": text});
@@ -141,7 +141,7 @@ pub fn page(name: &str, item: Json) -> Json {
     openapi::titled(format!("{name}Page"), json!({"allOf": [openapi::titled("Page", envelope), results]}))
 }
 
-/// The headers by which a part of a file is asked for.
+/// Returns the headers that request a part of a file.
 fn range_parameters() -> Vec<Json> {
     let header = |name: &str, text: &str| {
         let schema = json!({"type": "string"});
@@ -162,7 +162,7 @@ pub struct Route {
     pub method: Method,
     /// The path with its trailing slash and a placeholder (`{…}`) for each value (see `path.rs`).
     pub path: &'static str,
-    /// Who may call it.
+    /// The callers that the route accepts.
     pub access: RouteAccess,
     pub handler: Handler,
     /// The summary in OpenAPI.
@@ -173,27 +173,27 @@ pub struct Route {
     pub status: u16,
     /// The body of a successful answer.
     pub answer: Schema,
-    /// Other answers, beside those that OpenAPI derives from the rest of the route.
+    /// Other answers, in addition to those that OpenAPI derives from the other fields.
     pub otherwise: Vec<(u16, Schema)>,
-    /// The declaration whose filters and ordering a list takes.
+    /// The declaration whose filters and ordering a list accepts.
     pub selects: Option<StaticResource>,
-    /// The parameters of the query, where they do not follow from the rest.
+    /// The parameters of the query, if they do not follow from the other fields.
     pub parameters: Option<fn() -> Vec<Json>>,
-    /// The last word of its name in OpenAPI; without one it is named by its path.
+    /// The last word of its name in OpenAPI. Without one, its path is its name.
     pub action: Option<&'static str>,
-    /// Whether OpenAPI marks it as `x-internal`, beside pages and schema documents: no client calls it.
+    /// Is true if OpenAPI marks it as `x-internal`, in addition to pages and schema documents: clients do not call it.
     pub is_internal: bool,
     /// The cache of [`Route::declared_names`].
     names: OnceLock<Option<Vec<String>>>,
-    /// Whether it may be called while the password must be changed (`docs/reference/sign-in.md`).
+    /// Is true if the route may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
-    /// Whether sessions that are narrowed to one object may call it; its handler compares the object.
+    /// Is true if sessions that are narrowed to one object may call the route; its handler compares the object.
     pub for_narrowed: bool,
-    /// Whether a caller who sends a credential is authenticated although the route is public.
+    /// Is true if a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
     /// See [`OwnAdmission`].
     pub own_admission: Option<OwnAdmission>,
-    /// Whether pages of other sites may call it although it is public, since what it takes is no visitor's.
+    /// Is true if pages of other sites may call the route although it is public, since it uses no credential of a visitor.
     pub from_any_site: bool,
     /// See [`Route::from_own_pages_alone`].
     pub is_for_own_pages: bool,
@@ -203,12 +203,12 @@ pub struct Route {
     tags_itself: bool,
     /// A check that may refuse a request before its body is read.
     pub guard: Option<RouteGuard>,
-    /// Whether its write makes, changes or drops tables, which may have to wait for others who read or write them.
+    /// Is true if its write creates, changes or drops tables. It may have to wait for transactions that use these tables.
     pub alters_tables: bool,
 }
 
 impl Route {
-    /// The names of the members that a body may have; `None` when the route does not declare them.
+    /// Returns the names of the members that a body may have; `None` if the route does not declare them.
     pub fn declared_names(&self) -> Option<&[String]> {
         let names = || match &self.body {
             Schema::Body(declared, _) => Some(declared.fields.iter().map(|field| field.name.to_string()).collect()),
@@ -218,7 +218,7 @@ impl Route {
         };
         self.names.get_or_init(names).as_deref()
     }
-    /// A route that needs sign-in and answers 200.
+    /// Returns a route that requires sign-in and answers 200.
     pub fn new(method: Method, path: &'static str, summary: &'static str, handler: Handler) -> Route {
         let action = match method {
             Method::GET => Some("retrieve"),
@@ -260,7 +260,7 @@ impl Route {
         route.selects = Some(of);
         route.action("list")
     }
-    /// A GET of a list of a resource that tenants declare, whose filters and ordering are not known here.
+    /// A GET of a list of a resource that tenants declare. Its filters and ordering are not declared here.
     pub fn open_list(path: &'static str, item: fn() -> Json, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::PageOf(item)).action("list")
     }
@@ -268,8 +268,8 @@ impl Route {
     pub fn upload(path: &'static str, most: u64, handler: fn(Arc<Request>, Upload) -> HandlerFuture) -> Route {
         Route::new(Method::POST, path, "Upload", Handler::Upload(most, handler)).with_body(Schema::Binary)
     }
-    /// A GET of a file: whole or in ranges, and not again for those who name its tag. It is not compressed, since ranges
-    /// are of what is stored.
+    /// A GET of a file, whole or in ranges. A client that names the file's tag does not get the file again.
+    /// It is not compressed, since ranges refer to the stored bytes.
     pub fn download(path: &'static str, handler: fn(Arc<Request>) -> HandlerFuture) -> Route {
         let route = Route::new(Method::GET, path, "Download", Handler::Async(handler)).answers(200, Schema::File);
         route
@@ -339,17 +339,17 @@ impl Route {
         self.action = Some(action);
         self
     }
-    /// Names it in OpenAPI by its path, whose last word says what is done.
+    /// Names it in OpenAPI by its path. The last word of the path is the action.
     pub fn named_by_path(mut self) -> Route {
         self.action = None;
         self
     }
-    /// Marks it in OpenAPI as nothing that clients call.
+    /// Marks it in OpenAPI as a route that clients do not call.
     pub fn internal(mut self) -> Route {
         self.is_internal = true;
         self
     }
-    /// Sets the parameters of the query, where they do not follow from the rest.
+    /// Sets the parameters of the query, if they do not follow from the other fields.
     pub fn parameters(mut self, parameters: fn() -> Vec<Json>) -> Route {
         self.parameters = Some(parameters);
         self
@@ -359,28 +359,28 @@ impl Route {
         self.access = RouteAccess::Permission(resource, action);
         self
     }
-    /// Leaves the check of the caller's rights to the handler, which knows the instance.
+    /// Leaves the check of the caller's rights to the handler, which reads the instance.
     pub fn instance(mut self, permission: &'static str) -> Route {
         self.access = RouteAccess::Instance(permission);
         self
     }
-    /// Lets anyone call it without signing in.
+    /// Allows calls without sign-in.
     pub fn public(mut self) -> Route {
         self.access = RouteAccess::Public;
         self
     }
-    /// Admits callers in a way of its own.
+    /// Admits callers by its own functions.
     pub fn admits(mut self, own: OwnAdmission) -> Route {
         self.own_admission = Some(own);
         self
     }
-    /// Lets pages of other sites call it, too.
+    /// Allows calls by pages of other sites.
     pub fn from_any_site(mut self) -> Route {
         self.from_any_site = true;
         self
     }
-    /// Refuses pages of all other origins, the configured ones too, since it sets or reads the cookie of a session. Its path
-    /// has no CORS headers.
+    /// Refuses pages of all other origins, including the configured ones, since it sets or reads the cookie
+    /// of a session. Its path has no CORS headers.
     pub fn from_own_pages_alone(mut self) -> Route {
         self.is_for_own_pages = true;
         self
@@ -406,49 +406,49 @@ impl Route {
         self.access = RouteAccess::ApiKey;
         self
     }
-    /// Lets anyone call it, and authenticates a caller who sends a credential.
+    /// Allows calls without sign-in, and authenticates a caller who sends a credential.
     pub fn optional_sign_in(mut self) -> Route {
         self.optional_sign_in = true;
         self.public()
     }
-    /// The requirement that its caller must meet.
+    /// Returns the requirement that its caller must meet.
     pub fn requirement(&self) -> Requirement {
         Requirement { access: self.access, while_expired: self.while_expired, for_narrowed: self.for_narrowed }
     }
-    /// Whether its answers are lists or instances, which may be cached (`answer_cache.rs`).
+    /// Returns whether its answers are lists or instances, which may be cached (`answer_cache.rs`).
     pub fn is_cacheable(&self) -> bool {
         self.is_list() || self.is_instance()
     }
-    /// Whether it answers a page of a list.
+    /// Returns whether it answers a page of a list.
     pub fn is_list(&self) -> bool {
         matches!(self.answer, Schema::Page(_) | Schema::PageOf(_))
     }
-    /// Whether it answers one instance, which has an `ETag`.
+    /// Returns whether it answers one instance, which has an `ETag`.
     pub fn is_instance(&self) -> bool {
         matches!(self.answer, Schema::One(_) | Schema::OneOf(_))
     }
-    /// Whether its successful answers have an `ETag`: those of every read without a secret, and instances.
+    /// Returns whether its successful answers have an `ETag`: those of every read without a secret, and instances.
     pub fn is_tagged(&self) -> bool {
         let is_read = self.method == Method::GET && self.status == 200 && !matches!(self.answer, Schema::Binary);
         let is_at_hand = !matches!(self.handler, Handler::Write(_) | Handler::Async(_) | Handler::Upload(..));
         (is_read && is_at_hand && self.is_compressed()) || self.is_instance() || self.tags_itself
     }
-    /// Answers with an `ETag` though its answer is no instance.
+    /// Answers with an `ETag` although its answer is not an instance.
     pub fn tags_itself(mut self) -> Route {
         self.tags_itself = true;
         self
     }
-    /// Whether it may refuse with 429: what anyone may write or open as a page, and what says so (`or(429, …)`).
+    /// Returns whether it may refuse with 429: public writes, public pages, and routes that declare it (`also_answers(429, …)`).
     pub fn may_throttle(&self) -> bool {
         let is_open = self.access == RouteAccess::Public && (self.method != Method::GET || self.answers_pages());
         is_open || self.otherwise.iter().any(|(status, _)| *status == 429)
     }
-    /// Whether people see what it answers, refusals too, as pages.
+    /// Returns whether its answers, including refusals, are pages for people.
     pub fn answers_pages(&self) -> bool {
         matches!(self.answer, Schema::Html)
     }
-    /// Whether its answers may be compressed. The length of one that holds a secret beside what the caller sent would
-    /// tell how much they have in common; so would that of a page, which carries the token of a link.
+    /// Returns whether its answers may be compressed. If an answer contains a secret beside data of the caller, its
+    /// length reveals how much they have in common. This is also true for a page, which contains the token of a link.
     pub fn is_compressed(&self) -> bool {
         let is_page = |answer: &Schema| matches!(answer, Schema::Html);
         !self.stays_as_it_is && !is_page(&self.answer) && !self.otherwise.iter().any(|(_, answer)| is_page(answer))
@@ -459,7 +459,7 @@ impl Route {
         self.stays_as_it_is = true;
         self
     }
-    /// Answers what is compressed already where the client takes it so, or never.
+    /// Answers bytes that are already compressed for clients that accept it, or are never compressed.
     pub fn comes_compressed(mut self) -> Route {
         self.stays_as_it_is = true;
         self
@@ -487,7 +487,7 @@ impl Route {
         self.guard = Some(guard);
         self
     }
-    /// Makes, changes or drops tables.
+    /// Creates, changes or drops tables.
     pub fn alters_tables(mut self) -> Route {
         self.alters_tables = true;
         self

@@ -1,7 +1,7 @@
 //! Encryption of values in the database with the deployment's key: client secrets, mail passwords, queued mails.
 //!
-//! From the one key that is set (`CHANCERY_SECRET_KEY`) a key is derived for each purpose. A sealed (encrypted) value
-//! is bound to its place: copied to another row, column or build, it cannot be opened (decrypted).
+//! The key of each purpose is derived from the deployment's key (`CHANCERY_SECRET_KEY`). A sealed (encrypted)
+//! value is bound to its place. A copy in another row, column or build cannot be opened (decrypted).
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -17,20 +17,19 @@ use web::clock::{hex, random_bytes};
 
 const NONCE_BYTES: usize = 12;
 
-/// The keys derived from the deployment's one key. Its `Debug` form shows nothing of them.
+/// The keys derived from the deployment's key. The `Debug` form does not reveal them.
 #[derive(Clone)]
 pub struct Keys {
     tokens: [u8; 32],
     names: [u8; 32],
     fingerprint: String,
-    /// The id of the sealing key, with which each sealed value begins, so that values of several keys can be told
-    /// apart.
+    /// The id of the sealing key. Each sealed value begins with it, so that values of several keys can be distinguished.
     seal_id: String,
     cipher: Aes256GcmSiv,
 }
 
-/// A column of sealed values or NULL, in a table with an `id` (in the databases of builds). Each domain lists its
-/// columns, so that `chancery keys rotate` finds them all; in debug builds sealing for an unlisted column panics.
+/// A column of sealed values or NULL, in a table with an `id` (in the databases of builds). Each module lists its
+/// columns, so that `chancery keys rotate` finds them all. In debug builds sealing for an unlisted column panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedColumn {
     pub table: &'static str,
@@ -41,12 +40,12 @@ pub struct SealedColumn {
 
 static SEALED_COLUMNS: OnceLock<Vec<&'static SealedColumn>> = OnceLock::new();
 
-/// Registers the sealed columns of all domains, once in a process.
+/// Registers the sealed columns of all modules, once in a process.
 pub(crate) fn register(all: impl Iterator<Item = &'static SealedColumn>) {
     SEALED_COLUMNS.get_or_init(|| all.collect());
 }
 
-/// The sealed columns of builds, in the order of the domains.
+/// Returns the sealed columns of builds, in the order of the modules.
 pub fn sealed_columns() -> impl Iterator<Item = &'static SealedColumn> {
     SEALED_COLUMNS.get().into_iter().flatten().copied()
 }
@@ -54,19 +53,19 @@ pub fn sealed_columns() -> impl Iterator<Item = &'static SealedColumn> {
 /// The sealed column of the control database, whose rows name their build.
 pub static OF_HISTORY_TENANTS: SealedColumn =
     SealedColumn { table: "history_tenants", column: "client_secret", row: "client_id" };
-/// The places of sealed cookies, which are stored in no table: of a single sign-on and of a trial of one, and of the sign-in of an
-/// agent.
+/// The places of sealed cookies, which are not stored in a table. They are those of a single sign-on,
+/// of a trial of one, and of the sign-in of an agent.
 const COOKIES: [(&str, &str); 3] =
     [("single_sign_on", "transaction"), ("single_sign_on", "trial"), ("agents", "transaction")];
 
-/// The place that a sealed value is bound to. The names must never change, or existing values cannot be opened.
+/// The place to which a sealed value is bound. The names must never change, or existing values cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context<'a> {
     /// The uid of the build.
     pub build: &'a str,
     pub table: &'a str,
     pub column: &'a str,
-    /// The random key of the row, which is stored in it; its id is not known before the insert.
+    /// The random key of the row, which is stored in the row. The row's id does not exist before the insert.
     pub row: &'a str,
 }
 
@@ -80,7 +79,7 @@ impl Context<'_> {
 }
 
 impl Keys {
-    /// Derives the keys from the deployment's key by HKDF-SHA256. The same text gives the same keys in every process.
+    /// Derives the keys from the deployment's key by HKDF-SHA256. The same text results in the same keys in every process.
     pub fn new(master: &str) -> Keys {
         let derive = Hkdf::<Sha256>::new(Some(b"chancery"), master.as_bytes());
         let seal_key: [u8; 32] = sub_key(&derive, "seal");
@@ -93,19 +92,19 @@ impl Keys {
         }
     }
 
-    /// The key that signs access tokens.
+    /// Returns the key that signs access tokens.
     pub fn tokens(&self) -> [u8; 32] {
         self.tokens
     }
 
-    /// The fingerprint of the key: 32 hexadecimal digits that reveal nothing of it. The database stores it, so that a
-    /// start with another key is noticed.
+    /// Returns the fingerprint of the key: 32 hexadecimal digits that do not reveal the key. The database
+    /// stores it, so that a start with another key is detected.
     pub fn fingerprint(&self) -> String {
         self.fingerprint.clone()
     }
 
-    /// A keyed hash of a value for its place, as 32 hexadecimal digits. Without the key nobody can learn the value from
-    /// it.
+    /// Returns a keyed hash of a value for its place, as 32 hexadecimal digits. Without the key the value
+    /// cannot be derived from the hash.
     pub fn name(&self, context: &Context, plain: &[u8]) -> String {
         let bytes = [&associated(context)[..], plain].concat();
         hex(&sub_key::<16>(&Hkdf::<Sha256>::new(Some(&self.names), &bytes), "name"))
@@ -130,7 +129,7 @@ impl Keys {
         format!("{}.{}", self.seal_id, URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Whether a sealed value begins with the id of this key.
+    /// Returns whether a sealed value begins with the id of this key.
     pub fn is_named_by(&self, sealed: &str) -> bool {
         sealed.strip_prefix(&self.seal_id).is_some_and(|rest| rest.starts_with('.'))
     }
@@ -156,7 +155,7 @@ fn sub_key<const N: usize>(derive: &Hkdf<Sha256>, purpose: &str) -> [u8; N] {
     key
 }
 
-/// The bytes of a place. Each part is preceded by its length, so that no two places have the same bytes.
+/// Returns the bytes of a place. The length of each part precedes it, so that no two places have the same bytes.
 fn associated(context: &Context) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     for part in [context.build, context.table, context.column, context.row] {
@@ -206,7 +205,7 @@ mod tests {
             Context { table: "mail", ..PLACE },
             Context { column: "name", ..PLACE },
             Context { row: "other", ..PLACE },
-            // The same text cut elsewhere is another place.
+            // The same text with another boundary is another place.
             Context { table: "single_sign_onc", column: "lient_secret", ..PLACE },
         ] {
             assert_eq!(keys.open(&other, &sealed), None, "{other:?}");

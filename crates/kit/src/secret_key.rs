@@ -1,23 +1,23 @@
-//! Checks the deployment's key (`CHANCERY_SECRET_KEY`) at the start: a key other than that of the databases is refused
-//! (`docs/operations.md`).
+//! Checks the deployment's key (`CHANCERY_SECRET_KEY`) at the start. A key other than that of the
+//! databases is refused (`docs/operations.md`).
 //!
 //! The control database stores the key's fingerprint as the setting `key`. While `chancery keys rotate` changes the
-//! key, it stores both fingerprints as `OLD>NEW`, with which no process starts, not even one of an earlier version.
+//! key, the setting is `OLD>NEW` with both fingerprints. No process starts with it, not even one of an earlier version.
 
 use crate::secret::Keys;
 use store::{Conn, Sql, Store, StoreError};
 
 /// The minimum length of a new key, in characters. Existing databases may have a shorter one.
 pub const SHORTEST: usize = 32;
-/// The message when the key of a new database is too short.
+/// The message if the key of a new database is too short.
 pub const TOO_SHORT: &str = "expected at least 32 characters for a new database";
 
-/// Whether a key is shorter than a new one may be.
+/// Returns whether a key is shorter than a new one may be.
 pub fn is_short(key: &str) -> bool {
     key.chars().count() < SHORTEST
 }
 
-/// Logs a warning when the key is too short.
+/// Logs a warning if the key is too short.
 pub fn warn_if_short(key: &str) {
     if is_short(key) {
         tracing::warn!("CHANCERY_SECRET_KEY has fewer than {SHORTEST} characters; change it by `chancery keys rotate`");

@@ -38,7 +38,7 @@ use web::pace::{IN_MEMORY, OF_FILE, Pace};
 use web::request_id::{REQUEST_ID, request_id};
 use web::shares::ShareAccount;
 
-/// How much of a path is logged, in characters.
+/// The maximum length of a logged path, in characters.
 const MAX_LOGGED: usize = 200;
 /// The header with the deployment's key.
 const API_KEY: &str = "x-api-key";
@@ -83,7 +83,7 @@ pub async fn answer(
     if is_by_tls {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     }
-    // The connection ends where a body was not read. A client that is not told may lose its next request to it.
+    // The connection ends if a body was not read. Without this header, a client may lose its next request on it.
     if sends_body && !seen.body_is_read {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -91,7 +91,7 @@ pub async fn answer(
     let status = response.status().as_u16();
     let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
     let request_id = id.to_str().unwrap_or("");
-    // It is ASCII, as everything in the first line of a request.
+    // The path is ASCII, like everything in the first line of a request.
     let path = uri.path().get(..MAX_LOGGED).unwrap_or(uri.path());
     let (build, user) = (seen.build.as_deref().map_or("", |build| &build.domain), seen.user);
     match cause {
@@ -103,28 +103,28 @@ pub async fn answer(
     response
 }
 
-/// What is known of a request beyond its address, for its log line and for how a refusal looks.
+/// The facts about a request beyond its address, for its log line and for the form of a refusal.
 #[derive(Default)]
 struct RequestTrace {
     build: Option<Arc<Build>>,
     route: Option<&'static Route>,
     user: Option<i64>,
-    /// Whether the front end has answered, which has its files compressed.
+    /// Is true if the front end has answered. Its files are already compressed.
     is_front_end: bool,
-    /// The colours that pages have.
+    /// The colours of pages.
     theme: Theme,
-    /// Whether people see what the address answers, as pages.
+    /// Is true if the address answers pages for people.
     answers_pages: bool,
-    /// Whether the build shows pages at the host of the request ([`origin::is_open_to_browsers`]).
+    /// Is true if the build shows pages at the host of the request ([`origin::is_open_to_browsers`]).
     is_open_to_browsers: bool,
-    /// Whether the body was read to its end.
+    /// Is true if the body was read to its end.
     body_is_read: bool,
-    /// The pace at which the answer must be taken, if others may wait for what it holds.
+    /// The pace at which the client must read the answer, if others may wait for what it occupies.
     pace: Option<Pace>,
 }
 
 impl RequestTrace {
-    /// The build whose page a refusal is to be, and its colours; `None` where it is JSON.
+    /// Returns the build and the colours for a refusal as a page; `None` if the refusal is JSON.
     fn page_of(&self) -> Option<(&Build, Theme)> {
         let is_page = self.answers_pages && self.is_open_to_browsers;
         self.build.as_deref().filter(|_| is_page).map(|build| (build, self.theme))
@@ -189,7 +189,7 @@ async fn respond(
         None => routes.iter().any(|route| route.access == RouteAccess::Public),
     };
     let of_operator = routes.iter().any(|route| route.access == RouteAccess::ApiKey);
-    // Other methods of its path answer its callers 405.
+    // Other methods of its path answer 405 to its callers.
     let own = routes.iter().find_map(|route| route.own_admission);
     let refused = |refusal: Refusal| match own {
         Some(own) => (own.refuse)(refusal, app, &build, path, &path_values),
@@ -235,7 +235,7 @@ async fn respond(
         }
     };
     seen.body_is_read = has_body(route) && !is_upload;
-    // A body may take long, and its caller may have lost his rights meanwhile.
+    // A body may take long, and its caller may have lost the rights meanwhile.
     let caller = match &admission {
         Some(admission) if has_body(route) && !is_upload => {
             let caller = admission.caller(app, &build, address, Some(route.requirement())).await;
@@ -244,7 +244,7 @@ async fn respond(
         _ => caller,
     };
     if is_open && let Err((status, detail)) = &body {
-        // Before anything is counted: the page of another site may have sent it.
+        // This comes before anything is counted, since the page of another site may have sent the request.
         return Err(Refusal::detail(*status, detail.clone()));
     }
     let received = ReceivedRequest {
@@ -292,25 +292,25 @@ async fn respond(
     })
 }
 
-/// 404 for a page at a host whose pages are not served: as a page for a person.
+/// Refuses with 404 a page at a host whose pages are not served. A person gets the refusal as a page.
 fn page_not_found(parts: &http::request::Parts, name: &str, theme: Theme) -> Outcome {
     if wants_page(parts) { Ok(html::unknown_host_page(name, theme)) } else { Err(Refusal::not_found()) }
 }
 
-/// Whether a person opened an address in a browser.
+/// Returns whether a person opened an address in a browser.
 fn wants_page(parts: &http::request::Parts) -> bool {
     html::is_accepted(&parts.headers) && [Method::GET, Method::HEAD].contains(&parts.method)
 }
 
-/// Whether a request needs no credential. Where signing in is optional, one that is sent counts.
+/// Returns whether a request needs no credential. If sign-in is optional, a credential that is sent counts.
 fn is_open(route: &Route, headers: &HeaderMap) -> bool {
     route.access == RouteAccess::Public && !(route.optional_sign_in && headers.contains_key(header::AUTHORIZATION))
 }
 
-/// Runs a handler where its kind belongs. What writes goes on when the client hangs up: a change that is committed has
-/// its effects, and steps are not left half-way.
+/// Runs a handler as its kind requires. A write continues when the client disconnects: a committed
+/// change has its effects, and steps are completed.
 pub(crate) async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incoming>) -> Outcome {
-    // What anybody may ask for is small, or the same for everybody.
+    // An answer to all clients is small, or the same for all of them.
     let is_own = request.caller.is_some() || route.answers_pages() || route.optional_sign_in;
     match route.handler {
         Handler::Write(handler) => detached(async move { run_write(route, &request, handler).await }).await,
@@ -330,7 +330,7 @@ pub(crate) async fn run(route: &'static Route, request: Arc<Request>, unread: Op
     }
 }
 
-/// Runs a write, which reserves the memory of its answer before it is committed.
+/// Runs a write. It reserves the memory of its answer before the commit.
 async fn run_write(route: &Route, request: &Arc<Request>, handler: fn(&Request, &mut Conn) -> Outcome) -> Outcome {
     let script = move |request: &Request, conn: &mut Conn| reserve_or_refuse(request, handler(request, conn));
     match route.alters_tables {
@@ -370,7 +370,7 @@ async fn read(route: &'static Route, request: Arc<Request>) -> Outcome {
     }
 }
 
-/// The answer to a read with its tag; that of an instance has it already, and one with a secret gets none.
+/// Adds the tag to the answer of a read. An instance already has its tag, and an answer with a secret has none.
 fn with_etag(route: &Route, outcome: Outcome) -> Outcome {
     let mut answer = outcome?;
     let is_untagged = answer.tag.is_none() && answer.status == StatusCode::OK;
@@ -390,7 +390,7 @@ pub(crate) async fn detached(work: impl Future<Output = Outcome> + Send + 'stati
     }
 }
 
-/// By what a request is to be admitted: the first kind of credential that its token may be; 401 without one that holds.
+/// Returns the admission of a request, by the first kind of credential that matches its token; 401 without a valid credential.
 fn admission(app: &App, build: &Build, headers: &HeaderMap) -> Result<Admission, Refusal> {
     let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("");
     let (scheme, token) = sent.split_once(' ').unwrap_or((sent, ""));
@@ -403,7 +403,7 @@ fn admission(app: &App, build: &Build, headers: &HeaderMap) -> Result<Admission,
     Ok(Admission { claims, by })
 }
 
-/// 401 without the deployment's key, 403 with a wrong one.
+/// Refuses with 401 without the deployment's key, and with 403 for a wrong key.
 fn operator(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(sent) = headers.get(API_KEY) else { return Err(Refusal::unauthenticated()) };
     let key = app.settings.api_key.as_deref().unwrap_or("");
@@ -411,7 +411,7 @@ fn operator(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
     if is_right { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-/// Answers whether the stores respond, the state of each domain, and warnings for operators.
+/// Answers whether the stores respond, the state of each module, and warnings for operators.
 async fn readiness(app: &App) -> Outcome {
     app.store.ready().await?;
     let mut body = json!({"status": "ok", "jobs": jobs::health(app)});
@@ -431,7 +431,8 @@ async fn readiness(app: &App) -> Outcome {
     Ok(Answer { status, ..Answer::value(&body) })
 }
 
-/// The answer as a response, and the cause of a refusal. A refusal is a page of a build, in the colours of `page_of`, else JSON.
+/// Returns the answer as a response, and the cause of a refusal. A refusal is a page with the build and
+/// the colours of `page_of`, else JSON.
 fn render(
     outcome: Outcome,
     page_of: Option<(&Build, Theme)>,
@@ -469,7 +470,7 @@ fn render(
     (response, cause)
 }
 
-/// Leaves only what the header says of a body.
+/// Removes the body, but leaves its length in the headers.
 fn without_body(response: &mut Response<BodyContent>) {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
@@ -477,7 +478,7 @@ fn without_body(response: &mut Response<BodyContent>) {
     *response.body_mut() = Full::default().into();
 }
 
-/// The body of an answer that is made while it is sent. If that fails, the client sees an incomplete body.
+/// Returns the body of an answer that is produced while it is sent. If its production fails, the client gets an incomplete body.
 fn produced(length: Option<u64>, produce: BodyProducer, id: HeaderValue) -> BodyContent {
     let (producer, content) = content::pieces(length);
     tokio::spawn(async move {

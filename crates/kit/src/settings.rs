@@ -1,4 +1,4 @@
-//! The settings that the kit needs (`docs/operations.md`), with those of the domains beside them.
+//! The settings of the kit (`docs/operations.md`), together with those of the modules.
 
 use crate::address::{Ranges, TrustedProxies};
 use std::any::{Any, TypeId};
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use store::StoreEngine;
 use web::clock::Clock;
 
-/// The settings of the kit, named as in `docs/operations.md`, and those of the domains.
+/// The settings of the kit, named as in `docs/operations.md`, and those of the modules.
 #[derive(Clone)]
 pub struct KitSettings {
     pub engine: StoreEngine,
-    /// The sizes and limits of the store. They are no settings of an operator.
+    /// The sizes and limits of the store. Operators cannot set them.
     pub store: store::Options,
     pub data: PathBuf,
     pub secret_key: String,
-    /// The key of the deployment's routes; `None`: they refuse everybody.
+    /// The key of the deployment's routes; `None`: these routes refuse all callers.
     pub api_key: Option<String>,
     pub base_url: String,
     pub sign_in_url: Option<String>,
@@ -24,7 +24,7 @@ pub struct KitSettings {
     pub outbound_allow: Ranges,
     pub trusted_proxies: TrustedProxies,
     pub cors_origins: Vec<String>,
-    /// Whether the front end that is part of the program is served.
+    /// Is true if the front end that is part of the program is served.
     pub console: bool,
     pub clock: Clock,
     pub domains: ModuleSettings,
@@ -52,18 +52,18 @@ impl KitSettings {
     }
 }
 
-/// The settings of the domains, found by type. A domain without an entry has its defaults.
+/// The settings of the modules, found by type. A module without an entry has its defaults.
 #[derive(Clone, Default)]
 pub struct ModuleSettings(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl ModuleSettings {
-    /// Adds the settings of a domain.
+    /// Adds the settings of a module.
     pub fn with_settings<T: Send + Sync + 'static>(mut self, settings: T) -> ModuleSettings {
         self.0.insert(TypeId::of::<T>(), Arc::new(settings));
         self
     }
 
-    /// The settings of a domain, to change them.
+    /// Returns the settings of a module for changes.
     pub fn edit<T: Clone + Default + Send + Sync + 'static>(&mut self) -> &mut T {
         let entry = self.0.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
         if Arc::get_mut(entry).is_none() {
@@ -73,7 +73,7 @@ impl ModuleSettings {
         settings.expect("a new entry has one owner and the type of its key")
     }
 
-    /// The settings of a domain.
+    /// Returns the settings of a module.
     pub fn get<T: Clone + Default + 'static>(&self) -> T {
         self.0.get(&TypeId::of::<T>()).and_then(|settings| settings.downcast_ref::<T>()).cloned().unwrap_or_default()
     }

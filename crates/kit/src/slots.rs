@@ -1,4 +1,4 @@
-//! The domains' state of the process and of each build, found by type, so that the kit need not know the types.
+//! The modules' state of the process and of each build, found by type. The kit therefore does not depend on the types.
 
 use std::any::{Any, TypeId, type_name};
 
@@ -13,13 +13,13 @@ impl Slots {
         self.0.push((TypeId::of::<T>(), Box::new(value)));
     }
 
-    /// The value of a type, if there is one.
+    /// Returns the value of a type, if there is one.
     pub fn find<T: 'static>(&self) -> Option<&T> {
         let (_, value) = self.0.iter().find(|(of, _)| *of == TypeId::of::<T>())?;
         value.downcast_ref()
     }
 
-    /// The value of a type; its default is stored if there is none.
+    /// Returns the value of a type; its default is stored if there is none.
     pub fn entry<T: Default + Send + Sync + 'static>(&mut self) -> &mut T {
         if self.find::<T>().is_none() {
             self.insert(T::default());
@@ -28,10 +28,10 @@ impl Slots {
         entry.and_then(|(_, value)| value.downcast_mut()).expect("it was put there just now")
     }
 
-    /// The value of a type.
+    /// Returns the value of a type.
     ///
     /// # Panics
-    /// When no domain has stored one.
+    /// If no module has stored one.
     pub fn get<T: 'static>(&self) -> &T {
         self.find().unwrap_or_else(|| panic!("no domain keeps a {}", type_name::<T>()))
     }

@@ -5,7 +5,7 @@ use crate::request::Request;
 use std::sync::Arc;
 use store::Conn;
 
-/// Runs a script in one snapshot, once more if a declaration that it used was outdated.
+/// Runs a script in one snapshot, and again if a declaration that it used was outdated.
 pub async fn read<T: Send + 'static>(
     request: &Arc<Request>,
     script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Clone + Send + 'static,

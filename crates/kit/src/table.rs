@@ -1,4 +1,4 @@
-//! The table of routes, in which a request's path is looked up.
+//! The table of routes, which maps a request's path to its routes.
 
 use crate::caller::RouteAccess;
 use crate::path::{PathKind, PathValue, placeholders};
@@ -11,10 +11,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes the table of all routes.
+    /// Creates the table of all routes.
     ///
     /// # Panics
-    /// When the paths of two routes conflict, at the start of the process.
+    /// If the paths of two routes conflict, at the start of the process.
     pub fn new(routes: Vec<Route>) -> Table {
         let mut table = Table { tree: matchit::Router::new(), paths: Vec::new() };
         for route in routes {
@@ -40,17 +40,17 @@ impl Table {
         table
     }
 
-    /// Every route, in the order declared.
+    /// Returns every route, in the order of declaration.
     pub fn routes(&self) -> impl Iterator<Item = &'static Route> {
         self.paths.iter().flat_map(|(routes, _)| routes).copied()
     }
 
-    /// Whether a path has a route for this server's own pages alone ([`Route::from_own_pages_alone`]).
+    /// Returns whether a path has a route only for this server's own pages ([`Route::from_own_pages_alone`]).
     pub fn is_for_own_pages(&self, path: &str) -> bool {
         self.tree.at(path).is_ok_and(|found| self.paths[*found.value].0.iter().any(|route| route.is_for_own_pages))
     }
 
-    /// The routes of a path and its values; `None` when there are no routes, or a value is not of its kind.
+    /// Returns the routes of a path and its values; `None` if there are no routes, or a value is not of its kind.
     pub fn find(&self, path: &str) -> Option<MatchedRoutes<'_>> {
         let found = self.tree.at(path).ok()?;
         let (routes, kinds) = &self.paths[*found.value];
@@ -62,24 +62,24 @@ impl Table {
 
 /// The routes that a path matches, with the values in the path.
 pub struct MatchedRoutes<'a> {
-    /// One route for each method; none where every method is refused.
+    /// One route for each method; empty if every method is refused.
     pub routes: &'a [&'static Route],
     pub path_values: Vec<PathValue>,
 }
 
 impl MatchedRoutes<'_> {
-    /// Whether the path is one of the deployment: for operators, and served on any host.
+    /// Returns whether the path belongs to the deployment: for operators, and served on any host.
     pub fn is_of_deployment(&self) -> bool {
         self.routes.iter().any(|route| route.access == RouteAccess::ApiKey)
     }
 
-    /// The build's domain in a path of the deployment; empty when there is none.
+    /// Returns the build's domain in a path of the deployment; empty if there is none.
     pub fn domain(&self) -> &str {
         self.path_values.iter().find_map(PathValue::text).unwrap_or("")
     }
 }
 
-/// The methods of a path, as the header `Allow` lists them.
+/// Returns the methods of a path, as the header `Allow` lists them.
 pub fn allowed(routes: &[&'static Route]) -> String {
     let mut methods: Vec<&str> = routes.iter().map(|route| route.method.as_str()).collect();
     if methods.contains(&"GET") {

@@ -1,5 +1,5 @@
-//! Word of a proxy that `CHANCERY_TRUSTED_PROXIES` does not name. Behind one, all callers have the proxy's address, so the
-//! failed sign-ins of anybody soon refuse everybody (`CHANCERY_ADDRESS_ATTEMPTS`).
+//! Detects a proxy that `CHANCERY_TRUSTED_PROXIES` does not name. All callers behind it have the proxy's
+//! address. The failed sign-ins of one client therefore soon block all others (`CHANCERY_ADDRESS_ATTEMPTS`).
 
 use crate::address::TrustedProxies;
 use crate::outbound::is_public;
@@ -7,14 +7,14 @@ use http::HeaderMap;
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-/// The headers of a trusted proxy that count.
+/// The headers by which a proxy forwards the client's request.
 const FORWARDED: [&str; 3] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
 /// The first peers outside the trusted proxies that sent forwarded headers.
 ///
-/// Strangers can send such headers, too, and so can an operator who tries something on the machine. So no more than three
-/// peers are remembered and logged: the first one with a public address, the first one of this machine, and the first one of
-/// a private network, where proxies usually are.
+/// Any client can send such headers, and so can an operator who tests on the machine. Therefore at most
+/// three peers are stored and logged: the first one with a public address, the first one of this
+/// machine, and the first one of a private network. Proxies are usually in a private network.
 #[derive(Default)]
 pub struct UnnamedProxy {
     public: OnceLock<IpAddr>,
@@ -23,7 +23,7 @@ pub struct UnnamedProxy {
 }
 
 impl UnnamedProxy {
-    /// Looks at a request, and logs a warning when its peer is to be remembered.
+    /// Checks a request, and logs a warning if its peer is stored.
     pub fn check_request(&self, peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxies) {
         let is_known = self.private.get().is_some();
         if is_known || trusted.contains(peer) || !FORWARDED.iter().any(|name| headers.contains_key(*name)) {
@@ -40,8 +40,8 @@ impl UnnamedProxy {
         }
     }
 
-    /// What an operator is to be told: the peer of a private network counts more than that of this machine, and that more than
-    /// a public one.
+    /// Returns the warning for operators. A peer of a private network takes precedence over one of this
+    /// machine, and that one over a public peer.
     pub fn warning(&self) -> Option<String> {
         self.private.get().or(self.loopback.get()).or(self.public.get()).map(|peer| words(*peer))
     }

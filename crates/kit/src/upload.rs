@@ -1,11 +1,10 @@
 //! Uploads: bodies that a handler reads in chunks, because they are too long for memory.
 //!
-//! A chunk is read from the connection only when the handler asks for it, so that few of them are in memory. The number
-//! of uploads in flight is bounded in the process, in each build and of each account, and the time of each upload is bounded
-//! too.
+//! A chunk is read from the connection only when the handler requests it, so that few of them are in memory. The number of
+//! uploads in flight is bounded in the process, in each build and for each account. The time of each upload is bounded too.
 //!
-//! On a public route nobody is known yet who sends the body. It has the time of a short one, and no place among the uploads,
-//! until the handler has found out who sends it ([`Upload::admit`]).
+//! On a public route the sender of the body is not identified at first. Until the handler has identified
+//! the sender ([`Upload::admit`]), the body has the time of a short one and no permit of the uploads.
 
 use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, PRESSED_RATE, ROOM_TIMEOUT, refuse};
 use crate::body::MAX_PUBLIC_BODY;
@@ -22,34 +21,34 @@ use web::listener::{BodyError, BodyReader};
 use web::pace::Pace;
 use web::shares::Permit;
 
-/// How often an upload is compared with its pace.
+/// The interval at which an upload is compared with its pace.
 const PACE_INTERVAL: Duration = Duration::from_secs(1);
-/// No body has more time than one of so many bytes.
+/// The size from which on a body does not get more time, in bytes.
 const LONGEST_FILE: u64 = 50 * 1024 * 1024;
 
 /// A body, or a part of one, that arrives in chunks.
 pub trait Chunks: Send {
-    /// The next chunk; `None` at the end.
+    /// Returns the next chunk; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
 }
 
 /// The body of an upload, which is read chunk by chunk.
 pub struct Upload {
     request: Arc<Request>,
-    /// `None` when the body has ended, or when its `Content-Length` is too large.
+    /// `None` if the body has ended, or if its `Content-Length` is too large.
     reader: Option<BodyReader>,
     is_too_large: bool,
-    /// When the whole body must have arrived.
+    /// The time by which the whole body must have arrived.
     deadline: Instant,
-    /// When the handler was given the last chunk. The time that the handler takes extends the deadline.
+    /// The time at which the handler got the last chunk. The time that the handler spends extends the deadline.
     handed_over: Instant,
-    /// How long it is at most, in bytes.
+    /// The maximum length of the body, in bytes.
     announced: u64,
-    /// How many bytes have come, and how long the client has taken for them.
+    /// The number of received bytes, and the time that the client has taken for them.
     received: (u64, Duration),
-    /// The place among the uploads; `None` before it is admitted.
+    /// The permit among the uploads; `None` before it is admitted.
     place: Option<Permit>,
-    /// The memory of what is read before it is admitted.
+    /// The memory of the bytes that are read before it is admitted.
     room: Option<Permit>,
 }
 
@@ -58,12 +57,12 @@ pub struct Upload {
 pub enum UploadError {
     /// The body is larger than the route allows, by its `Content-Length` or by what was sent.
     TooLarge,
-    /// The body came too slowly or is incomplete, or its caller has lost the right to send it.
+    /// The body arrived too slowly or is incomplete, or its caller has lost the right to send it.
     Refused(Refusal),
 }
 
 impl From<UploadError> for Refusal {
-    /// The refusal with the standard message. A route with its own message for a large body handles that case itself.
+    /// Returns the refusal with the standard message. A route with its own message for a large body handles that case.
     fn from(error: UploadError) -> Refusal {
         match error {
             UploadError::TooLarge => refuse(BodyError::TooLarge),
@@ -73,7 +72,7 @@ impl From<UploadError> for Refusal {
 }
 
 impl Upload {
-    /// Begins the upload of at most `most` bytes; 503 when too many are in flight. Without a body it is at its end.
+    /// Begins the upload of at most `most` bytes; 503 if too many are in flight. Without a body it is at its end.
     pub(crate) async fn begin(request: &Arc<Request>, most: u64, body: Option<Incoming>) -> Result<Upload, Refusal> {
         let announced = body.as_ref().and_then(|body| body.size_hint().exact()).unwrap_or(most).min(most);
         let reader = body.map(|body| BodyReader::new(body, most, IDLE_TIMEOUT)).transpose();
@@ -101,12 +100,12 @@ impl Upload {
         Ok(upload)
     }
 
-    /// Whether there is no body, as far as was announced.
+    /// Returns whether there is no body, according to its announced length.
     pub fn is_empty(&self) -> bool {
         self.announced == 0 || self.reader.is_none() && !self.is_too_large
     }
 
-    /// Gives it a place among the uploads, and the time of its length from now on; 503 when too many are in flight.
+    /// Acquires a permit among the uploads, and restarts the time, which now depends on the length; 503 if too many are in flight.
     pub async fn admit(&mut self) -> Result<(), Refusal> {
         if self.place.is_none() {
             self.place = Some(upload_place(&self.request).await?);
@@ -132,7 +131,8 @@ impl Upload {
 }
 
 impl Chunks for Upload {
-    /// The next chunk; `None` at the end of the body, once the caller's rights have been checked again (`docs/reference/conventions.md`).
+    /// Returns the next chunk; `None` at the end of the body, after the caller's rights were checked again
+    /// (`docs/reference/conventions.md`).
     async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         if self.is_too_large {
             return Err(UploadError::TooLarge);
@@ -174,7 +174,7 @@ impl Chunks for Upload {
     }
 }
 
-/// How long a body of so many bytes may take. One that is longer than a file must come faster.
+/// Returns the time that a body of `bytes` bytes may take. A body longer than [`LONGEST_FILE`] must arrive faster.
 fn time_of(bytes: u64) -> Duration {
     IDLE_TIMEOUT + Duration::from_secs_f64(bytes.min(LONGEST_FILE) as f64 / MIN_LONG_RATE)
 }

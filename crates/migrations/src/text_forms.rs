@@ -1,5 +1,5 @@
-//! Converts the names of older versions to the form in which they are compared: folded, in NFC. The records of a build follow
-//! in passes while it is served (`platform/src/text_forms.rs`).
+//! Converts the names of older versions to the form in which they are compared: folded, in NFC. The records
+//! of a build are converted later, in passes while the build is served (`platform/src/text_forms.rs`).
 
 use resource::fold;
 use std::collections::HashSet;
@@ -8,16 +8,16 @@ use web::clock::Clock;
 
 /// The number of the pass that replaces indexes.
 pub const LAST_PASS: i64 = 2;
-/// How long after the migration processes of the old version may write.
+/// The time after the migration for which processes of the old version may write, in microseconds.
 const OVERLAP_US: i64 = 120_000_000;
-/// How far the clocks of two processes may differ.
+/// The maximum difference between the clocks of two processes, in microseconds.
 const SKEW_US: i64 = 600_000_000;
 
 /// A name with its folded copy in the column `{name}_fold`.
 struct FoldedName {
     table: &'static str,
     column: &'static str,
-    /// Whether no two rows share the folded copy.
+    /// The rows among which the folded copy is unique.
     uniqueness: Uniqueness,
 }
 
@@ -33,7 +33,7 @@ const fn name(table: &'static str, column: &'static str, uniqueness: Uniqueness)
 }
 
 const NAMES: [FoldedName; 23] = [
-    // A deleted user's name is free, but is changed at the deletion.
+    // A deleted user's name is free again, but it is changed at the deletion.
     name("users", "username", Uniqueness::Within("is_deleted")),
     name("users", "full_name", Uniqueness::None),
     name("roles", "name", Uniqueness::All),
@@ -59,8 +59,8 @@ const NAMES: [FoldedName; 23] = [
     name("mcp_connectors", "name", Uniqueness::All),
 ];
 
-/// Makes the functions of texts, and the passes of a build that has somebody's texts already. Names are brought to their form
-/// at once: by them people sign in.
+/// Creates the functions of texts, and the passes of a build that already has texts of users. Names are
+/// converted at once, since people sign in by them.
 pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
     conn.create_text_functions()?;
     if conn.query_optional(&Sql::new("SELECT 1 FROM users LIMIT 1"), |_| Ok(()))?.is_none() {
@@ -76,8 +76,8 @@ pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Brings the folded copies of names to form NFC. Of names that are one text in that form the first one gets it, so that no
-/// other can be made; the others keep their copies.
+/// Converts the folded copies of names to form NFC. If several names are one text in that form, the
+/// first one gets it, so that no other can be created. The others retain their copies.
 pub fn refold_names(conn: &mut Conn) -> Result<(), StoreError> {
     for FoldedName { table, column, uniqueness } in &NAMES {
         let folded = format!("{column}_fold");
@@ -106,7 +106,7 @@ pub fn refold_names(conn: &mut Conn) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a row of a table has this folded copy already.
+/// Returns whether a row of a table already has this folded copy.
 fn is_taken(
     conn: &mut Conn,
     table: &str,

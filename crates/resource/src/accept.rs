@@ -1,4 +1,4 @@
-//! Checking a body against the declaration of its resource. All wrong fields are reported at once.
+//! Checks a body against the declaration of its resource. All wrong fields are reported together.
 
 use crate::check::check;
 use crate::errors::{Errors, message};
@@ -9,38 +9,37 @@ use crate::sent::SentObject;
 use crate::value::CheckedValue;
 use std::cell::RefCell;
 
-/// More names that are not declared are not told.
+/// The maximum number of undeclared names that are reported.
 const MAX_UNKNOWN: usize = 100;
 
-/// Whether the body creates a row or changes one.
+/// The mode of a write: the body creates a row or changes one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WriteMode {
     Create,
     Edit,
 }
 
-/// Questions that only the database can answer, inside the transaction of the write.
+/// Checks that only the database can make, in the transaction of the write.
 pub trait DatabaseChecks {
     /// The error of the database.
     type Error;
-    /// Those of the ids that do not exist, in the given order.
+    /// Returns the ids that do not exist, in the order of `ids`.
     fn missing_ids(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Self::Error>;
-    /// Whether another row has the value of a unique field.
+    /// Returns whether another row has the value of a unique field.
     fn is_taken(&mut self, field: &Field, value: &CheckedValue) -> Result<bool, Self::Error>;
 }
 
-/// The outcome of checking a body.
+/// The outcome of the check of a body.
 #[derive(Debug, Default)]
 pub struct CheckedBody {
-    /// The values of the right fields, in the order of the declaration. On create also the defaults of fields that were not
-    /// sent.
+    /// The values of the valid fields, in the order of the declaration. On create also the defaults of fields that were not sent.
     pub changes: Changes,
     /// The errors of the wrong fields.
     pub errors: Errors,
 }
 
-/// Checks a body against the declaration: types, bounds, uniqueness and unknown ids together. Fields that the
-/// declaration does not know and those that are read-only are ignored (`docs/reference/conventions.md`).
+/// Checks a body against the declaration: types, bounds, uniqueness and unknown ids together.
+/// Undeclared and read-only fields are ignored (`docs/reference/conventions.md`).
 pub fn accept<L: DatabaseChecks>(
     resource: &Resource,
     body: &SentObject<'_>,
@@ -76,8 +75,8 @@ pub fn accept_group<L: DatabaseChecks>(
     Ok(accepted)
 }
 
-/// Checks the object with the fields of the group, whose errors are nested as its values are. Unlike elsewhere, a name that
-/// is not declared is an error.
+/// Checks the object with the fields of the group. Its errors are nested like its values. Unlike in
+/// other objects, an undeclared name is an error.
 fn check_group<L: DatabaseChecks>(
     resource: &Resource,
     (name, fields): (&str, &[Field]),
@@ -158,8 +157,8 @@ fn check_fields<L: DatabaseChecks>(
     Ok(())
 }
 
-/// What a create stores for a field that it does not send. A default is looked up for uniqueness alone: whether its ids
-/// exist was asked when it was set, and callers did not choose them.
+/// Stores the default of a field that a create does not send, or refuses the create. A default is
+/// checked for uniqueness only. Its ids were checked when it was set, and callers did not choose them.
 fn absent<L: DatabaseChecks>(
     field: &Field,
     lookup: &mut L,
@@ -201,7 +200,7 @@ fn check_in_database<L: DatabaseChecks>(
     look_for_another(field, value, lookup, errors)
 }
 
-/// Refuses the value of a unique field that another row has. Rows without a value do not count.
+/// Refuses the value of a unique field if another row has it. Rows without a value do not count.
 fn look_for_another<L: DatabaseChecks>(
     field: &Field,
     value: &CheckedValue,

@@ -37,47 +37,47 @@ impl AccountType {
         choices
     };
 
-    /// Every type.
+    /// Returns every type.
     pub fn all() -> impl Iterator<Item = AccountType> {
         ALL.iter().map(|(account_type, ..)| *account_type)
     }
 
-    /// The type with a name.
+    /// Returns the type with a name.
     pub fn parse(name: &str) -> Option<AccountType> {
         ALL.iter().find(|(_, known, _)| *known == name).map(|(account_type, ..)| *account_type)
     }
 
-    /// The name, as it is stored, sent and returned.
+    /// Returns the name, as it is stored, sent and returned.
     pub fn name(self) -> &'static str {
         ALL[self as usize].1
     }
 
-    /// The display text.
+    /// Returns the display text.
     pub fn text(self) -> &'static str {
         ALL[self as usize].2
     }
 
-    /// Whether accounts of the type hold all permissions, so that only such accounts may create or change them.
+    /// Returns whether accounts of the type have all permissions, so that only such accounts may create or change them.
     pub fn is_super(self) -> bool {
         matches!(self, SuperAdmin | ServiceInternal)
     }
 
-    /// Whether it is the type of an account for a program.
+    /// Returns whether it is the type of an account for a program.
     pub fn is_service(self) -> bool {
         matches!(self, ServiceInternal | ServiceExternal)
     }
 
-    /// Whether what is for everyone is for accounts of this type: not for services and one-time accounts.
+    /// Returns whether permission sets of the type `everyone` apply: not to services and one-time accounts.
     pub fn is_standard(self) -> bool {
         !self.is_service() && self != AccountType::OneTimeCompletion
     }
 
-    /// Whether accounts of the type need no activation.
+    /// Returns whether accounts of the type do not need activation.
     pub fn is_active_from_creation(self) -> bool {
         self.is_service() || self == OneTimeCompletion
     }
 
-    /// Whether the owner of an account of the type sets a password by a mailed link.
+    /// Returns whether the owner of an account of the type sets a password by a mailed link.
     pub fn is_invited(self) -> bool {
         !self.is_active_from_creation()
     }

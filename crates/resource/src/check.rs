@@ -1,4 +1,4 @@
-//! Checking one value of a body against its field (`docs/reference/conventions.md`).
+//! Checks one value of a body against its field (`docs/reference/conventions.md`).
 
 use crate::errors::message;
 use crate::field::{Field, FieldKind};
@@ -7,10 +7,10 @@ use crate::time;
 use crate::value::CheckedValue;
 use std::collections::HashSet;
 
-/// The maximal length of an object as JSON text, in bytes. The objects of the specification are far smaller.
+/// The maximum length of an object as JSON text, in bytes. The objects of the specification are far smaller.
 const MAX_OBJECT_BYTES: usize = 64 * 1024;
 
-/// Checks the value that was sent for a field. `Err` holds all messages about it.
+/// Checks the value that was sent for a field. `Err` contains all messages about it.
 pub fn check(field: &Field, sent: JsonValue<'_>) -> Result<CheckedValue, Vec<String>> {
     if sent.is_null() {
         return if field.nullable { Ok(CheckedValue::Null) } else { Err(vec![message::NULL.to_owned()]) };
@@ -217,12 +217,13 @@ fn decimal(sent: JsonValue<'_>, precision: usize, scale: usize) -> Result<String
     Ok(if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction:0<scale$}") })
 }
 
-/// A number of JSON as digits alone, with its point moved by the exponent. No floating point holds all that fit into a field.
+/// Returns a number of JSON as digits alone, with its point moved by the exponent. Floating point
+/// cannot represent all numbers that fit into a field.
 fn without_exponent(number: &str) -> String {
     let Some((digits, exponent)) = number.split_once(['e', 'E']) else { return number.to_owned() };
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    // A point that is moved farther leaves as little that fits.
+    // A point that is moved farther does not fit either.
     let farthest = number.len() + 100;
     let places = exponent.trim_start_matches(['+', '-']).parse().unwrap_or(farthest).min(farthest);
     let zeros = "0".repeat(places);
@@ -244,15 +245,15 @@ pub fn parse_id(sent: JsonValue<'_>) -> Result<i64, String> {
     })
 }
 
-/// Reads a list of at most `max` ids, of which the same one twice counts once: the ids before the first item that is none,
-/// in the order sent, and the message of that item. Of a longer list no more than `max` ids are kept.
+/// Reads a list of at most `max` ids. A repeated id counts once. Returns the ids before the first item that is
+/// not an id, in the order sent, and the message of that item. At most `max` ids of a longer list are stored.
 ///
 /// # Errors
-/// The message for a value that is no list, an empty list or too many items.
+/// The message for a value that is not a list, an empty list or too many items.
 pub fn ids(sent: JsonValue<'_>, max: usize) -> Result<(Vec<i64>, Option<String>), String> {
     let (mut ids, mut known, mut wrong, mut count) = (Vec::new(), HashSet::new(), None, 0);
     sent.for_each_item(|item| {
-        // Beyond the bound nothing is looked at.
+        // Items beyond the bound are not checked.
         if count > max {
             return;
         }
@@ -288,7 +289,7 @@ fn uuid(text: &str) -> Option<String> {
     right.then(|| text.to_ascii_lowercase())
 }
 
-/// Whether a text is an email address: a local part of the usual characters, and a domain with a dot or `localhost`.
+/// Returns whether a text is an email address: a local part of the usual characters, and a domain with a dot or `localhost`.
 pub fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let atom = |c: char| c.is_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
@@ -417,7 +418,7 @@ mod tests {
         for control in ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'] {
             assert_eq!(check(&format!("a{control}b")), Err(vec!["Enter a valid value.".into()]), "{control:?}");
         }
-        // Text of either direction needs none; marks and joiners belong to spelling.
+        // Text of either direction does not need them; marks and joiners belong to spelling.
         for name in ["עברית", "العربية", "a\u{200d}b", "a\u{200f}b"] {
             assert_eq!(check(name), Ok(json!(name)));
         }

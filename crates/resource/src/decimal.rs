@@ -1,16 +1,16 @@
-//! Decimals, stored as texts that sort like the numbers. Both engines sort these alike, unlike their own types.
+//! Decimals, stored as texts that sort like the numbers. Both engines sort the texts alike, unlike their own types.
 //!
-//! A stored decimal has a sign (`0` negative, `1` not), 30 whole digits and 10 decimal places. The digits of a negative one
-//! are complemented and followed by `~`, so that an operand of a filter with more places still compares as a number.
+//! A stored decimal has a sign (`0` negative, `1` not), 30 whole digits and 10 decimal places. The digits of a negative
+//! one are complemented and followed by `~`. An operand of a filter with more places therefore still compares as a number.
 
-/// The maximal number of whole digits.
+/// The maximum number of whole digits.
 pub(crate) const WHOLE_DIGITS: usize = 30;
-/// The maximal number of decimal places.
+/// The maximum number of decimal places.
 pub(crate) const DECIMAL_PLACES: usize = 10;
-/// What an operand with more whole digits is stored as: it follows every digit.
+/// The stored form of an operand with more whole digits. It follows every digit.
 const TOO_LARGE: &str = ":";
 
-/// The stored form of `[-]digits[.digits]`.
+/// Returns the stored form of `[-]digits[.digits]`.
 pub fn encode(text: &str) -> String {
     let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -24,7 +24,7 @@ pub fn encode(text: &str) -> String {
     if is_negative && !is_zero { format!("0{}~", complement_digits(&digits)) } else { format!("1{digits}") }
 }
 
-/// The plain form of a stored decimal, with `scale` decimal places, or as many as it needs where it was stored with more.
+/// Returns the plain form of a stored decimal, with `scale` decimal places. If it was stored with more, returns all that it needs.
 pub fn decode(stored: &str, scale: usize) -> String {
     let (sign, digits) = match stored.strip_prefix('0') {
         Some(digits) => ("-", complement_digits(digits.trim_end_matches('~'))),
@@ -38,7 +38,7 @@ pub fn decode(stored: &str, scale: usize) -> String {
     if places == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
-/// Turns the order of digits around, and that of `:`, which becomes the `/` before them.
+/// Reverses the order of digits, and that of `:`, which becomes the `/` before them.
 fn complement_digits(digits: &str) -> String {
     let turned = |byte: u8| if matches!(byte, b'/'..=b':') { b'0' + b'9' - byte } else { byte };
     digits.bytes().map(|byte| char::from(turned(byte))).collect()

@@ -1,4 +1,4 @@
-//! The errors of fields, collected, and the standard messages (`docs/reference/conventions.md`).
+//! The collected errors of fields, and the standard messages (`docs/reference/conventions.md`).
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
@@ -27,12 +27,12 @@ impl FieldErrors {
 }
 
 impl Errors {
-    /// No errors.
+    /// Returns an empty collection of errors.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One message on one field.
+    /// Returns one message on one field.
     pub fn single(field: &str, message: impl Into<String>) -> Self {
         let mut errors = Self::new();
         errors.add(field, message);
@@ -58,7 +58,7 @@ impl Errors {
         }
     }
 
-    /// Puts those messages of a field in other words for which there are some.
+    /// Replaces the messages of a field for which `words` returns another text.
     pub fn replace_messages(&mut self, field: &str, words: impl Fn(&str) -> Option<String>) {
         if let Some(FieldErrors::Messages(messages)) = self.0.get_mut(field) {
             messages
@@ -94,22 +94,22 @@ impl Errors {
         self.0.values().flat_map(FieldErrors::messages).collect()
     }
 
-    /// Whether the field has an error.
+    /// Returns whether the field has an error.
     pub fn has_field(&self, field: &str) -> bool {
         self.0.contains_key(field)
     }
 
-    /// Whether there are no errors.
+    /// Returns whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// `Ok` if there are no errors, else the errors.
+    /// Returns `Ok` if there are no errors, else the errors.
     pub fn refuse(self) -> Result<(), Errors> {
         if self.is_empty() { Ok(()) } else { Err(self) }
     }
 
-    /// The body of the answer with status 400.
+    /// Returns the body of the answer with status 400.
     pub fn to_json(&self) -> Json {
         let show = |entry: &FieldErrors| match entry {
             FieldErrors::Messages(messages) => messages.clone().into(),
@@ -178,7 +178,7 @@ pub mod message {
     pub fn too_long(max: usize) -> String {
         format!("Ensure this field has no more than {max} characters.")
     }
-    /// A list has too many items, where a field names them so.
+    /// A list has too many items, in the wording of some fields.
     pub fn list_too_long(max: usize) -> String {
         format!("Ensure this list has at most {max} items.")
     }
@@ -194,31 +194,31 @@ pub mod message {
     pub fn too_big(max: i64) -> String {
         format!("Ensure this value is less than or equal to {max}.")
     }
-    /// A value in a body is none of an enumeration.
+    /// A value in a body does not belong to its enumeration.
     pub fn choice(value: impl Display) -> String {
         format!("{value} is not a valid choice.")
     }
-    /// A value in a query is none of those available.
+    /// A value in a query is not one of the available choices.
     pub fn select_choice(value: impl Display) -> String {
         format!("Select a valid choice. {value} is not one of the available choices.")
     }
-    /// A query has more filters than the list takes.
+    /// A query has more filters than the list allows.
     pub fn too_many_filters(max: usize) -> String {
         format!("Limit of {max} filter{} has been exceeded.", if max == 1 { "" } else { "s" })
     }
-    /// A value of another type stands where an id belongs; `type_name` is one of `str`, `int`, `dict`, ….
+    /// A value of another type stands in place of an id; `type_name` is one of `str`, `int`, `dict`, ….
     pub fn pk_type(type_name: &str) -> String {
         format!("Incorrect type. Expected pk value, received {type_name}.")
     }
-    /// An id names nothing that the caller may know of.
+    /// An id does not name an object that is visible to the caller.
     pub fn invalid_id_message(value: impl Display) -> String {
         format!("Invalid pk {value} - object does not exist.")
     }
-    /// A value of another type stands where a list belongs.
+    /// A value of another type stands in place of a list.
     pub fn not_a_list(type_name: &str) -> String {
         format!("Expected a list of items but got type {type_name}.")
     }
-    /// A value of another type stands where an object belongs.
+    /// A value of another type stands in place of an object.
     pub fn not_an_object(type_name: &str) -> String {
         format!("Invalid data. Expected a dictionary, but got {type_name}.")
     }

@@ -6,29 +6,29 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 use unicode_normalization::is_nfc;
 
-/// The case-folded text in Unicode form NFC. Uniqueness that ignores case, the `i…` predicates and the order of texts compare
-/// it. It is stored beside the text, so that both engines compare alike.
+/// Returns the case-folded text in Unicode form NFC. Uniqueness that ignores case, the `i…` predicates
+/// and the order of texts compare it. It is stored beside the text, so that both engines compare alike.
 pub fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
     }
     let folded = caseless::default_case_fold_str(&nfc(text));
-    // Folding may leave a letter and a mark that compose.
+    // Folding may result in a letter and a mark that compose.
     if is_nfc(&folded) { folded } else { folded.nfc().collect() }
 }
 
-/// The case-folded text, trimmed and in its compatible form (NFKC), by which reserved names are compared.
+/// Returns the case-folded text, trimmed and in its compatible form (NFKC), by which reserved names are compared.
 pub fn fold_compatible(text: &str) -> String {
     let folded: String = caseless::default_case_fold_str(&text.nfkc().collect::<String>()).nfkc().collect();
     folded.trim().to_owned()
 }
 
-/// The text in Unicode form NFC, in which texts are compared exactly.
+/// Returns the text in Unicode form NFC, in which texts are compared exactly.
 pub fn nfc(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || is_nfc(text) { Cow::Borrowed(text) } else { Cow::Owned(text.nfc().collect()) }
 }
 
-/// The text as it is, and in the forms NFC and NFD where these are others.
+/// Returns the unchanged text, and its forms NFC and NFD if they differ from it.
 pub fn normal_forms(text: &str) -> Vec<String> {
     let mut forms = vec![text.to_owned()];
     for form in [nfc(text).into_owned(), text.nfd().collect()] {
@@ -39,7 +39,7 @@ pub fn normal_forms(text: &str) -> Vec<String> {
     forms
 }
 
-/// The text without the marks of its form NFD, such as accents, by which a search compares words.
+/// Returns the text without the marks of its form NFD, such as accents, by which a search compares words.
 pub fn without_marks(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -47,7 +47,7 @@ pub fn without_marks(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.nfd().filter(|c| !is_combining_mark(*c)).nfc().collect())
 }
 
-/// The marks that [`without_marks`] removes, as ranges of characters.
+/// Returns the marks that [`without_marks`] removes, as ranges of characters.
 pub fn marks() -> Vec<(char, char)> {
     let mut ranges: Vec<(char, char)> = Vec::new();
     for mark in ('\u{300}'..=char::MAX).filter(|c| is_combining_mark(*c)) {
@@ -59,12 +59,12 @@ pub fn marks() -> Vec<(char, char)> {
     ranges
 }
 
-/// The longest number of digits that a single digit counts in [`natural_key`].
+/// The maximum number of digits that a single digit counts in [`natural_key`].
 const FEW_DIGITS: usize = 8;
 
-/// The key by which texts sort in the natural order: code points, with runs of the digits 0 to 9 compared as numbers. Each run
-/// becomes the count of its digits without leading zeros, then these digits. From 9 digits on the count is `9`, then the
-/// character of that number.
+/// Returns the key by which texts sort in the natural order: code points, with runs of the digits 0 to
+/// 9 compared as numbers. Each run becomes the count of its digits without leading zeros, then these
+/// digits. From 9 digits on the count is `9`, then the character of that number.
 pub fn natural_key(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte.is_ascii_digit()) {
         return Cow::Borrowed(text);
@@ -109,7 +109,7 @@ mod tests {
             assert_eq!(nfc(composed), nfc(decomposed));
             assert_eq!(fold(composed), fold(decomposed));
         }
-        // No capital letter J with this mark is composed, the small one is.
+        // Unicode composes only the small letter J with this mark.
         assert_eq!(fold("J\u{30c}"), "ǰ");
     }
 

@@ -1,34 +1,34 @@
-//! Lists of small objects in bodies: their schemas, how they are checked and shown.
+//! Lists of small objects in bodies: their schemas, their checks and their output.
 
 use crate::accept::{CheckedBody, DatabaseChecks, WriteMode, accept};
 use crate::{Changes, CheckedValue, Errors, Field, JsonValue, Resource, SentObject, message, openapi, options};
 use serde_json::{Map, Value as Json, json};
 use std::convert::Infallible;
 
-/// The declaration of the items of a list.
+/// Returns the declaration of the items of a list.
 pub fn item(title: &'static str, fields: impl IntoIterator<Item = Field>) -> Resource {
     Resource::new("", title, "", fields)
 }
 
-/// The schema of an object, in bodies as in answers.
+/// Returns the schema of an object, in bodies and in answers.
 pub fn schema_of(of: &Resource) -> Json {
     let mut schema = openapi::request(of, true);
     schema["title"] = of.title.as_ref().into();
     schema
 }
 
-/// The schema of a list of at most so many items.
+/// Returns the schema of a list of at most `most` items.
 pub fn list_schema(item: Json, most: usize) -> Json {
     json!({"type": "array", "maxItems": most, "items": item})
 }
 
-/// Adds to an entry of OPTIONS what the items of a list are.
+/// Adds the schema of a list's items to an entry of OPTIONS.
 pub fn describe_items(entry: &mut Json, item: &Resource, most: usize) {
     entry["validators"] = json!([{"name": "max_items", "value": most}]);
     entry["schema"] = options::details(item)["schema"].take();
 }
 
-/// Checks a list of at most `max` objects, each by `check`; what is wrong with one is told by its place, counted from 0.
+/// Checks a list of at most `max` objects, each by `check`. The errors of an object are reported under its place, counted from 0.
 pub fn accept_items(
     of: &Resource,
     name: &str,
@@ -60,19 +60,19 @@ pub fn accept_items(
     accepted
 }
 
-/// Checks an object whose fields need no look into the database.
+/// Checks an object whose fields do not need the database.
 pub fn accept_fields(of: &Resource, sent: &SentObject<'_>) -> CheckedBody {
     let Ok(accepted) = accept(of, sent, WriteMode::Create, &mut NoLookup);
     accepted
 }
 
-/// An object with all of its fields, null where nothing was sent.
+/// Returns an object with all of its fields, null for those that were not sent.
 pub fn object_json(of: &Resource, values: &Changes) -> Json {
     let shown = |field: &Field| values.value(&field.name).map_or(Json::Null, CheckedValue::to_json);
     of.fields.iter().map(|field| (field.name.to_string(), shown(field))).collect::<Map<_, _>>().into()
 }
 
-/// The answers for fields that are neither unique nor references.
+/// The checks for fields that are neither unique nor references.
 struct NoLookup;
 
 impl DatabaseChecks for NoLookup {

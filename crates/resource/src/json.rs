@@ -1,30 +1,30 @@
-//! Writing answers: a JSON writer, and the forms in which rows are shown.
+//! Writes answers: a JSON writer, and the forms in which rows are shown.
 
 use crate::field::{ColumnSource, Field, FieldAccess, FieldKind};
 use crate::resource::Resource;
 use crate::{decimal, time};
 use serde_json::value::RawValue;
 
-/// Writes JSON straight into bytes. The caller is responsible for its structure.
+/// Writes JSON directly into bytes. The caller is responsible for its structure.
 #[derive(Default)]
 pub struct JsonWriter {
     out: Vec<u8>,
 }
 
 impl JsonWriter {
-    /// An empty writer with room for so many bytes.
+    /// Returns an empty writer with capacity for `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> JsonWriter {
         JsonWriter { out: Vec::with_capacity(bytes) }
     }
-    /// A writer that goes on behind these bytes.
+    /// Returns a writer that appends to these bytes.
     pub fn continuing(bytes: Vec<u8>) -> JsonWriter {
         JsonWriter { out: bytes }
     }
-    /// The bytes written so far.
+    /// Returns the bytes written so far.
     pub fn bytes(&self) -> &[u8] {
         &self.out
     }
-    /// Removes what was written, and keeps the memory.
+    /// Removes the written bytes without releasing the memory.
     pub fn clear(&mut self) {
         self.out.clear();
     }
@@ -36,12 +36,12 @@ impl JsonWriter {
     pub fn into_text(self) -> String {
         String::from_utf8(self.out).unwrap_or_default()
     }
-    /// Writes JSON as it is.
+    /// Writes JSON unchanged.
     pub fn raw(&mut self, text: &str) -> &mut Self {
         self.out.extend_from_slice(text.as_bytes());
         self
     }
-    /// Writes bytes of JSON as they are.
+    /// Writes bytes of JSON unchanged.
     pub fn raw_bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.out.extend_from_slice(bytes);
         self
@@ -103,7 +103,7 @@ impl JsonWriter {
     pub fn bool(&mut self, value: bool) -> &mut Self {
         self.raw(if value { "true" } else { "false" })
     }
-    /// Writes a moment or null.
+    /// Writes a time or null.
     pub fn datetime(&mut self, micros: Option<i64>) -> &mut Self {
         match micros {
             Some(micros) => {
@@ -133,7 +133,7 @@ pub trait Cells {
     fn user(&self, at: usize) -> Result<Option<UserCells<'_>>, Self::Error>;
 }
 
-/// Which form of a row is shown.
+/// The form in which a row is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RowForm {
     List,
@@ -141,7 +141,7 @@ pub enum RowForm {
 }
 
 impl Field {
-    /// Whether a form of a row shows the field.
+    /// Returns whether a form of a row shows the field.
     pub fn is_in(&self, form: RowForm) -> bool {
         let shown = match form {
             RowForm::List => self.in_list,
@@ -158,8 +158,8 @@ pub const USER_REFERENCE: [&str; 7] =
 /// The values of a user reference, each as JSON. Flags are 0 and 1.
 pub type UserCells<'a> = [&'a RawValue; USER_REFERENCE.len()];
 
-/// Writes the fields of a form from the cells of a row, beginning with the cell `at`. The object is left open for what the
-/// resource adds. Returns the position after the last cell.
+/// Writes the fields of a form from the cells of a row, beginning with the cell `at`. The object stays
+/// open for the additions of the resource. Returns the position after the last cell.
 pub fn write_fields<C: Cells>(
     out: &mut JsonWriter,
     resource: &Resource,

@@ -13,11 +13,11 @@ pub struct FieldKey<T> {
 }
 
 impl<T> FieldKey<T> {
-    /// The key of the field `name`.
+    /// Returns the key of the field `name`.
     pub const fn new(name: &'static str) -> Self {
         FieldKey { name, value: PhantomData }
     }
-    /// The field's name.
+    /// Returns the field's name.
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -25,19 +25,19 @@ impl<T> FieldKey<T> {
     pub fn declare(&self, kind: FieldKind) -> Field {
         Field::new(self.name, kind)
     }
-    /// A trimmed text of at most `max` characters.
+    /// Declares a trimmed text of at most `max` characters.
     pub fn text(&self, max: usize) -> Field {
         self.declare(FieldKind::text(max))
     }
-    /// A boolean.
+    /// Declares a boolean.
     pub fn boolean(&self) -> Field {
         self.declare(FieldKind::Boolean)
     }
-    /// An integer from `min` to `max`.
+    /// Declares an integer from `min` to `max`.
     pub fn integer(&self, min: i64, max: i64) -> Field {
         self.declare(FieldKind::Integer { min, max })
     }
-    /// A moment.
+    /// Declares a date and time.
     pub fn datetime(&self) -> Field {
         self.declare(FieldKind::DateTime)
     }
@@ -89,19 +89,19 @@ impl FromValue for serde_json::Value {
 pub struct Changes(IndexMap<StaticText, CheckedValue, RandomState>);
 
 impl Changes {
-    /// No values.
+    /// Returns an empty collection of values.
     pub fn new() -> Self {
         Self::default()
     }
-    /// Whether there is a value for the field, be it null.
+    /// Returns whether there is a value for the field, including null.
     pub fn contains<T>(&self, key: &FieldKey<T>) -> bool {
         self.0.contains_key(key.name)
     }
-    /// The value of a field; `None` if there is none or it is null.
+    /// Returns the value of a field; `None` if there is none or it is null.
     pub fn get<T: FromValue>(&self, key: &FieldKey<T>) -> Option<T> {
         self.0.get(key.name).and_then(T::from_value)
     }
-    /// The value of the field of this name.
+    /// Returns the value of the field of this name.
     pub fn value(&self, name: &str) -> Option<&CheckedValue> {
         self.0.get(name)
     }
@@ -121,18 +121,18 @@ impl Changes {
     pub fn remove_value(&mut self, name: &str) -> Option<CheckedValue> {
         self.0.shift_remove(name)
     }
-    /// All names and values, in the order of the declaration.
+    /// Returns all names and values, in the order of the declaration.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &CheckedValue)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// A row as it will be after a write: the stored values, overlaid with those that were sent. Rules over several fields
-/// read this, so that one rule serves create and PATCH.
+/// The future state of a row after a write: the stored values, overlaid with those that were sent.
+/// Rules over several fields read it, so that one rule serves create and PATCH.
 pub struct RowAfterWrite<'a> {
     /// The stored values; `None` on create.
     pub before: Option<&'a Changes>,
@@ -141,7 +141,7 @@ pub struct RowAfterWrite<'a> {
 }
 
 impl RowAfterWrite<'_> {
-    /// The value of a field after the write; `None` for null.
+    /// Returns the value of a field after the write; `None` for null.
     pub fn get<T: FromValue>(&self, key: &FieldKey<T>) -> Option<T> {
         match self.sent.value(key.name) {
             Some(value) => T::from_value(value),

@@ -1,9 +1,9 @@
-//! Declarations of resources: their fields, the kinds and limits of these, and the messages for what breaks them.
+//! Declarations of resources: their fields, the kinds and limits of fields, and the messages for violations.
 //!
-//! A [`Resource`] is plain data that is declared once and read by five modules: [`accept`] (what a body may contain),
-//! [`select`] (filters, ordering, paging), [`json`] (what an answer shows), [`options`] (the schema document) and
-//! [`openapi`]. Nothing here knows HTTP or a database, and nothing assumes that a resource is known at compile time:
-//! object classes are resources that tenants declare while the server runs.
+//! A [`Resource`] is plain data that is declared once. Five modules read it: [`accept`] (the contents of a
+//! body), [`select`] (filters, ordering, paging), [`json`] (the contents of an answer), [`options`] (the
+//! schema document) and [`openapi`]. This crate does not depend on HTTP or a database. Resources need not
+//! be declared at compile time: object classes are resources that tenants declare while the server runs.
 
 pub mod accept;
 pub mod account_type;

@@ -1,21 +1,21 @@
-/// How many rows of a kind a build, or a row that they hang on, may have (`docs/reference/limits.md`).
+/// The maximum number of rows of a kind in a build, or below another row (`docs/reference/limits.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The name under which counters and changed limits are stored; it stays.
+    /// The name under which counters and changed limits are stored; it must never change.
     pub name: &'static str,
-    /// What holds where a build has no value of its own (`docs/reference/limits.md`).
+    /// The value for builds without a value of their own (`docs/reference/limits.md`).
     pub default: i64,
-    /// What is counted, in the words of the message: "Limit of 100 `Roles` has been exceeded."
+    /// The counted rows, in the words of the message: "Limit of 100 `Roles` has been exceeded."
     pub many: &'static str,
-    /// Its key in the build limits, where that is not the name.
+    /// Its key in the build limits, if that is not the name.
     pub key: Option<&'static str>,
-    /// Whether the build limits show how many places are taken.
+    /// Is true if the build limits show the number of counted rows.
     pub is_counted: bool,
-    /// What `GET /api/limits/` shows of it.
+    /// The form in which `GET /api/limits/` shows it.
     pub summary: LimitSummary,
 }
 
-/// Where `GET /api/limits/` shows a limit, and under which name.
+/// The place and the name of a limit in `GET /api/limits/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitSummary {
     Absent,
@@ -30,7 +30,7 @@ impl Limit {
     pub const EMPTY: Limit =
         Limit { name: "", default: 0, many: "", key: None, is_counted: false, summary: LimitSummary::Absent };
 
-    /// Its key in the build limits (`docs/reference/limits.md`).
+    /// Returns its key in the build limits (`docs/reference/limits.md`).
     pub fn key(&self) -> &'static str {
         self.key.unwrap_or(self.name)
     }

@@ -1,7 +1,7 @@
-//! JSON Schemas and parameters for the OpenAPI 3.1 document, made from declarations.
+//! JSON Schemas and parameters for the OpenAPI 3.1 document, generated from declarations.
 //!
-//! A schema with a `title` becomes a component of that name where the document is put together, so that it stands there
-//! once and clients get a type for it.
+//! A schema with a `title` becomes a component of that name in the final document. The document
+//! therefore contains it once, and clients get a type for it.
 
 mod share;
 
@@ -16,12 +16,12 @@ use crate::resource::Resource;
 use crate::select::{DEFAULT_LIMIT, MAX_LIMIT, Predicate};
 use serde_json::{Map, Value as Json, json};
 
-/// For whom a document is.
+/// The readers of a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Audience {
-    /// Everybody: every endpoint.
+    /// All readers: every endpoint.
     All,
-    /// Programs that clients are generated from: without what is `x-internal`, such as pages for people.
+    /// Programs that generate clients: without endpoints that are `x-internal`, such as pages for people.
     Clients,
 }
 
@@ -30,7 +30,7 @@ impl Audience {
     pub const PARAMETER: &str = "audience";
     const CLIENTS: &str = "clients";
 
-    /// The audience that a query names; `None` if there is none of that name.
+    /// Returns the audience that a query names; `None` if there is none of that name.
     pub fn from_query(query: &Query) -> Option<Audience> {
         match query.last_value(Audience::PARAMETER) {
             None => Some(Audience::All),
@@ -39,19 +39,19 @@ impl Audience {
         }
     }
 
-    /// The parameter as the document describes it.
+    /// Returns the parameter as the document describes it.
     pub fn parameters() -> Vec<Json> {
         let text = "`clients` leaves out what is `x-internal`, for generators of clients";
         vec![query(Audience::PARAMETER, text, json!({"type": "string", "enum": [Audience::CLIENTS]}))]
     }
 }
 
-/// The schema of the document itself.
+/// Returns the schema of the document itself.
 pub fn document_schema() -> Json {
     titled("OpenApiDocument", json!({"type": "object", "description": "An OpenAPI document"}))
 }
 
-/// The schema of an answer, in the form of a list or a detail.
+/// Returns the schema of an answer, in the form of a list or a detail.
 pub fn response(resource: &Resource, form: RowForm) -> Json {
     let shown = |field: &&Field| is_shown(field, form);
     let object = |fields: &[Field]| {
@@ -71,7 +71,7 @@ fn is_shown(field: &Field, form: RowForm) -> bool {
     field.access != FieldAccess::WriteOnly && if form == RowForm::List { field.in_list } else { field.in_detail }
 }
 
-/// The name of an answer's schema: a list shows a summary where an instance shows other fields.
+/// Returns the name of an answer's schema. A list shows a summary if an instance shows other fields.
 fn title(resource: &Resource, form: RowForm) -> String {
     let has_detail = resource.fields.iter().any(|field| is_shown(field, RowForm::Detail));
     let differs =
@@ -80,7 +80,7 @@ fn title(resource: &Resource, form: RowForm) -> String {
     if is_summary { format!("{}Summary", resource.title) } else { resource.title.to_string() }
 }
 
-/// The schema of a body.
+/// Returns the schema of a body.
 pub fn request(resource: &Resource, is_create: bool) -> Json {
     let sent = |field: &&Field| field.is_writable() && (is_create || field.access != FieldAccess::CreateOnly);
     let object = |fields: &[Field]| {
@@ -101,7 +101,7 @@ pub fn request(resource: &Resource, is_create: bool) -> Json {
     }
 }
 
-/// The schema of all fields, with that of the group among them.
+/// Returns the schema of all fields, with that of the group among them.
 fn grouped(resource: &Resource, object: impl Fn(&[Field]) -> Json, is_required: fn(&Json) -> bool) -> Json {
     let Some((name, _)) = &resource.group else { return object(&resource.fields) };
     let [before, fields, after] = resource.parts();
@@ -119,7 +119,7 @@ fn grouped(resource: &Resource, object: impl Fn(&[Field]) -> Json, is_required: 
     schema
 }
 
-/// A schema with the name that it has as a component.
+/// Returns a schema with the name that it has as a component.
 pub fn titled(title: impl Into<String>, schema: Json) -> Json {
     let mut named = Map::new();
     named.insert("title".to_owned(), Json::Null);
@@ -130,14 +130,14 @@ pub fn titled(title: impl Into<String>, schema: Json) -> Json {
     Json::Object(named)
 }
 
-/// An object with these fields, each always there.
+/// Returns an object with these fields. All of them are required.
 pub fn object<N: Into<String>>(properties: impl IntoIterator<Item = (N, Json)>) -> Json {
     let properties: Map<String, Json> = properties.into_iter().map(|(name, schema)| (name.into(), schema)).collect();
     let required: Vec<&String> = properties.keys().collect();
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-/// Adds a field to an object that always has it, in place of one of the same name.
+/// Adds a required field to an object, in place of one of the same name.
 pub fn require(object: &mut Json, name: &str, schema: Json) {
     object["properties"][name] = schema;
     if let Some(required) = object["required"].as_array_mut()
@@ -147,19 +147,19 @@ pub fn require(object: &mut Json, name: &str, schema: Json) {
     }
 }
 
-/// The schema of a text in a body that may not be empty.
+/// Returns the schema of a text in a body that may not be empty.
 pub fn filled_text() -> Json {
     json!({"type": "string", "minLength": 1})
 }
 
-/// The schema of `_meta` with what the caller may do, under these names.
+/// Returns the schema of `_meta` with the permissions of the caller, under these names.
 pub fn meta<'a>(actions: impl IntoIterator<Item = &'a str>) -> Json {
     let mut permissions = object(actions.into_iter().map(|action| (action, json!({"type": "boolean"}))));
     permissions["description"] = "What the caller may do".into();
     object([("permissions", permissions)])
 }
 
-/// The parameters of a list: paging, ordering, and a filter for each predicate of each filterable field.
+/// Returns the parameters of a list: paging, ordering, and a filter for each predicate of each filterable field.
 pub fn parameters(resource: &Resource) -> Vec<Json> {
     let mut list = paging();
     if !resource.is_selectable {
@@ -186,7 +186,7 @@ pub fn parameters(resource: &Resource) -> Vec<Json> {
     list
 }
 
-/// A parameter that filters by the complement of one predicate of a field.
+/// Returns a parameter that filters by the complement of one predicate of a field.
 fn complement_parameter(field: &Field, predicate: Predicate) -> Json {
     let mut parameter = filter(&format!("{}__{}", field.name, predicate.name_of_complement()), field, predicate);
     let text = parameter["description"].as_str().unwrap_or_default();
@@ -194,7 +194,7 @@ fn complement_parameter(field: &Field, predicate: Predicate) -> Json {
     parameter
 }
 
-/// A parameter that filters by one predicate of a field.
+/// Returns a parameter that filters by one predicate of a field.
 fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
     let value = match &field.kind {
         _ if predicate == Predicate::Isnull => json!({"type": "boolean"}),
@@ -203,7 +203,7 @@ fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
         }
         FieldKind::Integer { .. } | FieldKind::References { .. } => json!({"type": "integer"}),
         FieldKind::Set { choices, .. } => any_of(choices.iter().map(|choice| &choice.value)),
-        // A filter takes any number of places.
+        // A filter accepts any number of places.
         FieldKind::Decimal { .. } => json!({"type": "string", "format": "decimal"}),
         _ => value_schema(field, false),
     };
@@ -231,7 +231,7 @@ fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
     parameter
 }
 
-/// The parameters of a list whose declaration a tenant makes: paging, ordering, and filters of any name.
+/// Returns the parameters of a list whose declaration a tenant creates: paging, ordering, and filters of any name.
 pub fn open_parameters() -> Vec<Json> {
     let mut list = paging();
     list.push(query("ordering", "Comma-separated names of fields, `-` for descending", json!({"type": "string"})));
@@ -242,7 +242,7 @@ pub fn open_parameters() -> Vec<Json> {
     list
 }
 
-/// The parameters of every list.
+/// Returns the parameters of every list.
 pub fn paging() -> Vec<Json> {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
     let offset = json!({"type": "integer", "minimum": 0, "default": 0});
@@ -252,12 +252,12 @@ pub fn paging() -> Vec<Json> {
     ]
 }
 
-/// A parameter of the query.
+/// Returns a parameter of the query.
 pub fn query(name: &str, description: &str, schema: Json) -> Json {
     json!({"name": name, "in": "query", "description": description, "schema": schema})
 }
 
-/// The header by which a read is answered only if the state is another one.
+/// Returns the header by which a read is answered only if the state has changed.
 pub fn if_none_match() -> Json {
     json!({
         "name": "If-None-Match", "in": "header", "schema": {"type": "string"},
@@ -265,22 +265,22 @@ pub fn if_none_match() -> Json {
     })
 }
 
-/// The header `ETag` of an answer.
+/// Returns the header `ETag` of an answer.
 pub fn etag() -> Json {
     json!({"required": true, "description": "The state that the answer shows", "schema": {"type": "string"}})
 }
 
-/// The answer to `If-None-Match` with the state that is shown.
+/// Returns the answer to `If-None-Match` with the current state.
 pub fn not_modified() -> Json {
     json!({"description": "The state is the one that `If-None-Match` names", "headers": {"ETag": etag()}})
 }
 
-/// The schema of the answer to OPTIONS.
+/// Returns the schema of the answer to OPTIONS.
 pub fn schema_document() -> Json {
     titled("SchemaDocument", json!({"type": "object", "description": "The fields, columns and bounds of a resource"}))
 }
 
-/// The schema of a user reference (`docs/reference/conventions.md`).
+/// Returns the schema of a user reference (`docs/reference/conventions.md`).
 pub fn user_reference() -> Json {
     let schema = |name: &'static str| match name {
         "id" => json!({"type": "integer"}),
@@ -302,7 +302,7 @@ fn shape(field: &Field) -> Json {
     if field.may_be_null() { nullable(schema) } else { schema }
 }
 
-/// Null, or what the schema allows.
+/// Returns the schema of null and of the values that `schema` allows.
 pub fn nullable(mut schema: Json) -> Json {
     match schema.get("type").cloned() {
         Some(Json::String(name)) if schema.get("enum").is_none() && schema.get("title").is_none() => {
@@ -313,7 +313,7 @@ pub fn nullable(mut schema: Json) -> Json {
     }
 }
 
-/// A schema beside null. One that takes anything takes null, too.
+/// Returns a schema with null as an alternative. A schema that allows any value already allows null.
 fn schema_or_null(mut schema: Json) -> Json {
     let nothing = json!({"type": "null"});
     if schema == json!({}) {
@@ -340,7 +340,7 @@ fn with_example(field: &Field, mut schema: Json) -> Json {
     schema
 }
 
-/// A text that is one of these; any, if none are named.
+/// Returns the schema of a text that is one of these names; of any text if there are no names.
 fn any_of<'a>(names: impl Iterator<Item = &'a StaticText>) -> Json {
     let mut schema = json!({"type": "string"});
     let names: Vec<&StaticText> = names.collect();
@@ -350,7 +350,7 @@ fn any_of<'a>(names: impl Iterator<Item = &'a StaticText>) -> Json {
     schema
 }
 
-/// The schema of a decimal. An answer pads it to its scale, and has more places where it was stored with more.
+/// Returns the schema of a decimal. An answer pads it to its scale, and has more places if it was stored with more.
 fn decimal(precision: usize, scale: usize, is_input: bool) -> Json {
     let (whole, places) = match is_input {
         true => ((precision - scale.min(precision)).max(1), format!("{{1,{scale}}}")),
@@ -366,7 +366,7 @@ fn decimal(precision: usize, scale: usize, is_input: bool) -> Json {
     json!({"type": types, "format": "decimal", "pattern": format!(r"^-?\d{{1,{whole}}}{fraction}$")})
 }
 
-/// The schema of a value. In answers there are no bounds of what is sent: a value may be older than these.
+/// Returns the schema of a value. In answers it has no bounds of sent values: a value may be older than the bounds.
 fn value_schema(field: &Field, is_input: bool) -> Json {
     let is_bounded = is_input || !field.is_writable();
     let list = |items: Json, most: Option<usize>| {
@@ -442,7 +442,7 @@ fn value_schema(field: &Field, is_input: bool) -> Json {
         FieldKind::File { .. } if is_input => json!({"type": "string", "description": "The token of an upload"}),
         FieldKind::File { .. } => json!({"type": "integer"}),
         FieldKind::Files { max_items } => {
-            // A token on its way in.
+            // A body may contain the token of an upload.
             let item = if is_input { json!(["integer", "string"]) } else { json!("integer") };
             list(json!({"type": item}), Some(*max_items))
         }

@@ -6,7 +6,7 @@ use crate::value::CheckedValue;
 use serde_json::{Value as Json, json};
 use std::iter::once;
 
-/// The document of a collection.
+/// Returns the document of a collection.
 pub fn document(resource: &Resource) -> Json {
     let mut document = json!({
         "list": {"columns": resource.columns().map(|field| column(field, resource)).collect::<Vec<_>>()},
@@ -24,8 +24,8 @@ pub fn document(resource: &Resource) -> Json {
     document
 }
 
-/// The text of a document in pieces, each about one field, so that a large one need not be in memory as a whole. The list
-/// has these columns, in their order.
+/// Returns the text of a document in pieces, each about one field, so that a large document is never in
+/// memory as a whole. The list has these columns, in their order.
 pub fn pieces<'a>(resource: &'a Resource, columns: Vec<&'a Field>, restrictions: Json) -> impl Iterator<Item = String> {
     let [before, grouped, after] = resource.parts();
     let [before, grouped, after] = [before, grouped, after].map(|fields| fields.iter().filter(is_shown));
@@ -46,17 +46,17 @@ pub fn pieces<'a>(resource: &'a Resource, columns: Vec<&'a Field>, restrictions:
         .chain(once(format!(r#"]}},"restrictions":{restrictions}}}"#)))
 }
 
-/// The texts of values, with a comma before all but the first.
+/// Returns the texts of values, with a comma before all except the first.
 fn separated(values: impl Iterator<Item = Json>) -> impl Iterator<Item = String> {
     values.enumerate().map(|(n, value)| if n > 0 { format!(",{value}") } else { value.to_string() })
 }
 
-/// The document of a single instance.
+/// Returns the document of a single instance.
 pub fn instance_document(resource: &Resource) -> Json {
     json!({"details": details(resource)})
 }
 
-/// The part `details` of a document. The entries of a group stand in the one of its name.
+/// Returns the part `details` of a document. The entries of a group are in the entry of its name.
 pub fn details(resource: &Resource) -> Json {
     let [before, grouped, after] = resource.parts();
     let mut entries: Vec<Json> = before.iter().filter(is_shown).map(schema).collect();
@@ -72,7 +72,7 @@ fn is_shown(field: &&Field) -> bool {
     field.in_detail || field.access == FieldAccess::WriteOnly
 }
 
-/// The entry of a group of these fields.
+/// Returns the entry of a group of these fields.
 fn group<'a>(name: &StaticText, mut fields: impl Iterator<Item = &'a Field>, entries: Vec<Json>) -> Json {
     json!({
         "alias": name,
@@ -99,15 +99,15 @@ fn column(field: &Field, resource: &Resource) -> Json {
     column
 }
 
-/// How many of a field's values a reader with little room is told, and how many bytes of them for all fields together.
+/// The maximum number of a field's values in [`BriefEntries`].
 const FEW_VALUES: usize = 100;
-/// See [`FEW_VALUES`].
+/// The maximum size of the values of all fields in [`BriefEntries`], in bytes.
 const ROOM_FOR_VALUES: usize = 256 * 1024;
 
-/// Writes entries of fields for a reader with little room, such as a model: of a field with many values the first ones, and how many
-/// were left out (`values_left_out`).
+/// Writes entries of fields for a reader with little room, such as a model. A field with many values
+/// has the first ones, and the number of omitted values (`values_left_out`).
 pub struct BriefEntries {
-    /// How many bytes of values may still be told.
+    /// The number of bytes of values that may still be written.
     room: usize,
 }
 
@@ -118,7 +118,7 @@ impl Default for BriefEntries {
 }
 
 impl BriefEntries {
-    /// The entry of the next field, without the path of its choice: it names a class, and the reader cannot call it.
+    /// Returns the entry of the next field, without its autocomplete path. The path names a class, and the reader cannot call it.
     pub fn entry(&mut self, field: &Field) -> Json {
         let mut entry = declared_schema(field);
         if let Some(entry) = entry.as_object_mut() {
@@ -143,7 +143,7 @@ impl BriefEntries {
     }
 }
 
-/// The entry of a field of a group, which a tenant declares: what it is for stands nowhere else.
+/// Returns the entry of a field of a group, which a tenant declares. No other document contains its purpose.
 pub fn declared_schema(field: &Field) -> Json {
     let mut schema = schema(field);
     describe_declared(&mut schema, field);
@@ -167,7 +167,7 @@ fn describe_declared(entry: &mut Json, field: &Field) {
     }
 }
 
-/// The entry of a field in `details.schema`.
+/// Returns the entry of a field in `details.schema`.
 pub fn schema(field: &Field) -> Json {
     let mut schema = json!({
         "alias": field.name,

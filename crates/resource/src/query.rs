@@ -1,7 +1,7 @@
 //! The parameters of a request.
 
-/// The decoded parameters of a request, in the order in which they were sent. They take little more memory than the bytes
-/// that were sent, because anybody may send many.
+/// The decoded parameters of a request, in the order in which they were sent. They use little more
+/// memory than the sent bytes, because any client may send many.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Query {
     /// All names and values, one after the other.
@@ -15,7 +15,7 @@ impl Query {
     pub fn parse(text: &str) -> Query {
         Query::parse_first(text, usize::MAX)
     }
-    /// Reads at most so many parameters, as [`Query::parse`] does.
+    /// Reads at most `most` parameters, like [`Query::parse`].
     pub fn parse_first(text: &str, most: usize) -> Query {
         let mut query = Query::default();
         for (name, value) in form_urlencoded::parse(text.as_bytes()).take(most) {
@@ -25,7 +25,7 @@ impl Query {
         query.ends.shrink_to_fit();
         query
     }
-    /// The same without the parameters of these names.
+    /// Returns the query without the parameters of these names.
     pub fn without_parameters(&self, names: &[&str]) -> Query {
         let mut query = Query::default();
         self.pairs().filter(|(name, _)| !names.contains(name)).for_each(|(name, value)| query.push(name, value));
@@ -34,16 +34,16 @@ impl Query {
     fn push(&mut self, name: &str, value: &str) {
         let ends = [name, value].map(|part| {
             self.text.push_str(part);
-            // The first line of a request is far shorter than that, and so is a form.
+            // The first line of a request is far shorter than this bound, and a form is too.
             u32::try_from(self.text.len()).unwrap_or(u32::MAX)
         });
         self.ends.push((ends[0], ends[1]));
     }
-    /// The value of a parameter; the last one if it was sent more than once.
+    /// Returns the value of a parameter; the last one if it was sent more than once.
     pub fn last_value(&self, name: &str) -> Option<&str> {
         self.pairs().rev().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
-    /// The names and values of all parameters.
+    /// Returns the names and values of all parameters.
     pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
         (0..self.ends.len()).map(|at| {
             let begin = at.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |(_, end)| *end as usize);

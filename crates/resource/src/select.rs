@@ -14,10 +14,10 @@ use std::collections::HashSet;
 pub const MAX_LIMIT: i64 = 1000;
 /// The `limit` of a request that sends none.
 pub const DEFAULT_LIMIT: i64 = 25;
-/// How many wrong values of one parameter are reported. It may hold thousands.
+/// The maximum number of wrong values of one parameter that are reported. A parameter may have thousands.
 const MAX_REPORTED: usize = 100;
 
-/// How a filter compares.
+/// The comparison of a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Predicate {
     Exact,
@@ -37,9 +37,9 @@ pub enum Predicate {
     Isnull,
 }
 
-/// What stands behind a predicate in the name of a filter that finds its complement.
+/// The suffix of a predicate in the name of a filter that finds its complement.
 const EXCLUDE: &str = "exclude";
-/// What stands behind the name of a text in an ordering by which runs of digits are compared as numbers.
+/// The suffix of a text's name in an ordering that compares runs of digits as numbers.
 const NATURAL: &str = "__natural";
 
 use Predicate::*;
@@ -50,7 +50,7 @@ const FLAG: &[Predicate] = &[Exact];
 const ABSENT: &[Predicate] = &[Isnull];
 
 impl Predicate {
-    /// The name of the predicate in parameters.
+    /// Returns the name of the predicate in parameters.
     pub fn name(self) -> &'static str {
         match self {
             Exact => "exact",
@@ -70,7 +70,7 @@ impl Predicate {
             Isnull => "isnull",
         }
     }
-    /// What it compares, in the words after the name of a field.
+    /// Returns the comparison, in the words after the name of a field.
     pub fn meaning(self) -> &'static str {
         match self {
             Exact => "is the value",
@@ -90,18 +90,18 @@ impl Predicate {
             Isnull => "is null",
         }
     }
-    /// The name of its complement in parameters.
+    /// Returns the name of its complement in parameters.
     pub fn name_of_complement(self) -> String {
         if self == Exact { EXCLUDE.to_owned() } else { format!("{}__{EXCLUDE}", self.name()) }
     }
-    /// Whether it compares case-folded texts.
+    /// Returns whether it compares case-folded texts.
     pub fn ignores_case(self) -> bool {
         matches!(self, Iexact | Icontains | Istartswith | Iendswith)
     }
 }
 
 impl Field {
-    /// The predicates by which lists may be filtered; none if the field is no filter.
+    /// Returns the predicates by which lists may be filtered; none if the field is not a filter.
     pub fn predicates(&self) -> Vec<Predicate> {
         if !self.filter {
             return Vec::new();
@@ -136,7 +136,7 @@ impl Field {
     }
 }
 
-/// A filter that was checked against the declaration. Only [`select()`] makes them.
+/// A filter that was checked against the declaration. Only [`select()`] creates them.
 #[derive(Clone)]
 pub struct CheckedFilter<'r> {
     via: Option<&'r Field>,
@@ -147,29 +147,29 @@ pub struct CheckedFilter<'r> {
 }
 
 impl<'r> CheckedFilter<'r> {
-    /// The relation over which the filter goes; [`CheckedFilter::field`] is then a field of the related resource.
+    /// Returns the relation of the filter, if any; [`CheckedFilter::field`] is then a field of the related resource.
     pub fn relation_field(&self) -> Option<&'r Field> {
         self.via
     }
-    /// The field of the listed resource that is compared, or whose related row is.
+    /// Returns the compared field of the listed resource, or the relation to the compared row.
     pub fn own_field(&self) -> &'r Field {
         self.via.unwrap_or(self.field)
     }
-    /// The field that is compared, which is declared filterable.
+    /// Returns the field that is compared, which is declared filterable.
     pub fn field(&self) -> &'r Field {
         self.field
     }
-    /// The predicate, which fits the type of the field.
+    /// Returns the predicate, which fits the type of the field.
     pub fn predicate(&self) -> Predicate {
         self.predicate
     }
-    /// Whether the filter finds the rows that the predicate does not find, those without a value too. It is false for `isnull`,
-    /// whose complement has the other operand.
+    /// Returns whether the filter finds the rows that the predicate does not find, including those without
+    /// a value. It is false for `isnull`, whose complement has the other operand.
     pub fn is_complement(&self) -> bool {
         self.is_complement
     }
-    /// The values to compare with: one, or two for `range`, or any number for `in` and for sets. Texts of the `i…`
-    /// predicates are case-folded, those of the others are in Unicode form NFC.
+    /// Returns the values to compare with: one, or two for `range`, or any number for `in` and for sets.
+    /// Texts of the `i…` predicates are case-folded, those of the others are in Unicode form NFC.
     pub fn operands(&self) -> &[CheckedValue] {
         &self.operands
     }
@@ -180,26 +180,26 @@ impl<'r> CheckedFilter<'r> {
 pub struct OrderField<'r> {
     /// The field, which is declared sortable.
     pub field: &'r Field,
-    /// Whether the highest value comes first.
+    /// Is true if the highest value comes first.
     pub descending: bool,
-    /// Whether runs of digits in texts are compared as numbers.
+    /// Is true if runs of digits in texts are compared as numbers.
     pub is_natural: bool,
 }
 
-/// Which rows of a list are wanted, and in which order.
+/// The selected rows of a list, and their order.
 #[derive(Clone)]
 pub struct Select<'r> {
-    /// The filters, all of which must hold.
+    /// The filters. A row must fulfil all of them.
     pub filters: Vec<CheckedFilter<'r>>,
     /// The ordering; the default order if it is empty. Ties are broken by id, in the direction of the last field.
     pub ordering: Vec<OrderField<'r>>,
-    /// How many rows at most, from 1 to 1000.
+    /// The maximum number of rows, from 1 to 1000.
     pub limit: i64,
-    /// How many rows to skip.
+    /// The number of rows to skip.
     pub offset: i64,
 }
 
-/// Why the parameters of a request select no list.
+/// The reason why the parameters of a request do not select a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SelectError {
     /// There are more filters than this maximum.
@@ -208,18 +208,18 @@ pub enum SelectError {
     Wrong(Errors),
 }
 
-/// Checks the number of filters, before anything else is done with them. A filter that was sent twice counts twice.
+/// Checks the number of filters, before any other check of them. A filter that was sent twice counts twice.
 pub fn bound_filters(query: &Query, most: usize, is_filter: impl Fn(&str) -> bool) -> Result<(), SelectError> {
     let is_over = query.pairs().filter(|(name, _)| is_filter(name)).nth(most).is_some();
     if is_over { Err(SelectError::TooManyFilters(most)) } else { Ok(()) }
 }
 
-/// Whether a parameter filters a list of a resource by a field of its own.
+/// Returns whether a parameter filters a list of a resource by a field of its own.
 pub fn is_filter(resource: &Resource, parameter: &str) -> bool {
     filtered(resource, &|_| None, parameter).is_some()
 }
 
-/// Whether a parameter filters a list of a resource, by a field of its own or by one of related rows.
+/// Returns whether a parameter filters a list of a resource, by a field of its own or by one of related rows.
 pub fn find_filter<'r>(
     resource: &'r Resource,
     related: impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
@@ -228,7 +228,7 @@ pub fn find_filter<'r>(
     filtered(resource, &related, parameter).is_some()
 }
 
-/// Whether a parameter behind a relation filters by a field of the related rows, which are of this resource.
+/// Returns whether a parameter behind a relation filters by a field of the related rows, which are of this resource.
 pub fn is_filter_of_related(resource: &Resource, parameter: &str) -> bool {
     let found = filtered(resource, &|_| None, parameter).and_then(|filtered| filtered.field);
     found.is_some_and(|field| matches!(field.source, ColumnSource::Column(_)))
@@ -239,18 +239,18 @@ pub fn select<'r>(resource: &'r Resource, query: &Query) -> Result<Select<'r>, S
     select_related(resource, query, |_| None, resource.max_filters)
 }
 
-/// The rows that a field relates to, as filters look into them.
+/// The rows to which a field relates, for filters.
 #[derive(Clone, Copy)]
 pub enum RelatedRows<'r> {
     /// Rows of this resource.
     Of(&'r Resource),
-    /// Rows of a resource that the caller may not know: whatever a field is called, it counts as null.
+    /// Rows of a resource that is hidden from the caller: every field counts as null, independent of its name.
     Hidden,
 }
 
-/// Checks the parameters of a list as [`select()`] does, with filters on the fields of related rows: `relation.field` in
-/// place of a field's name. `related` tells the rows that a field relates to; of a field without any such a parameter is
-/// ignored, as any other of an unknown name.
+/// Checks the parameters of a list like [`select()`], with filters on the fields of related rows:
+/// `relation.field` in place of a field's name. `related` returns the rows to which a field relates.
+/// For a field without related rows, such a parameter is ignored, like any other of an unknown name.
 pub fn select_related<'r>(
     resource: &'r Resource,
     query: &Query,
@@ -284,7 +284,7 @@ pub fn select_related<'r>(
     if errors.is_empty() { Ok(select) } else { Err(SelectError::Wrong(errors)) }
 }
 
-/// A whole number of a query within bounds; the default where there is none, or a wrong one, which is noted.
+/// Returns a whole number of a query within bounds. Without one, returns the default; for a wrong one, also adds an error.
 pub fn bounded(query: &Query, name: &str, default: i64, min: i64, max: Option<i64>, errors: &mut Errors) -> i64 {
     let Some(text) = query.last_value(name) else { return default };
     match integer(text) {
@@ -316,8 +316,8 @@ fn ordering<'r>(resource: &'r Resource, query: &Query, errors: &mut Errors) -> V
     order
 }
 
-/// The fields over whose relations some parameters may filter, each once: those that stand before a dot. With
-/// them a caller knows which related resources [`select_related()`] will ask for.
+/// Returns the fields over whose relations some parameters may filter, each once: those before a dot.
+/// They show a caller which related resources [`select_related()`] will request.
 pub fn relations<'r>(resource: &'r Resource, query: &Query) -> Vec<&'r Field> {
     let mut named: Vec<&Field> = Vec::new();
     for field in query.pairs().filter_map(|(parameter, _)| relation(resource, parameter)).map(|(field, _)| field) {
@@ -328,26 +328,26 @@ pub fn relations<'r>(resource: &'r Resource, query: &Query) -> Vec<&'r Field> {
     named
 }
 
-/// The relation that a parameter names before its dot, and the rest of the parameter.
+/// Returns the relation that a parameter names before its dot, and the rest of the parameter.
 fn relation<'r, 'p>(resource: &'r Resource, parameter: &'p str) -> Option<(&'r Field, &'p str)> {
     let (name, rest) = parameter.split_once('.')?;
     let is_relation = |field: &&Field| field.filter && matches!(field.kind, FieldKind::Reference { .. });
     Some((resource.field(name).filter(is_relation)?, rest))
 }
 
-/// The field that a parameter filters by.
+/// The field by which a parameter filters.
 struct FilteredField<'r, 'p> {
     via: Option<&'r Field>,
-    /// The field; `None` where the rows of the relation are hidden.
+    /// The field; `None` if the rows of the relation are hidden.
     field: Option<&'r Field>,
     /// The name of the predicate, which may be unknown.
     predicate: &'p str,
-    /// Whether its complement is meant.
+    /// Is true if the parameter means the complement of the predicate.
     is_complement: bool,
 }
 
-/// The filterable field that a parameter names, and the predicate that it names. A related row is looked into by its
-/// columns alone.
+/// Returns the filterable field that a parameter names, and the predicate that it names. Only columns
+/// of a related row can be filtered.
 fn filtered<'r, 'p>(
     resource: &'r Resource,
     related: &impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
@@ -375,7 +375,7 @@ fn filtered<'r, 'p>(
     is_column.then_some(FilteredField { via: Some(via), field, predicate, is_complement })
 }
 
-/// The predicate in the name of a filter, and whether its complement is meant, where lists have complements.
+/// Returns the predicate in the name of a filter, and whether its complement is meant, if lists have complements.
 fn split_exclude(predicate: &str, has_complements: bool) -> (&str, bool) {
     if !has_complements {
         return (predicate, false);
@@ -387,14 +387,14 @@ fn split_exclude(predicate: &str, has_complements: bool) -> (&str, bool) {
     }
 }
 
-/// The name of a field and that of a predicate in a parameter. The name may end in `_`, but has no `__`.
+/// Returns the name of a field and that of a predicate in a parameter. The name may end in `_`, but contains no `__`.
 fn name_and_predicate(parameter: &str) -> (&str, &str) {
     let Some((name, rest)) = parameter.split_once("__") else { return (parameter, "exact") };
     let predicate = rest.trim_start_matches('_');
     (&parameter[..name.len() + rest.len() - predicate.len()], predicate)
 }
 
-/// Reads a parameter as a filter; `None` if it names no filterable field.
+/// Reads a parameter as a filter; `None` if it does not name a filterable field.
 fn filter<'r>(
     resource: &'r Resource,
     related: &impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
@@ -415,8 +415,8 @@ fn filter<'r>(
     Ok(Some(CheckedFilter { via, field, predicate, operands, is_complement: is_complement && !is_null }))
 }
 
-/// A filter over a relation to hidden rows, whose fields are null: of all predicates `isnull=true` alone holds, and the
-/// complements of the others.
+/// Returns a filter over a relation to hidden rows, whose fields are null. Of all predicates only
+/// `isnull=true` is true, and the complements of the others.
 fn hidden_relation_filter<'r>(
     via: Option<&'r Field>,
     predicate: &str,
@@ -436,7 +436,7 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Check
     let is_set = matches!(field.kind, FieldKind::Set { .. } | FieldKind::References { .. });
     let parts: Vec<&str> = match predicate {
         Range => text.split(',').map(str::trim).collect(),
-        // Each value once, because thousands of equal conditions would be nested too deep for an engine.
+        // Each value once, because an engine would nest thousands of equal conditions too deep.
         In => distinct(text.split(',').map(str::trim)),
         Exact if text.is_empty() && matches!(field.kind, FieldKind::Set { .. }) => Vec::new(),
         Exact if is_set => distinct(text.split(',').map(str::trim)),
@@ -535,7 +535,7 @@ fn boolean(text: &str) -> Result<CheckedValue, String> {
 }
 
 impl Field {
-    /// The column that the field is sorted by: that of the case-folded text, if there is one.
+    /// Returns the column by which the field is sorted: that of the case-folded text, if there is one.
     pub fn order_column(&self) -> Option<&str> {
         match (&self.folded, &self.source) {
             (Some(folded), _) => Some(folded),

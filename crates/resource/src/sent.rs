@@ -1,7 +1,7 @@
-//! JSON bodies, kept as their text. The text is checked once, and a field is parsed when it is asked for.
+//! JSON bodies, stored as text. The text is checked once, and a field is parsed when it is requested.
 //!
-//! No tree is made of a body, because it would take up to a hundred times the memory of the text (`[[0],[0],…]`), and
-//! clients would decide how much. Fields that are not declared cost nothing.
+//! A body never becomes a tree. A tree would use up to a hundred times the memory of the text
+//! (`[[0],[0],…]`), and clients would control how much. Undeclared fields use no memory.
 
 use crate::errors::message;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -12,10 +12,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fmt;
 
-/// How deep a body may nest (`docs/reference/conventions.md`).
+/// The maximum depth of a body (`docs/reference/conventions.md`).
 pub const MAX_DEPTH: usize = 100;
 
-/// How many characters of a value are repeated in a message.
+/// The maximum number of characters of a value that a message repeats.
 const MAX_CHARS_IN_MESSAGE: usize = 1000;
 
 /// The text of a body, which is JSON.
@@ -23,7 +23,7 @@ const MAX_CHARS_IN_MESSAGE: usize = 1000;
 pub struct JsonBody(String);
 
 impl JsonBody {
-    /// Checks a body of at most [`MAX_DEPTH`] levels and `max_values` values. The check takes no memory that grows with it.
+    /// Checks a body of at most [`MAX_DEPTH`] levels and `max_values` values. The memory of the check does not grow with the body.
     ///
     /// # Errors
     /// The text that follows `JSON parse error - ` in the answer.
@@ -37,39 +37,39 @@ impl JsonBody {
         String::from_utf8(bytes).map(JsonBody).map_err(|error| error.to_string())
     }
 
-    /// The body with this value.
+    /// Returns the body with this value.
     pub fn from_json(value: &Json) -> JsonBody {
         JsonBody(value.to_string())
     }
 
-    /// The body with this text, which was checked to be JSON.
+    /// Returns the body with this text, which was checked to be JSON.
     pub fn from_checked_text(text: String) -> JsonBody {
         JsonBody(text)
     }
 
-    /// The value of the body.
+    /// Returns the value of the body.
     pub fn as_value(&self) -> JsonValue<'_> {
         JsonValue(self.0.trim_matches(is_space))
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it has no bytes, which is never so for JSON.
+    /// Returns whether it has no bytes, which is never true for JSON.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Whether a character is white space in JSON.
+/// Returns whether a character is white space in JSON.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-/// How much deeper a value may nest, and why it was refused if it was. The reason stands beside the parser's error, to
-/// which the parser would add a position.
+/// The remaining depth of a value, and the reason of a refusal. The reason is stored beside the
+/// parser's error, to which the parser would add a position.
 #[derive(Clone, Copy)]
 struct NestingBounds<'s> {
     depth: usize,
@@ -82,14 +82,14 @@ impl NestingBounds<'_> {
         E::custom(why)
     }
 
-    /// The bounds of what stands inside a list or an object.
+    /// Returns the bounds of the contents of a list or an object.
     fn nested<E: de::Error>(self, too_deep: &'static str) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1).ok_or_else(|| self.refuse(too_deep))?;
         Ok(NestingBounds { depth, ..self })
     }
 }
 
-/// Checks a value, and keeps nothing of it.
+/// Checks a value without storing it.
 #[derive(Clone, Copy)]
 struct JsonChecker<'s> {
     bounds: NestingBounds<'s>,
@@ -148,7 +148,7 @@ impl<'de> Visitor<'de> for JsonChecker<'_> {
     }
 }
 
-/// Reads the name of a member, and keeps nothing of it.
+/// Reads the name of a member without storing it.
 struct NameReader;
 
 impl<'de> DeserializeSeed<'de> for NameReader {
@@ -270,7 +270,7 @@ impl<'a> From<&'a RawValue> for JsonValue<'a> {
 }
 
 impl<'a> JsonValue<'a> {
-    /// The text, as it was sent.
+    /// Returns the text, as it was sent.
     pub fn text(self) -> &'a str {
         self.0
     }
@@ -279,12 +279,12 @@ impl<'a> JsonValue<'a> {
         self.0.starts_with(first)
     }
 
-    /// Whether it is `null`.
+    /// Returns whether it is `null`.
     pub fn is_null(self) -> bool {
         self.0 == "null"
     }
 
-    /// The value as a boolean.
+    /// Returns the value as a boolean.
     pub fn as_bool(self) -> Option<bool> {
         match self.0 {
             "true" => Some(true),
@@ -293,30 +293,30 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    /// The value as a number.
+    /// Returns the value as a number.
     pub fn as_number(self) -> Option<Number> {
         let is_number = self.0.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         if is_number { serde_json::from_str(self.0).ok() } else { None }
     }
 
-    /// The value as an integer of 64 bits.
+    /// Returns the value as an integer of 64 bits.
     pub fn as_i64(self) -> Option<i64> {
         if self.is_integer() { self.0.parse().ok() } else { None }
     }
 
-    /// Whether it is an integer, be it too large or too small for [`JsonValue::as_i64`].
+    /// Returns whether it is an integer, even if it is too large or too small for [`JsonValue::as_i64`].
     pub fn is_integer(self) -> bool {
         let is_number = self.0.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         is_number && !self.0.contains(['.', 'e', 'E'])
     }
 
-    /// The value as a string, which is borrowed if nothing in it is escaped.
+    /// Returns the value as a string, which is borrowed if it has no escapes.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
         let inside = self.0.strip_prefix('"')?.strip_suffix('"')?;
         if inside.contains('\\') { serde_json::from_str(self.0).ok().map(Cow::Owned) } else { Some(inside.into()) }
     }
 
-    /// The value as a list: its first items, at most so many, and the number of all items.
+    /// Returns the value as a list: its first items, at most `most`, and the number of all items.
     pub fn as_list(self, most: usize) -> Option<(Vec<JsonValue<'a>>, usize)> {
         let (mut first, mut count) = (Vec::new(), 0);
         self.for_each_item(|item| {
@@ -328,7 +328,7 @@ impl<'a> JsonValue<'a> {
         Some((first, count))
     }
 
-    /// The items of a list of at most so many, or what is wrong.
+    /// Returns the items of a list of at most `most`, or the error message.
     pub fn items(self, most: usize) -> Result<Vec<JsonValue<'a>>, String> {
         match self.as_list(most) {
             None if self.is_null() => Err(message::NULL.to_owned()),
@@ -338,7 +338,7 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    /// Calls `see` with each item of a list; `None` when the value is none. The items take no memory.
+    /// Calls `see` with each item of a list; `None` if the value is not a list. The items use no memory.
     pub fn for_each_item(self, see: impl FnMut(JsonValue<'a>)) -> Option<()> {
         if !self.starts_with('[') {
             return None;
@@ -347,8 +347,8 @@ impl<'a> JsonValue<'a> {
         deserializer.deserialize_seq(ListReader { see }).ok()
     }
 
-    /// The value as an object, with the members whose names are wanted. Of a member that was sent twice the last counts.
-    /// Other members take no memory.
+    /// Returns the value as an object, with the members whose names `is_wanted` accepts. If a member was
+    /// sent twice, the last one counts. Other members use no memory.
     pub fn as_object(self, is_wanted: impl Fn(&str) -> bool) -> Option<SentObject<'a>> {
         if !self.starts_with('{') {
             return None;
@@ -357,12 +357,12 @@ impl<'a> JsonValue<'a> {
         deserializer.deserialize_map(MemberReader { is_wanted }).ok()
     }
 
-    /// The value as a tree; only for values that are known to be small.
+    /// Returns the value as a tree; only for values that are always small.
     pub fn to_json(self) -> Json {
         serde_json::from_str(self.0).unwrap_or_default()
     }
 
-    /// The text without white space between its parts.
+    /// Returns the text without white space between its parts.
     pub fn compact(self) -> String {
         let (mut compact, mut in_string, mut is_escaped) = (String::with_capacity(self.0.len()), false, false);
         for c in self.0.chars() {
@@ -379,8 +379,8 @@ impl<'a> JsonValue<'a> {
         compact
     }
 
-    /// The value in its canonical spelling, in which fields of any JSON are stored. It may nest `max_depth` levels deep (0:
-    /// no list and no object), and may have no NUL and no name twice in an object.
+    /// Returns the value in its canonical spelling, in which fields of any JSON are stored. It may nest `max_depth`
+    /// levels deep (0: neither list nor object). It may not contain NUL, nor a name twice in an object.
     ///
     /// # Errors
     /// The message for the first of these rules that it breaks.
@@ -393,7 +393,7 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    /// The name of the type in messages (`docs/reference/conventions.md`).
+    /// Returns the name of the type in messages (`docs/reference/conventions.md`).
     pub fn type_name(self) -> &'static str {
         match self.0.as_bytes().first() {
             Some(b'"') => "str",
@@ -406,7 +406,7 @@ impl<'a> JsonValue<'a> {
         }
     }
 
-    /// The value as it is repeated in messages: a string without quotes, booleans as `True` and `False`. Long values are cut.
+    /// Returns the value as messages repeat it: a string without quotes, booleans as `True` and `False`. Long values are cut.
     pub fn message_text(self) -> String {
         let whole = match (self.as_str(), self.as_bool(), self.as_number()) {
             (Some(text), ..) => text,
@@ -422,27 +422,27 @@ impl<'a> JsonValue<'a> {
     }
 }
 
-/// The wanted members of an object, each once, in the order in which they were sent.
+/// The accepted members of an object, each once, in the order in which they were sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SentObject<'a>(Vec<(Cow<'a, str>, JsonValue<'a>)>);
 
 impl<'a> SentObject<'a> {
-    /// The value of the member of this name.
+    /// Returns the value of the member of this name.
     pub fn get(&self, name: &str) -> Option<JsonValue<'a>> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
-    /// Whether a member was sent.
+    /// Returns whether a member was sent.
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// All members.
+    /// Returns all members.
     pub fn iter(&self) -> impl Iterator<Item = (&str, JsonValue<'a>)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Retains only the members whose names are wanted.
+    /// Removes all members except those whose names `wanted` accepts.
     pub fn filter_members(mut self, wanted: impl Fn(&str) -> bool) -> SentObject<'a> {
         self.0.retain(|(name, _)| wanted(name));
         self
@@ -474,7 +474,7 @@ impl<'de, F: FnMut(JsonValue<'de>)> Visitor<'de> for ListReader<F> {
     }
 }
 
-/// Reads the wanted members of an object.
+/// Reads the accepted members of an object.
 struct MemberReader<F> {
     is_wanted: F,
 }
@@ -498,7 +498,7 @@ impl<'de, F: Fn(&str) -> bool> Visitor<'de> for MemberReader<F> {
     }
 }
 
-/// A text that is borrowed if nothing in it is escaped.
+/// A text that is borrowed if it has no escapes.
 struct BorrowedText<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for BorrowedText<'de> {

@@ -1,4 +1,4 @@
-//! Reading and writing moments and dates: UTC, microseconds, `Z` (`docs/reference/conventions.md`).
+//! Reads and writes times and dates: UTC, microseconds, `Z` (`docs/reference/conventions.md`).
 
 use jiff::Timestamp;
 use jiff::civil::{self, DateTime};
@@ -6,7 +6,7 @@ use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
-/// The Gregorian calendar repeats itself after so many.
+/// The period after which the Gregorian calendar repeats itself.
 const MICROS_PER_400_YEARS: i64 = 146_097 * 86_400 * MICROS_PER_SECOND;
 /// 0001-01-01T00:00:00Z.
 const EARLIEST: i64 = -62_135_596_800 * MICROS_PER_SECOND;
@@ -16,11 +16,11 @@ const EPOCH: DateTime = civil::date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// Appends an instant as `2026-01-31T09:30:00.123456Z`: always 27 bytes.
 ///
-/// Lists show several instants a row, so this neither allocates nor goes through a general formatter. Instants outside
-/// the years 1 to 9999, which [`parse`] never gives, show as the nearest end of that range.
+/// Lists show several instants a row, so this neither allocates nor uses a general formatter. Instants
+/// outside the years 1 to 9999, which [`parse`] never returns, are shown as the nearest end of that range.
 pub fn write(out: &mut Vec<u8>, micros: i64) {
     let micros = micros.clamp(EARLIEST, LATEST);
-    // 400 years earlier, because jiff's timestamps end a day before the year 9999 does.
+    // The conversion is done 400 years earlier, because jiff's timestamps end a day before the end of the year 9999.
     let earlier = Timestamp::from_microsecond(micros - MICROS_PER_400_YEARS).unwrap_or_default();
     let at = Offset::UTC.to_datetime(earlier);
 
@@ -43,12 +43,12 @@ fn put_digits(place: &mut [u8], number: impl Into<i32>) {
     }
 }
 
-/// Reads an ISO 8601 date or datetime: a date alone (its midnight), `T` or a space between, an optional fraction (cut to
-/// microseconds), `Z`, an offset, or nothing for UTC.
+/// Reads an ISO 8601 date or datetime. It may be a date alone (its midnight), have `T` or a space
+/// between, and a fraction (cut to microseconds). It ends with `Z`, an offset, or neither for UTC.
 ///
-/// `None` for anything else, for years outside 1 to 9999, and for time zone names in brackets, which ISO 8601 lacks.
+/// Returns `None` for anything else, for years outside 1 to 9999, and for time zone names in brackets, which ISO 8601 lacks.
 pub fn parse(text: &str) -> Option<i64> {
-    // Pieces, not a timestamp: jiff's timestamps end a day early, and 9999-12-31 is what people write for "never ends".
+    // Pieces are read, not a timestamp: jiff's timestamps end a day early, and people write 9999-12-31 for "never ends".
     let pieces = Pieces::parse(text).ok()?;
     if pieces.time_zone_annotation().is_some() {
         return None;
@@ -64,14 +64,14 @@ pub fn parse(text: &str) -> Option<i64> {
     (EARLIEST..=LATEST).contains(&micros).then_some(micros)
 }
 
-/// An instant as [`write()`] writes it.
+/// Returns an instant in the form of [`write()`].
 pub fn show(micros: i64) -> String {
     let mut out = Vec::with_capacity(27);
     write(&mut out, micros);
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Reads a date of the form `2026-01-31`, and gives it back in that form. `None` for anything else, and for the year 0.
+/// Reads a date of the form `2026-01-31`, and returns it in that form. `None` for anything else, and for the year 0.
 pub fn parse_date(text: &str) -> Option<String> {
     let date = (text.len() == 10).then(|| text.parse::<civil::Date>().ok())??;
     (date.year() >= 1).then(|| date.to_string())

@@ -13,12 +13,12 @@ pub enum CheckedValue {
     Text(String),
     List(Vec<CheckedValue>),
     Json(Json),
-    /// JSON as its text, since a tree would take many times the memory.
+    /// JSON as its text, since a tree would use many times the memory.
     JsonText(String),
 }
 
 impl CheckedValue {
-    /// The value as JSON. A datetime is a number of microseconds.
+    /// Returns the value as JSON. A datetime is a number of microseconds.
     pub fn to_json(&self) -> Json {
         match self {
             CheckedValue::Null => Json::Null,
@@ -31,7 +31,7 @@ impl CheckedValue {
         }
     }
 
-    /// The value of a datetime field as JSON, in the form of [`time::show`].
+    /// Returns the value of a datetime field as JSON, in the form of [`time::show`].
     pub fn to_json_datetime(&self) -> Json {
         match self {
             CheckedValue::Int(micros) => time::show(*micros).into(),
@@ -39,7 +39,7 @@ impl CheckedValue {
         }
     }
 
-    /// The ids of a list of ids.
+    /// Returns the ids of a list of ids, or a single id as a list.
     pub fn ids(&self) -> Vec<i64> {
         match self {
             CheckedValue::List(items) => items
@@ -78,7 +78,7 @@ impl<T: Into<CheckedValue>> From<Option<T>> for CheckedValue {
     }
 }
 
-/// The name of a JSON type in messages (`docs/reference/conventions.md`).
+/// Returns the name of a JSON type in messages (`docs/reference/conventions.md`).
 pub fn type_name(value: &Json) -> &'static str {
     match value {
         Json::Null => "NoneType",

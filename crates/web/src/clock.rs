@@ -1,7 +1,7 @@
 //! Time and randomness.
 //!
-//! Tests must be able to set the time, so nothing else asks the system for it (`clippy.toml` bans it): a handler gets its
-//! `now` from the [`Clock`] of its context. Instants are everywhere microseconds since 1970-01-01T00:00:00Z as `i64`.
+//! Tests must be able to set the time. Other code therefore never reads it from the system (`clippy.toml` bans it): a handler
+//! gets its `now` from the [`Clock`] of its context. All instants are microseconds since 1970-01-01T00:00:00Z as `i64`.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// The source of time. Clones of a fixed clock move together.
+/// The source of time. Clones of a fixed clock share its time.
 #[derive(Clone, Debug)]
 pub struct Clock(TimeSource);
 
@@ -22,29 +22,29 @@ enum TimeSource {
 }
 
 impl Clock {
-    /// The clock of the machine.
+    /// Returns the clock of the machine.
     pub fn system() -> Clock {
         Clock(TimeSource::System)
     }
 
-    /// A clock for tests, which stands still until it is advanced.
+    /// Returns a clock for tests, which stands still until it is advanced.
     pub fn fixed(micros: i64) -> Clock {
         Clock(TimeSource::Fixed(Arc::new(AtomicI64::new(micros))))
     }
 
-    /// Moves a fixed clock, and all its clones, by so many microseconds. The system's clock stays as it is.
+    /// Advances a fixed clock, and all its clones, by `micros` microseconds. Does not change the system's clock.
     pub fn advance(&self, micros: i64) {
         if let TimeSource::Fixed(at) = &self.0 {
             at.fetch_add(micros, Ordering::SeqCst);
         }
     }
 
-    /// Microseconds since 1970, UTC.
+    /// Returns the microseconds since 1970, UTC.
     #[expect(clippy::disallowed_methods, reason = "the one place that may ask the system")]
     pub fn now(&self) -> i64 {
         match &self.0 {
             TimeSource::Fixed(at) => at.load(Ordering::SeqCst),
-            // A machine whose clock is set to before 1970 gets 1970.
+            // If the clock of the machine is set to a time before 1970, the result is 1970.
             TimeSource::System => {
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros() as i64)
             }
@@ -52,23 +52,23 @@ impl Clock {
     }
 }
 
-/// Random bytes from the operating system.
+/// Returns random bytes from the operating system.
 ///
 /// # Panics
-/// If the system has none, since no secret could then be made safely.
+/// If the system has none, since no secret would then be safe.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes
 }
 
-/// A new secret of 256 bits for links, refresh tokens and keys: 43 characters of base64url. Only its [`sha256_hex`] is to
-/// be stored.
+/// Returns a new secret of 256 bits for links, refresh tokens and keys: 43 characters of base64url.
+/// Only its [`sha256_hex`] may be stored.
 pub fn random_token() -> String {
     URL_SAFE_NO_PAD.encode(random_bytes::<32>())
 }
 
-/// A new id that is unique across processes: 32 hexadecimal digits. It is cheaper than a secret, and can be guessed.
+/// Returns a new id that is unique across processes: 32 hexadecimal digits. It is cheaper than a secret, and can be guessed.
 pub fn unique_id() -> String {
     static START: LazyLock<u128> = LazyLock::new(|| u128::from_le_bytes(random_bytes()));
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -78,12 +78,12 @@ pub fn unique_id() -> String {
     hex(&number.wrapping_mul(SPREAD).to_be_bytes())
 }
 
-/// The SHA-256 of a text in hexadecimal digits, which is the stored form of random secrets.
+/// Returns the SHA-256 of a text in hexadecimal digits, which is the stored form of random secrets.
 pub fn sha256_hex(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// The SHA-256 of all that is read, in hexadecimal digits.
+/// Returns the SHA-256 of all bytes of a reader, in hexadecimal digits.
 pub fn sha256_hex_of(mut reader: impl std::io::Read) -> std::io::Result<String> {
     let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 * 1024]);
     loop {
@@ -94,7 +94,7 @@ pub fn sha256_hex_of(mut reader: impl std::io::Read) -> std::io::Result<String> 
     }
 }
 
-/// Bytes as lower-case hexadecimal digits.
+/// Returns bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);

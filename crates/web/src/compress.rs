@@ -1,8 +1,8 @@
-//! Answers are compressed where the client accepts it (RFC 9110, section 12.5.3).
+//! Compresses answers if the client accepts it (RFC 9110, section 12.5.3).
 //!
-//! What that may cost is bounded: levels are low; a body of up to [`AT_ONCE`] is compressed in one go, by an encoder that
-//! its thread keeps; a longer one, and what is made while it is sent, in small pieces by an encoder of its own, of which
-//! there are [`ENCODERS`]. Who comes when all are taken gets his answer as it is.
+//! The cost is bounded. Levels are low. A body of up to [`AT_ONCE`] is compressed at once, by an encoder that its
+//! thread reuses. A longer body, or one that is produced while it is sent, is compressed in small pieces by an
+//! encoder of its own. There are [`ENCODERS`] of these encoders. If all are in use, an answer is sent uncompressed.
 
 use std::cell::RefCell;
 use std::io;
@@ -19,42 +19,42 @@ use zstd::stream::raw::{self, CParameter, InBuffer, Operation, OutBuffer};
 
 use crate::content::BodyContent;
 
-/// Shorter bodies are hardly shorter when compressed.
+/// The size in bytes up to which a body is not compressed, since it would hardly become shorter.
 const LEAST: u64 = 1024;
-/// The longest body that is compressed in one go, and how many bytes of a longer one are compressed before other work
-/// of the thread has its turn.
+/// The size in bytes of the longest body that is compressed at once. It is also the number of bytes of
+/// a longer one that are compressed before other work of the thread runs.
 const AT_ONCE: usize = 64 * 1024;
-/// How many bytes of a longer body are compressed at a time.
+/// The number of bytes of a longer body that are compressed at a time.
 const PIECE: usize = 16 * 1024;
-/// Encoders of longer bodies at once. Each takes up to 400 KiB for as long as its answer is sent.
+/// The maximum number of encoders of longer bodies. Each uses up to 400 KiB while its answer is sent.
 const ENCODERS: usize = 32;
 static PLACES: Semaphore = Semaphore::const_new(ENCODERS);
-/// Levels that cost about as much as making the answer, not more.
+/// The compression levels. Their cost is about that of creating the answer, not more.
 const GZIP_LEVEL: u32 = 2;
 const ZSTD_LEVEL: i32 = 1;
-/// The binary logarithm of how far back an encoder of zstd looks: 64 KiB.
+/// The binary logarithm of the window of a zstd encoder: 64 KiB.
 const ZSTD_WINDOW: u32 = 16;
-/// By how many bytes a buffer grows.
+/// The step by which a buffer grows, in bytes.
 const GROWTH: usize = 4 * 1024;
 
-/// A content coding that we know beside `identity`.
+/// A content coding that is supported in addition to `identity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coding {
     Gzip,
     Zstd,
 }
 
-/// What a request says of codings of its answer.
+/// The codings that a request accepts for its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcceptedCodings {
-    /// The coding that the client likes best; `None`: `identity`.
+    /// The coding that the client prefers; `None`: `identity`.
     coding: Option<Coding>,
-    /// Whether it would rather not have `identity` at all.
+    /// Is true if the client refuses `identity`.
     refuses_identity: bool,
 }
 
 impl AcceptedCodings {
-    /// What `Accept-Encoding` says. What is wrong in it is ignored; parts of a body are never compressed.
+    /// Parses `Accept-Encoding`. Wrong items are ignored. Parts of a body are never compressed.
     pub fn from_headers(headers: &HeaderMap) -> AcceptedCodings {
         if !headers.contains_key(header::ACCEPT_ENCODING) || headers.contains_key(header::RANGE) {
             return AcceptedCodings::default();
@@ -74,7 +74,7 @@ impl AcceptedCodings {
                 () => {}
             }
         }
-        // Who accepts anything may mean anything that is usual.
+        // A client that accepts any coding may mean any usual one.
         let (gzip, zstd) = (gzip.or(others).unwrap_or(0), zstd.unwrap_or(0));
         let refuses_identity = identity.or(others) == Some(0);
         let (weight, coding) = if zstd >= gzip { (zstd, Coding::Zstd) } else { (gzip, Coding::Gzip) };
@@ -83,7 +83,7 @@ impl AcceptedCodings {
     }
 }
 
-/// The parameter `q=0.5` of an item, in thousandths.
+/// Returns the weight of the parameter `q=0.5` of an item, in thousandths.
 fn weight(parameter: &str) -> Option<u16> {
     let (name, value) = parameter.split_once('=')?;
     let value: f32 = value.trim().parse().ok()?;
@@ -92,7 +92,7 @@ fn weight(parameter: &str) -> Option<u16> {
     is_weight.then_some((value * 1000.0).round() as u16)
 }
 
-/// Whether a client names gzip, and not by `q=0` as what it does not take: for what is compressed once and for all.
+/// Returns whether a client names gzip without refusing it by `q=0`, for content that is stored compressed.
 pub fn takes_gzip(request: &HeaderMap) -> bool {
     let values = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|coding| {
@@ -102,8 +102,8 @@ pub fn takes_gzip(request: &HeaderMap) -> bool {
     })
 }
 
-/// The answer as it is accepted: compressed, if that is worth it. Its `ETag` stays the same, so that `If-Match` works
-/// whatever coding a client has seen.
+/// Returns the answer in the coding that the client accepts, if compression is worthwhile. Its `ETag`
+/// stays the same, so that `If-Match` works with every coding.
 #[must_use]
 pub fn compress(mut response: Response<BodyContent>, accepted: AcceptedCodings) -> Response<BodyContent> {
     if !is_compressible(&response) {
@@ -111,7 +111,7 @@ pub fn compress(mut response: Response<BodyContent>, accepted: AcceptedCodings) 
     }
     response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
     if response.status() == StatusCode::NOT_MODIFIED {
-        // Its type has told that the body may be compressed. Without that body, it tells nothing else.
+        // The type has shown that the body may be compressed. Without the body it has no other use.
         response.headers_mut().remove(header::CONTENT_TYPE);
         return response;
     }
@@ -133,8 +133,8 @@ pub fn compress(mut response: Response<BodyContent>, accepted: AcceptedCodings) 
     Response::from_parts(head, body)
 }
 
-/// Whether an answer is text, whole, and not yet encoded. One that can be had in ranges stays as it is, because a client
-/// goes on with what it has under the same `ETag`.
+/// Returns whether an answer is text, whole, and not yet encoded. An answer with ranges stays
+/// uncompressed, because a client may continue the bytes that it has under the same `ETag`.
 fn is_compressible(response: &Response<BodyContent>) -> bool {
     let headers = response.headers();
     let not = [header::CONTENT_ENCODING, header::CONTENT_RANGE, header::ACCEPT_RANGES];
@@ -149,7 +149,7 @@ fn is_compressible(response: &Response<BodyContent>) -> bool {
         || matches!(kind, "application/json" | "application/x-ndjson" | "application/javascript" | "application/xml")
 }
 
-/// A body in this coding; the body itself where that would not be shorter, or all encoders are taken.
+/// Returns a body in this coding; the body itself if that would not be shorter, or all encoders are in use.
 fn compressed(body: BodyContent, coding: Coding) -> (BodyContent, bool) {
     match body {
         BodyContent::Whole(full) if is_short(&full) => match compress_short(full, coding) {
@@ -169,7 +169,7 @@ fn is_short(body: &Full<Bytes>) -> bool {
     body.size_hint().exact().is_some_and(|length| length <= AT_ONCE as u64)
 }
 
-/// A short body in this coding, or the body itself.
+/// Returns a short body in this coding, or the body itself.
 fn compress_short(mut body: Full<Bytes>, coding: Coding) -> Result<Full<Bytes>, Full<Bytes>> {
     thread_local! {
         static ENCODERS: RefCell<[Option<Encoder>; 2]> = const { RefCell::new([None, None]) };
@@ -189,19 +189,19 @@ fn compress_short(mut body: Full<Bytes>, coding: Coding) -> Result<Full<Bytes>, 
         Ok::<_, io::Error>(out)
     });
     match outcome {
-        // A copy, which is exactly as long as it is.
+        // The copy has exactly the length of the compressed body.
         Ok(shorter) if shorter.len() < bytes.len() => Ok(Full::new(Bytes::copy_from_slice(&shorter))),
         _ => Err(Full::new(bytes)),
     }
 }
 
-/// What is done beside compressing.
+/// The action in addition to compression.
 #[derive(Clone, Copy, PartialEq)]
 enum EncoderStep {
     Nothing,
-    /// All that was put in comes out.
+    /// Outputs all input so far.
     Flush,
-    /// And so does the end.
+    /// Outputs all input and the end.
     Finish,
 }
 
@@ -222,7 +222,7 @@ impl Encoder {
         })
     }
 
-    /// Begins another body, of so many bytes.
+    /// Begins another body of `length` bytes.
     fn begin(&mut self, length: usize) -> io::Result<()> {
         match self {
             Encoder::Gzip(encoder) => encoder.reset(),
@@ -266,7 +266,7 @@ impl Encoder {
     }
 }
 
-/// The end of a buffer, with room for more.
+/// Returns the end of a buffer, with room for more bytes.
 fn room(out: &mut Vec<u8>) -> OutBuffer<'_, Vec<u8>> {
     out.reserve(GROWTH);
     let end = out.len();
@@ -277,11 +277,11 @@ fn room(out: &mut Vec<u8>) -> OutBuffer<'_, Vec<u8>> {
 pub struct CompressedBody {
     body: BodyContent,
     encoder: Encoder,
-    /// What was taken of the body and not yet compressed.
+    /// The bytes of the body that are not yet compressed.
     waiting: Bytes,
-    /// Whether the encoder may hold something back.
+    /// Is true if the encoder may have buffered output.
     is_behind: bool,
-    /// How many bytes were compressed since other work had its turn.
+    /// The number of bytes that were compressed since other work last ran.
     in_one_turn: usize,
     is_over: bool,
     _place: SemaphorePermit<'static>,
@@ -312,7 +312,7 @@ impl CompressedBody {
                         let outcome = self.encoder.run(&[], EncoderStep::Finish, &mut out);
                         return Poll::Ready(Some(outcome.map(|()| Frame::data(out.into()))));
                     }
-                    // Pieces may be made slowly, so that the client waits for each. A file is there already.
+                    // Pieces may be produced slowly, and the client waits for each. A file is complete already.
                     Poll::Pending if self.is_behind && matches!(self.body, BodyContent::Pieces(_)) => {
                         self.is_behind = false;
                         let outcome = self.encoder.run(&[], EncoderStep::Flush, &mut out);

@@ -1,5 +1,5 @@
-//! Bodies of answers: bytes, a file, or pieces that are made while they are sent. The latter two are read or made as fast as
-//! the client takes them.
+//! Bodies of answers: bytes, a file, or pieces that are produced while they are sent. Files are read
+//! and pieces are produced at the speed of the client.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -16,38 +16,38 @@ use tokio::sync::mpsc;
 use crate::compress::CompressedBody;
 use crate::shares::Permit;
 
-/// How many bytes of a file are read at a time. The runtime holds as many again, and hyper up to 32 KiB and a chunk, so that a
-/// slow reader of a file holds 64 KiB.
+/// The number of bytes of a file that are read at a time. The runtime buffers the same number, and
+/// hyper up to 32 KiB and a chunk. A slow reader of a file therefore occupies 64 KiB.
 const CHUNK: usize = 16 * 1024;
-/// The longest piece. With [`PIECES`] of them waiting, one with the producer, and up to 32 KiB and a piece with hyper, a slow
-/// reader holds 64 KiB.
+/// The maximum size of a piece. [`PIECES`] of them wait, the producer has one, and hyper buffers up to
+/// 32 KiB and a piece. A slow reader therefore occupies 64 KiB.
 const MAX_PIECE: usize = 8 * 1024;
-/// How many pieces wait to be sent. A producer that is ahead by more is held up.
+/// The number of pieces that may wait to be sent. A producer that is further ahead must wait.
 const PIECES: usize = 2;
 
 /// The body of an answer.
 pub enum BodyContent {
-    /// Bytes. Those of a large answer hold the permit for their memory until they are sent ([`Permit::attach_to`]).
+    /// Bytes. Those of a large answer own the permit for their memory until they are sent ([`Permit::attach_to`]).
     Whole(Full<Bytes>),
     /// A file, from its current position.
     File {
         /// The file, open for reading.
         file: File,
-        /// How many bytes are still to be sent. If the file ends before, that is an error, which closes the connection.
+        /// The number of bytes to send. If the file ends before, that is an error, which closes the connection.
         left: u64,
         /// The permit for its descriptor.
         permit: Option<Permit>,
     },
-    /// Pieces, as they are made.
+    /// Pieces, as they are produced.
     Pieces(Pieces),
-    /// One of the others, which is compressed while it is sent.
+    /// One of the other bodies, which is compressed while it is sent.
     Compressed(Box<CompressedBody>),
 }
 
-/// The end of an answer at which its pieces are sent. See [`pieces`].
+/// The end of an answer from which its pieces are sent. See [`pieces`].
 pub struct Pieces {
     receiver: mpsc::Receiver<BodyPiece>,
-    /// How many bytes are still to come, where that is known.
+    /// The number of bytes that are still missing, if it is known.
     left: Option<u64>,
     is_over: bool,
 }
@@ -57,13 +57,12 @@ enum BodyPiece {
     End,
 }
 
-/// The end of an answer at which its pieces are made. Without [`PieceSender::finish`], the client sees a body that is
-/// incomplete.
+/// The end of an answer at which its pieces are produced. Without [`PieceSender::finish`], the client gets an incomplete body.
 #[derive(Clone)]
 pub struct PieceSender(mpsc::Sender<BodyPiece>);
 
-/// A body that is made while it is sent, of so many bytes if that is known. A body that turns out to have another length
-/// is an error, which closes the connection.
+/// Returns a body that is produced while it is sent, with its number of bytes, if that is known. A body
+/// with another length is an error, which closes the connection.
 pub fn pieces(length: Option<u64>) -> (PieceSender, BodyContent) {
     let (sender, receiver) = mpsc::channel(PIECES);
     (PieceSender(sender), BodyContent::Pieces(Pieces { receiver, left: length, is_over: false }))
@@ -73,7 +72,7 @@ impl PieceSender {
     /// Sends bytes, once there is room for them.
     ///
     /// # Errors
-    /// When nobody takes them any more: the client hung up, or read nothing for too long.
+    /// If the body has no reader any more: the client disconnected, or read nothing for too long.
     pub async fn send(&self, bytes: impl Into<Bytes>) -> io::Result<()> {
         let bytes: Bytes = bytes.into();
         if bytes.len() > MAX_PIECE {
@@ -82,11 +81,11 @@ impl PieceSender {
         if bytes.is_empty() { Ok(()) } else { self.send_piece(BodyPiece::Bytes(bytes)).await }
     }
 
-    /// Sends a copy of bytes, piece by piece: for those that are a part of something longer, which would be kept in memory
-    /// until they are sent.
+    /// Sends a copy of bytes, piece by piece. It is for bytes that are a part of a longer buffer, which
+    /// would otherwise stay in memory until they are sent.
     ///
     /// # Errors
-    /// As [`PieceSender::send`].
+    /// Those of [`PieceSender::send`].
     pub async fn send_copied(&self, bytes: &[u8]) -> io::Result<()> {
         for piece in bytes.chunks(MAX_PIECE) {
             self.send_piece(BodyPiece::Bytes(Bytes::copy_from_slice(piece))).await?;
@@ -94,18 +93,18 @@ impl PieceSender {
         Ok(())
     }
 
-    /// Says that the body is whole.
+    /// Declares that the body is complete.
     pub async fn finish(self) {
-        // A client that has had all announced bytes need not wait for this.
+        // A client that has received all announced bytes does not wait for this.
         let _ = self.send_piece(BodyPiece::End).await;
     }
 
-    /// Waits until nobody takes the body any more.
+    /// Waits until the body has no reader any more.
     pub async fn closed(&self) {
         self.0.closed().await;
     }
 
-    /// Whether nobody takes the body any more.
+    /// Returns whether the body has no reader any more.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
@@ -159,7 +158,7 @@ impl Body for BodyContent {
                 let piece = usize::try_from(*left).unwrap_or(CHUNK).min(CHUNK);
                 let mut bytes = BytesMut::with_capacity(piece);
                 let mut room = (&mut bytes).limit(piece);
-                // The state of a read is in the file itself, so that each call may make a new future.
+                // The state of a read is in the file itself, so that each call may create a new future.
                 let read = std::task::ready!(pin!(file.read_buf(&mut room)).poll(cx));
                 Poll::Ready(Some(read.and_then(|count| {
                     if count == 0 {
@@ -240,7 +239,7 @@ mod tests {
                 }
                 producer.finish().await;
             });
-            // More pieces would be made by then.
+            // A producer without a bound would produce more pieces in this time.
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert_eq!(made.load(Ordering::Relaxed), PIECES, "nobody has taken any");
             assert_eq!(body.collect().await.unwrap().to_bytes().len(), 10 * MAX_PIECE);

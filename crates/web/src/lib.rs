@@ -1,5 +1,5 @@
-//! What the main API and the history service share: the listener, bodies of answers, request ids, time and randomness, and the
-//! page of an API description.
+//! The common parts of the main API and the history service: the listener, bodies of answers, request
+//! ids, time and randomness, and the page of an API description.
 
 pub mod clock;
 pub mod compress;

@@ -1,18 +1,17 @@
-//! Serving HTTP/1.1 on a listener, with every resource that a client can hold bounded.
+//! Serves HTTP/1.1 on a listener. Every resource that a client can occupy is bounded.
 //!
-//! What a client may hold, and for how long:
-//! - a connection that sends nothing, or half a header: `header` (a header that came in part with the request before it has `idle`);
-//! - one that idles between requests: `idle`, and less when another one needs its place;
-//! - a body that stalls or drips: the pace of [`BodyReader`];
-//! - an answer that is not read: `write`; one that is read slower than its [`Pace`], where it has one: a few seconds;
-//! - connections: `connections` in all, and half of them for one peer (`places.rs`); a further one takes the place of an
-//!   idle one, of the same peer if that has its half. If none is idle, it is told 503 and closed at once;
-//! - header bytes: `header_bytes` each, and [`HEADERS_TOGETHER`] of all headers that are longer than usual ([`ConnectionState`]);
-//! - what is read of a body before anybody asks for it: [`AT_A_TIME`].
+//! The resources of a client, and their bounds:
+//! - a connection that sends nothing, or half a header: `header` (a header that came in part with the request before it has `idle`)
+//! - a connection that idles between requests: `idle`, and less if another one needs its permit
+//! - a body that stalls or drips: the pace of [`BodyReader`]
+//! - an answer that is not read: `write`; an answer that is read more slowly than its [`Pace`], if it has one: a few seconds
+//! - connections: `connections` in total, and half of them for one peer (`places.rs`). A further one gets the permit of
+//!   an idle one, of the same peer if that has its half. If none is idle, it is answered with 503 and closed at once.
+//! - header bytes: `header_bytes` each, and [`HEADERS_TOGETHER`] of all headers that are longer than usual ([`ConnectionState`])
+//! - the part of a body that is read before the handler requests it: [`AT_A_TIME`]
 //!
-//! HTTP/2 is left to the proxy in front. Over plain text hardly a client speaks it, and hyper-util's detection of it
-//! waits without a timeout for the first bytes, as HTTP/2 itself does for half-sent frames: two more ways to hold a
-//! connection for nothing.
+//! HTTP/2 is left to the proxy in front. Clients hardly use it over plain text. hyper-util's detection of it waits without a
+//! timeout for the first bytes, and HTTP/2 itself does so for half-sent frames. Both would be further ways to occupy a connection.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -43,45 +42,45 @@ use crate::pace::Pace;
 use crate::places::{ConnectionActivity, ConnectionPermits, SpeaksForMany};
 use crate::stream::{AT_A_TIME, AnswerBodyStream, ConnectionState, HEADERS_TOGETHER, Patient, ReadTimeouts, Watch};
 
-/// How long a closed connection is still read, so that a client in the middle of sending reads the answer (413, 401)
-/// instead of a reset.
+/// The time for which a closed connection is still read. A client in the middle of sending then reads
+/// the answer (413, 401) instead of a reset.
 const LINGER: Duration = Duration::from_secs(3);
 
-/// How long an idle connection is still open when the server stops. A client that is about to send its next request
-/// gets an answer, and hears in it that the connection ends (`Connection: close`); closed at once, it would get a reset.
+/// The time for which an idle connection stays open when the server stops. A client that is about to send its next
+/// request gets an answer, with `Connection: close`. On a connection that is closed at once, it would get a reset.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// The least a body must bring, in bytes a second, averaged over its progress timeout.
+/// The minimum rate of a body in bytes per second, averaged over its progress timeout.
 const MINIMUM_RATE: u64 = 1024;
 
-/// How long a server that stops accepts the connections that the kernel has made already. It takes no time to speak of,
-/// unless somebody fills the queue as fast as it is emptied.
+/// The time for which a stopping server accepts the connections that the kernel has already made. This
+/// takes hardly any time, unless clients fill the queue at the rate at which it is emptied.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// How long a new connection waits for the place of an idle one, which is told to end at once. No other is accepted
-/// meanwhile, so that there are never more than there are places for.
+/// The time for which a new connection waits for the permit of an idle one, which is dismissed at once.
+/// No other connection is accepted meanwhile, so that there are never more connections than permits.
 const LEAVING: Duration = Duration::from_millis(100);
 
-/// How often it is logged that no connections can be accepted.
+/// The interval at which the log reports that no connections can be accepted.
 const TELL: Duration = Duration::from_secs(10);
 
-/// What clients may hold. See `docs/reliability.md` for the proof of the defaults.
+/// The bounds on clients. See `docs/reliability.md` for the proof of the defaults.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Until a whole header has come, from the opening or from its first byte: 10 s.
+    /// The time until a whole header has arrived, from the opening or from its first byte: 10 s.
     pub header: Duration,
-    /// Until the next request begins: 90 s. Proxies keep connections for up to 75 s, and a request that they send on one
-    /// that is just being closed is lost.
+    /// The time until the next request begins: 90 s. Proxies reuse connections for up to 75 s, and a
+    /// request that they send on one that is just being closed is lost.
     pub idle: Duration,
-    /// While a client takes nothing of its answer: 10 s.
+    /// The time for which a client may read nothing of its answer: 10 s.
     pub write: Duration,
-    /// The longest header, in bytes: 32 KiB; a longer one is answered with 431.
+    /// The maximum length of a header, in bytes: 32 KiB; a longer one is answered with 431.
     pub header_bytes: usize,
-    /// Connections at once: 12,288, which cost 18 to 28 KiB each before a body comes. A peer has half of them.
+    /// The maximum number of connections: 12,288, which cost 18 to 28 KiB each before a body arrives. A peer has half of them.
     pub connections: u32,
-    /// Peers that may have them all: proxies, and programs on the same machine.
+    /// The peers that may have all connections: proxies, and programs on the same machine.
     pub speaks_for_many: SpeaksForMany,
-    /// For requests in flight when the server stops: 30 s.
+    /// The time for requests in flight when the server stops: 30 s.
     pub stop: Duration,
 }
 
@@ -104,11 +103,11 @@ enum ListenerStage {
     Serving,
     /// Connections end after the next answer, or when they have been idle for [`FAREWELL`].
     Stopping,
-    /// The time for that is over.
+    /// The time for the requests in flight is over.
     Over,
 }
 
-/// A body that can be sent, and that the listener itself can make.
+/// A body that can be sent, and that the listener itself can create.
 pub trait SendableBody:
     Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + Unpin + 'static
 {
@@ -119,11 +118,11 @@ impl<B> SendableBody for B where
 {
 }
 
-/// Serves until `shutdown` is ready: then accepts who is connected already and no more, finishes the requests in flight
-/// (`limits.stop` at most) and returns.
+/// Serves until `shutdown` is ready. Then accepts only the clients that are connected already, finishes
+/// the requests in flight (`limits.stop` at most) and returns.
 ///
-/// The handler gets each request with the address of its peer. One that panics is answered with 500 and logged; nobody
-/// else notices. Its answers are bytes, or [`crate::content::BodyContent`] where they may be a file.
+/// The handler gets each request with the address of its peer. A handler that panics is answered with 500 and logged;
+/// other requests are not affected. Its answers are bytes, or [`crate::content::BodyContent`] if they may be a file.
 pub async fn serve<H, F, B>(listener: TcpListener, handler: H, limits: Limits, shutdown: impl Future)
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + Sync + 'static,
@@ -133,11 +132,11 @@ where
     ListenerState::new(handler, limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER))).serve(listener, shutdown).await;
 }
 
-/// What the connections of a listener share.
+/// The state that the connections of a listener share.
 struct ListenerState<H> {
     handler: Arc<H>,
     limits: Limits,
-    /// What is left for long headers.
+    /// The remaining memory for long headers, in bytes.
     headers: Arc<AtomicUsize>,
     places: ConnectionPermits,
     stage: watch::Sender<ListenerStage>,
@@ -167,15 +166,15 @@ where
             let accepted = tokio::select! {
                 biased;
                 _ = &mut shutdown => break,
-                // Before the conversations that have begun, so that a burst does not fill the kernel's queue, which
-                // loses connections then. It is `places` that bound it.
+                // This comes before the connections that have begun, so that a burst does not fill the kernel's queue,
+                // which then loses connections. `places` bounds their number.
                 accepted = unconstrained(listener.accept()) => accepted,
             };
             match accepted {
                 Ok((stream, peer)) => self.welcome(stream, peer).await,
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
-                    // Most likely no file descriptors are left; trying again at once would only burn the processor.
+                    // Most likely no file descriptors are left. An immediate retry would only use the processor.
                     if told.is_none_or(|told| told.elapsed() > TELL) {
                         tracing::error!(%error, "cannot accept connections");
                         told = Some(Instant::now());
@@ -191,7 +190,7 @@ where
         }
     }
 
-    /// Gives a new connection its place and its task.
+    /// Acquires the permit of a new connection and starts its task.
     async fn welcome(&self, stream: TcpStream, peer: SocketAddr) {
         let place = match self.places.acquire(peer.ip()) {
             Some(place) => Some(place),
@@ -203,17 +202,17 @@ where
         };
         let head = Arc::new(ConnectionState::new(self.headers.clone()));
         let (handler, limits, stage) = (Arc::clone(&self.handler), self.limits.clone(), self.stage.subscribe());
-        // Made in the task: made outside and moved in, it would take its room twice.
+        // The future is created in the task. Created outside and moved in, it would occupy its memory twice.
         tokio::spawn(async move {
             converse(stream, peer, handler, head, &place.occupant, limits, stage).await;
             drop(place);
         });
     }
 
-    /// Accepts the connections that wait in the kernel's queue, for [`LAST_CALL`] at most, and closes the listener.
-    /// Their clients may have sent a request: closed with the queue, each would get a reset in place of its answer.
+    /// Accepts the connections that wait in the kernel's queue, for [`LAST_CALL`] at most, and closes the listener. Their
+    /// clients may have sent a request. If they were closed with the queue, each would get a reset instead of its answer.
     async fn welcome_the_last(&self, listener: TcpListener) {
-        // Asked directly: the runtime may not have noticed yet that somebody waits.
+        // The socket is polled directly, since the runtime may not have noticed the waiting clients yet.
         let Ok(listener) = listener.into_std() else { return };
         let begun = Instant::now();
         while begun.elapsed() < LAST_CALL {
@@ -231,22 +230,22 @@ where
     }
 }
 
-/// The connection went away before it was accepted; the listener itself is well.
+/// Returns whether the connection ended before it was accepted; the listener itself works.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Tells a client for whom there is no place to come again. The stream is dropped then, which closes it: waiting would
+/// Answers 503 to a client without a permit. The stream is then dropped, which closes it: waiting would
 /// only fill the kernel's queue.
 fn turn_away(stream: &TcpStream) {
     const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
         connection: close\r\ncontent-length: 55\r\n\r\n{\"detail\":\"There are too many connections. Try later.\"}";
-    // A new stream has room for it. If not, the client learns from the closing alone.
+    // A new stream has room for the answer. If not, the client gets only the closing.
     let _ = stream.try_write(ANSWER);
 }
 
-/// One connection from its opening to its end.
+/// Serves one connection from its opening to its end.
 async fn converse<H, F, B>(
     stream: TcpStream,
     peer: SocketAddr,
@@ -260,7 +259,7 @@ async fn converse<H, F, B>(
     F: Future<Output = Response<B>> + Send + 'static,
     B: SendableBody,
 {
-    // Answers are written whole, or in large pieces, so waiting for more to send with them is in vain.
+    // Answers are written whole, or in large pieces, so a wait for more bytes would only delay them.
     let _ = stream.set_nodelay(true);
     let seen = stage.clone();
     let read = Arc::clone(&head);
@@ -280,7 +279,7 @@ async fn converse<H, F, B>(
     let patience = ReadTimeouts { header: limits.header, idle: limits.idle };
     let mut watch = Watch::new(Arc::clone(&read), Arc::clone(occupant), patience);
     let mut connection = http1::Builder::new()
-        // That is what the watch is for: an idle connection has more time than a header.
+        // The watch has these timeouts: an idle connection has more time than a header.
         .header_read_timeout(None)
         .max_header_size(limits.header_bytes)
         .max_buf_size(limits.header_bytes.max(AT_A_TIME + 1))
@@ -301,7 +300,7 @@ async fn converse<H, F, B>(
         biased;
         ended = watched(&mut connection) => Some(ended),
         () = farewell => None,
-        // It only wakes the task: whether the connection ends is for the stream to say.
+        // It only wakes the task: the stream decides whether the connection ends.
         () = async { loop { occupant.wait_for_dismissal().await } } => None,
     };
     match ended {
@@ -320,20 +319,20 @@ async fn converse<H, F, B>(
     }
 }
 
-/// Whether a connection was too slow, or would have had more of a header than is left for it.
+/// Returns whether a connection was too slow, or its header exceeded the memory that is left.
 fn ends_at_once(error: &hyper::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| matches!(cause.kind(), io::ErrorKind::TimedOut | io::ErrorKind::OutOfMemory))
 }
 
-/// Closes our side and reads on for a moment: closing with unread bytes would reset the connection, and the reset may
-/// overtake the answer.
+/// Closes the server's side and continues to read for a moment. A close with unread bytes would reset
+/// the connection, and the reset may overtake the answer.
 async fn drain_and_close(mut stream: TcpStream, mut stage: watch::Receiver<ListenerStage>) {
     if stream.shutdown().await.is_err() {
         return;
     }
     let read_on = async {
-        // No buffer while nothing comes: there may be thousands of such streams.
+        // No buffer is allocated while no bytes arrive: there may be thousands of such streams.
         while stream.readable().await.is_ok() {
             match stream.try_read(&mut [0; 16 * 1024]) {
                 Ok(1..) => {}
@@ -348,7 +347,7 @@ async fn drain_and_close(mut stream: TcpStream, mut stage: watch::Receiver<Liste
     }
 }
 
-/// The handler's answer, or 500 when it panics.
+/// Returns the handler's answer, or 500 if the handler panics.
 async fn answer<H, F, B>(handler: Arc<H>, request: Request<Incoming>, peer: SocketAddr) -> Response<B>
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F,
@@ -357,14 +356,14 @@ where
 {
     let method = request.method().clone();
     let uri = request.uri().clone();
-    // The call stands inside the future, so that a panic before its first await is caught as well.
+    // The call is inside the future, so that a panic before its first await is also caught.
     let mut work = pin!(async move { handler(request, peer).await });
     let answered = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
         Ok(poll) => poll.map(Some),
         Err(_) => Poll::Ready(None),
     });
     answered.await.unwrap_or_else(|| {
-        // The panic hook has told what and where. Without the query, which may hold a secret.
+        // The panic hook has logged the panic and its place. The query is omitted, since it may contain a secret.
         let path = uri.path().get(..200).unwrap_or(uri.path());
         tracing::error!(%method, path, "a handler panicked");
         let mut response = Response::new(B::from(Full::from(r#"{"detail":"A server error occurred."}"#)));
@@ -374,21 +373,21 @@ where
     })
 }
 
-/// Why a body was not read to its end.
+/// The reason why a body was not read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// More bytes than allowed, announced or sent: 413.
     TooLarge,
     /// It stalled or dripped: 408, and the connection ends.
     Slow,
-    /// The connection broke or the framing is wrong: 400, if anybody is there to read it.
+    /// The connection broke or the framing is wrong: 400, if the client still reads.
     Broken,
 }
 
 /// Reads a body in chunks, bounded in size and pace.
 ///
-/// The clock is set anew whenever enough bytes for its time have come (1 KiB for each second). So a body that stalls
-/// ends after the timeout, and one that drips a byte a second ends as soon.
+/// The clock is reset whenever enough bytes for its time have arrived (1 KiB for each second). A body
+/// that stalls, or drips a byte a second, therefore ends after the timeout.
 pub struct BodyReader<B = Incoming> {
     body: B,
     left: u64,
@@ -401,8 +400,8 @@ impl<B> BodyReader<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    /// A reader of at most `limit` bytes. Refuses at once what announces more, so that a client that asks first
-    /// (`Expect: 100-continue`) need not send it.
+    /// Returns a reader of at most `limit` bytes. Refuses a body that announces more at once, so that a
+    /// client that asks first (`Expect: 100-continue`) need not send it.
     pub fn new(body: B, limit: u64, progress_timeout: Duration) -> Result<BodyReader<B>, BodyError> {
         if body.size_hint().lower() > limit {
             return Err(BodyError::TooLarge);
@@ -416,23 +415,23 @@ where
         })
     }
 
-    /// Sets the clock anew, after a wait that was not the client's.
+    /// Resets the clock after a wait that the client did not cause.
     pub fn begin_anew(&mut self) {
         self.deadline = Instant::now() + self.timeout;
         self.since_deadline_was_set = 0;
     }
 
-    /// Gives the client more time, for a wait that was not its own.
+    /// Extends the client's time by a wait that the client did not cause.
     pub fn extend(&mut self, wait: Duration) {
         self.deadline += wait;
     }
 
-    /// The next bytes, or `None` at the end of the body.
+    /// Returns the next bytes, or `None` at the end of the body.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             let frame = tokio::time::timeout_at(self.deadline, self.body.frame()).await.map_err(|_| BodyError::Slow)?;
             let Some(frame) = frame else { return Ok(None) };
-            // Trailers say nothing to us.
+            // Trailers are not used.
             let Ok(bytes) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
             let count = bytes.len() as u64;
             self.left = self.left.checked_sub(count).ok_or(BodyError::TooLarge)?;
@@ -449,14 +448,14 @@ where
     }
 }
 
-/// The whole body, of at most `limit` bytes; a stall of `progress_timeout` or less than 1 KiB a second ends it.
+/// Reads the whole body, of at most `limit` bytes. A stall of `progress_timeout`, or less than 1 KiB a second, ends it.
 pub async fn read_body<B>(body: B, limit: usize, progress_timeout: Duration) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     let mut reader = BodyReader::new(body, limit as u64, progress_timeout)?;
     let Some(first) = reader.chunk().await? else { return Ok(Bytes::new()) };
-    // Most bodies come in one piece, which is then not copied.
+    // Most bodies arrive in one piece, which is then not copied.
     let Some(second) = reader.chunk().await? else { return Ok(first) };
     let mut whole = BytesMut::from(first);
     whole.extend_from_slice(&second);

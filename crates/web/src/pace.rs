@@ -1,27 +1,27 @@
-//! The pace at which a client must take an answer that holds what others need.
+//! The pace at which a client must read an answer that occupies shared resources.
 
 use std::time::Duration;
 
 use crate::shares::Demand;
 
-/// How long a client has before its rate counts.
+/// The time that a client has before its rate counts.
 pub const GRACE: Duration = Duration::from_secs(5);
-/// How long a request waits for a place: those who hold it and stand still give it up before.
+/// The maximum time for which a request waits for a permit. Clients that own one and stand still lose it earlier.
 pub const PLACE_TIMEOUT: Duration = Duration::from_secs(8);
-/// The minimum rates of an answer that holds memory, in bytes a second.
+/// The minimum rates of an answer that occupies memory, in bytes a second.
 pub const IN_MEMORY: Rates = Rates { usual: 64 * 1024, pressed: 256 * 1024 };
-/// The minimum rates of a file, which holds a descriptor.
+/// The minimum rates of a file, which occupies a descriptor.
 pub const OF_FILE: Rates = Rates { usual: 1024, pressed: 64 * 1024 };
 
 /// Minimum rates over the whole answer, in bytes a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
     pub usual: u64,
-    /// While a request waits for what the answer holds.
+    /// The rate while a request waits for what the answer occupies.
     pub pressed: u64,
 }
 
-/// The minimum pace of an answer. The listener takes it from the extensions of the response.
+/// The minimum pace of an answer. The listener removes it from the extensions of the response.
 #[derive(Clone, Debug)]
 pub struct Pace {
     pub demand: Demand,
@@ -29,11 +29,11 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Whether a client that has taken so many bytes in this time is slower.
+    /// Returns whether a client that has read `bytes` bytes in this time is too slow.
     pub fn is_missed(&self, bytes: u64, elapsed: Duration) -> bool {
         let counted = elapsed.saturating_sub(GRACE).as_secs_f64();
         let is_below = |rate: u64| (bytes as f64) < counted * rate as f64;
-        // The demand is asked for only where it decides.
+        // The demand is read only if it decides.
         is_below(self.rates.usual) || is_below(self.rates.pressed) && self.demand.is_pressing()
     }
 }

@@ -1,4 +1,4 @@
-//! Places for connections, so many in all, and half of them for one peer: one that takes all that it can get leaves the other half to everybody else.
+//! The permits of connections: a total, and half of it per peer. A peer with its half leaves the other half to all others.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,19 +10,19 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// Tells the addresses that are not bounded, since they speak for many: proxies.
+/// Selects the addresses that are not bounded, since they serve many clients: proxies.
 #[derive(Clone)]
 pub struct SpeaksForMany(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
 
 impl SpeaksForMany {
-    /// The addresses of which this is true. They are canonical, never IPv4 in the clothes of IPv6.
+    /// Selects the addresses for which the function is true. They are canonical, never IPv4-mapped IPv6 addresses.
     pub fn new(speaks_for_many: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> SpeaksForMany {
         SpeaksForMany(Arc::new(speaks_for_many))
     }
 }
 
 impl Default for SpeaksForMany {
-    /// This machine.
+    /// Selects this machine.
     fn default() -> SpeaksForMany {
         SpeaksForMany::new(|address| address.is_loopback())
     }
@@ -34,35 +34,35 @@ impl fmt::Debug for SpeaksForMany {
     }
 }
 
-/// How many connections are looked at for one that is idle, when a place is wanted and none is free. Where one in fifty is
-/// idle, that finds one.
+/// The maximum number of connections that a search for an idle one checks, when a permit is needed and
+/// none is free. If one in fifty is idle, the search finds one.
 const LOOKED_AT: usize = 256;
 
-/// What a connection does: whether it may be ended when another one needs its place.
+/// The activity of a connection. It decides whether the connection may be dismissed when another one needs its permit.
 #[derive(Default)]
 pub(crate) struct ConnectionActivity {
     state: AtomicU8,
-    /// Whether a request has begun since the last search for an idle connection came by.
+    /// Is true if a request has begun since the last search for an idle connection reached this one.
     is_in_use: AtomicBool,
     dismissed: Notify,
 }
 
 /// A request has begun, or none has been answered yet.
 const BUSY: u8 = 0;
-/// The last request was answered, and nothing of the next one has come.
+/// The last request was answered, and no part of the next one has arrived.
 const IDLE: u8 = 1;
-/// It was told to end, and does unless something of the next request has come.
+/// The connection is dismissed: it ends unless a part of the next request has arrived.
 const DISMISSED: u8 = 2;
-/// It ends.
+/// The connection ends.
 const LEAVING: u8 = 3;
 
 impl ConnectionActivity {
-    /// Its request is answered, and its answer sent.
+    /// Records that its request is answered and the answer is sent.
     pub fn mark_idle(&self) {
         let _ = self.state.compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Something of its next request has come, which counts more than that it was told to end.
+    /// Records that a part of its next request has arrived, which takes precedence over a dismissal.
     pub fn mark_request_started(&self) {
         if self.state.load(Ordering::Acquire) != BUSY {
             self.state.store(BUSY, Ordering::Release);
@@ -70,27 +70,27 @@ impl ConnectionActivity {
         }
     }
 
-    /// Whether it was told to end.
+    /// Returns whether it is dismissed.
     pub fn is_dismissed(&self) -> bool {
         self.state.load(Ordering::Acquire) == DISMISSED
     }
 
-    /// It ends, as it was told to.
+    /// Records that it ends after its dismissal.
     pub fn mark_leaving(&self) {
         self.state.store(LEAVING, Ordering::Release);
     }
 
-    /// Whether it ends as it was told to: nothing waits to be read or written.
+    /// Returns whether it ends after its dismissal: no bytes wait to be read or written.
     pub fn is_leaving(&self) -> bool {
         self.state.load(Ordering::Acquire) == LEAVING
     }
 
-    /// Waits until it is told to end.
+    /// Waits until it is dismissed.
     pub async fn wait_for_dismissal(&self) {
         self.dismissed.notified().await;
     }
 
-    /// Tells it to end if it is idle; when `spares_used`, only if it was idle when this was asked the last time, too.
+    /// Dismisses it if it is idle. With `spares_used`, only if no request has begun since the previous call.
     fn dismiss(&self, spares_used: bool) -> bool {
         if self.is_in_use.swap(false, Ordering::Relaxed) && spares_used {
             return false;
@@ -103,7 +103,7 @@ impl ConnectionActivity {
     }
 }
 
-/// The places of a listener.
+/// The permits of a listener.
 pub(crate) struct ConnectionPermits {
     count: u32,
     free: Arc<Semaphore>,
@@ -114,25 +114,25 @@ pub(crate) struct ConnectionPermits {
 #[derive(Default)]
 struct PermitState {
     taken: Mutex<PermitCounts>,
-    /// Told whenever a place becomes free.
+    /// Notified whenever a permit becomes free.
     left: Notify,
 }
 
 #[derive(Default)]
 struct PermitCounts {
-    /// How many places each peer has that is bounded and has any.
+    /// The number of permits of each bounded peer that has any.
     peers: HashMap<IpAddr, u32>,
-    /// Who has the places, and for which bounded peer.
+    /// The connections with a permit, each with its peer, if that is bounded.
     occupants: Vec<Option<(Arc<ConnectionActivity>, Option<IpAddr>)>>,
-    /// Those of the former that are empty.
+    /// The indexes of the empty entries of `occupants`.
     empty: Vec<usize>,
-    /// Where the next search for an idle connection begins.
+    /// The index at which the next search for an idle connection begins.
     hand: usize,
 }
 
-/// A place that is taken until this is dropped.
+/// The permit of a connection, which is returned on drop.
 pub(crate) struct ConnectionPermit {
-    /// Who has it.
+    /// The connection that owns the permit.
     pub occupant: Arc<ConnectionActivity>,
     peer: Option<IpAddr>,
     at: usize,
@@ -150,7 +150,7 @@ impl ConnectionPermits {
         }
     }
 
-    /// A place, if one is free and the peer has fewer than its half.
+    /// Returns a permit, if one is free and the peer has fewer than its half.
     pub fn acquire(&self, address: IpAddr) -> Option<ConnectionPermit> {
         let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
         let peer = self.bounded(address);
@@ -177,7 +177,7 @@ impl ConnectionPermits {
         Some(ConnectionPermit { occupant, peer, at, shared: self.shared.clone(), permit: Some(permit) })
     }
 
-    /// A place of which an idle connection had to be told to end: of the peer's own, where it has its half.
+    /// Dismisses an idle connection and returns a permit. If the peer has its half, dismisses one of the peer's own.
     pub async fn take_from_idle(&self, address: IpAddr, patience: Duration) -> Option<ConnectionPermit> {
         let wait = async {
             loop {
@@ -188,21 +188,21 @@ impl ConnectionPermits {
                 if !self.dismiss_idle(self.bounded(address)) {
                     return None;
                 }
-                // One whose next request has just begun stays: then another one is told.
+                // A connection whose next request has just begun stays. Then another one is dismissed.
                 let _ = timeout(patience / 5, left).await;
             }
         };
         timeout(patience, wait).await.ok().flatten()
     }
 
-    /// Tells an idle connection to end, one in use only where no other is found.
+    /// Dismisses an idle connection, a recently used one only if no other is found.
     fn dismiss_idle(&self, peer: Option<IpAddr>) -> bool {
         let mut taken = lock(&self.shared.taken);
         let has_its_half =
             peer.is_some_and(|peer| taken.peers.get(&peer).is_some_and(|count| *count >= self.peer_bound()));
         let count = taken.occupants.len();
         for spares_used in [true, false] {
-            // Its own are at least half of them.
+            // At least half of the connections are the peer's own.
             for _ in 0..count.min(LOOKED_AT) {
                 let at = taken.hand % count;
                 taken.hand = at + 1;
@@ -221,13 +221,13 @@ impl ConnectionPermits {
         (self.count / 2).max(1)
     }
 
-    /// The peer of an address, if it is bounded.
+    /// Returns the peer of an address, if it is bounded.
     fn bounded(&self, address: IpAddr) -> Option<IpAddr> {
         let address = address.to_canonical();
         (!(self.speaks_for_many.0)(address)).then(|| network(address))
     }
 
-    /// Waits until nobody has a place.
+    /// Waits until all permits are free.
     pub async fn all_free(&self) {
         drop(self.free.acquire_many(self.count).await);
     }
@@ -252,7 +252,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// An address, or of IPv6 its /64, which is what one customer has at least.
+/// Returns an address, or the /64 of an IPv6 address, which is the minimum of one customer.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

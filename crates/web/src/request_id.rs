@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The request id that the caller sent, if it has a safe form, else a new one.
+/// Returns the request id that the caller sent, if it has a safe form, else a new one.
 pub fn request_id(headers: &HeaderMap) -> HeaderValue {
     let is_safe = |text: &str| {
         (1..=128).contains(&text.len())

@@ -1,8 +1,8 @@
-//! Divides what a process has of one thing (memory, places, descriptors) among builds and the accounts of each.
+//! Divides a bounded resource of a process (memory, permits, descriptors) among builds and the accounts of each.
 //!
-//! An account has its share, a build has its share, and the last part is granted to builds that hold nothing. A request
-//! for more waits in a queue. A waiter that its own account or build blocks delays nobody else; among equals, the account
-//! with fewer waiters comes first.
+//! An account has its share, a build has its share, and the last part is granted to builds that own
+//! nothing. A request for more waits in a queue. A waiter that its own account or build blocks does not
+//! delay others. Among equals, the account with fewer waiters comes first.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,24 +14,24 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// The maximum number of requests of an account that wait: as many as may hold something, within these bounds. Further
-/// ones are refused at once. A build has twice as many.
+/// The bounds on the maximum number of waiting requests of an account. Within them, the maximum equals
+/// the account's share. Further requests are refused at once. A build has twice this maximum.
 const WAITERS: RangeInclusive<usize> = 16..=256;
 
-/// The bounds of [`Shares`], in bytes or places.
+/// The bounds of [`Shares`], in bytes or permits.
 #[derive(Clone, Copy, Debug)]
 pub struct ShareBounds {
-    /// What all hold together.
+    /// The maximum of all builds together.
     pub total: usize,
-    /// What a build holds.
+    /// The maximum of a build.
     pub build: usize,
-    /// What an account of a build holds. A larger request is cut to it.
+    /// The maximum of an account of a build. A larger request is reduced to it.
     pub account: usize,
-    /// What is left of the total for builds that hold nothing.
+    /// The part of the total that is reserved for builds that own nothing.
     pub kept: usize,
 }
 
-/// The file descriptors that the process may have.
+/// Returns the maximum number of file descriptors of the process.
 pub fn descriptors() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
@@ -49,7 +49,7 @@ pub enum ShareAccount {
 }
 
 impl ShareAccount {
-    /// Callers without an account at an address. An IPv6 network is a /64, which one subscriber has.
+    /// Returns the callers without an account at an address. An IPv6 network is a /64, which one subscriber has.
     pub fn from_address(address: IpAddr) -> ShareAccount {
         ShareAccount::Network(match address.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
@@ -58,14 +58,14 @@ impl ShareAccount {
     }
 }
 
-/// Who holds a permit.
+/// The holder of a permit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PermitHolder {
     pub build: Arc<str>,
     pub account: ShareAccount,
 }
 
-/// What a process has of one thing. Clones share it.
+/// A bounded resource of a process. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Shares(Arc<SharesState>);
 
@@ -79,7 +79,7 @@ struct SharesState {
 struct QueueState {
     used: usize,
     builds: HashMap<Arc<str>, ShareUsage>,
-    /// In the order in which they are granted.
+    /// The waiters, in the order of their grants.
     waiters: Vec<Waiter>,
     next_waiter: u64,
 }
@@ -95,7 +95,7 @@ struct Waiter {
     number: u64,
     holder: PermitHolder,
     amount: usize,
-    /// How many of the account's requests waited before it.
+    /// The number of the account's requests that waited before it.
     nth: usize,
     blocked_by: Bound,
     permit: oneshot::Sender<Permit>,
@@ -109,7 +109,7 @@ enum Bound {
     Total,
 }
 
-/// What somebody holds until this is dropped.
+/// A part of the resource, which its holder owns until this is dropped.
 #[derive(Debug)]
 pub struct Permit {
     shares: Shares,
@@ -117,7 +117,7 @@ pub struct Permit {
     amount: usize,
 }
 
-/// A view of the requests that wait for what a holder has.
+/// A view of the requests that wait for the permits of a holder.
 #[derive(Clone, Debug)]
 pub struct Demand {
     shares: Shares,
@@ -125,7 +125,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Whether a request waits that this holder could let through.
+    /// Returns whether a request waits that this holder could unblock.
     pub fn is_pressing(&self) -> bool {
         let state = self.shares.state();
         state.waiters.iter().any(|waiter| waiter.waits_for(&self.holder))
@@ -133,12 +133,12 @@ impl Demand {
 }
 
 impl Shares {
-    /// Shares of which nothing is held.
+    /// Returns shares without permits in use.
     pub fn new(bounds: ShareBounds) -> Shares {
         Shares(Arc::new(SharesState { bounds, state: Mutex::default() }))
     }
 
-    /// Waits for an amount, at most `max_wait`. It is cut to the share of an account.
+    /// Waits for an amount, at most `max_wait`. The amount is reduced to the share of an account.
     pub async fn acquire(&self, holder: &PermitHolder, amount: usize, max_wait: Duration) -> Option<Permit> {
         if let Some(permit) = self.try_acquire(holder, amount) {
             return Some(permit);
@@ -147,7 +147,7 @@ impl Shares {
         timeout(max_wait, permit).await.ok()?.ok()
     }
 
-    /// An amount, if it is free and nobody waits for it.
+    /// Returns an amount, if it is free and no request waits for it.
     pub fn try_acquire(&self, holder: &PermitHolder, amount: usize) -> Option<Permit> {
         let amount = amount.min(self.0.bounds.account);
         let mut state = self.state();
@@ -158,12 +158,12 @@ impl Shares {
         Some(Permit { shares: self.clone(), holder: holder.clone(), amount })
     }
 
-    /// The largest amount of an account.
+    /// Returns the maximum amount of an account.
     pub fn account_bound(&self) -> usize {
         self.0.bounds.account
     }
 
-    /// What is free of the total.
+    /// Returns the free part of the total.
     pub fn free_amount(&self) -> usize {
         self.0.bounds.total - self.state().used
     }
@@ -189,10 +189,10 @@ impl Shares {
         Some((QueuedRequest { shares: self.clone(), number }, receiver))
     }
 
-    /// Takes the waiters that may go on out of the queue. Their permits are handed over once the lock is released.
+    /// Removes the waiters that may continue from the queue. Their permits are handed over after the lock is released.
     fn grant(&self, state: &mut QueueState) -> Vec<(oneshot::Sender<Permit>, Permit)> {
         let (mut granted, mut at) = (Vec::new(), 0);
-        // Whether a former waiter waits for the total, of a build that holds nothing and of one that holds something.
+        // Whether an earlier waiter for the total precedes a build that owns nothing, and one that owns something.
         let mut is_awaited = [false; 2];
         while let Some(waiter) = state.waiters.get(at) {
             let holds = state.used_by(&waiter.holder).0 > 0;
@@ -233,7 +233,7 @@ impl Shares {
     }
 }
 
-/// A waiter that has left gives the permit back, which needs the lock.
+/// Sends permits to their waiters. A waiter that has left returns its permit, which needs the lock.
 fn hand_over(granted: Vec<(oneshot::Sender<Permit>, Permit)>) {
     for (waiter, permit) in granted {
         drop(waiter.send(permit));
@@ -241,13 +241,13 @@ fn hand_over(granted: Vec<(oneshot::Sender<Permit>, Permit)>) {
 }
 
 impl QueueState {
-    /// What the build and the account hold.
+    /// Returns the amounts of the build and of the account.
     fn used_by(&self, holder: &PermitHolder) -> (usize, usize) {
         let Some(usage) = self.builds.get(&holder.build) else { return (0, 0) };
         (usage.used, usage.accounts.get(&holder.account).copied().unwrap_or(0))
     }
 
-    /// The bound that an amount exceeds.
+    /// Returns the bound that an amount exceeds.
     fn bound(&self, bounds: &ShareBounds, holder: &PermitHolder, amount: usize) -> Option<Bound> {
         let (of_build, of_account) = self.used_by(holder);
         let free = if of_build > 0 { bounds.total.saturating_sub(bounds.kept) } else { bounds.total };
@@ -259,7 +259,7 @@ impl QueueState {
         }
     }
 
-    /// Whether an amount is within all bounds, and no waiter of before waits for it.
+    /// Returns whether an amount is within all bounds, and no earlier waiter waits for it.
     fn may_take(&self, bounds: &ShareBounds, holder: &PermitHolder, amount: usize) -> bool {
         let holds = self.used_by(holder).0 > 0;
         let overtakes = |waiter: &Waiter| match waiter.blocked_by {
@@ -293,7 +293,7 @@ impl QueueState {
 }
 
 impl Waiter {
-    /// Whether it waits for what a holder has.
+    /// Returns whether it waits for the permits of a holder.
     fn waits_for(&self, holder: &PermitHolder) -> bool {
         match self.blocked_by {
             Bound::Account => self.holder == *holder,
@@ -303,7 +303,7 @@ impl Waiter {
     }
 }
 
-/// A place in the queue, which is left when this is dropped.
+/// A request in the queue. It leaves the queue on drop.
 struct QueuedRequest {
     shares: Shares,
     number: u64,
@@ -326,12 +326,12 @@ impl Drop for QueuedRequest {
 }
 
 impl Permit {
-    /// What it holds.
+    /// Returns its amount.
     pub fn amount(&self) -> usize {
         self.amount
     }
 
-    /// Makes it hold as much, if that is free and nobody waits for it. It is cut to the share of an account.
+    /// Grows to an amount, if that is free and no request waits for it. The amount is reduced to the share of an account.
     pub fn try_grow(&mut self, to: usize) -> bool {
         let bounds = &self.shares.0.bounds;
         let more = to.min(bounds.account).saturating_sub(self.amount);
@@ -345,7 +345,7 @@ impl Permit {
         true
     }
 
-    /// This with what another permit of the same holder holds.
+    /// Returns this permit with the amount of another permit of the same holder added.
     #[must_use]
     pub fn join(mut self, other: Option<Permit>) -> Permit {
         if let Some(mut other) = other {
@@ -355,7 +355,7 @@ impl Permit {
         self
     }
 
-    /// Gives back what it holds beyond an amount.
+    /// Releases the part beyond an amount.
     pub fn shrink(&mut self, to: usize) {
         let less = self.amount.saturating_sub(to);
         if less > 0 {
@@ -364,12 +364,12 @@ impl Permit {
         }
     }
 
-    /// Who waits for what it holds.
+    /// Returns the demand for its amount.
     pub fn demand(&self) -> Demand {
         Demand { shares: self.shares.clone(), holder: self.holder.clone() }
     }
 
-    /// Bytes that hold the permit until their last part is dropped, which the connection does once it is sent.
+    /// Returns bytes that own the permit until their last part is dropped. The connection drops it once it is sent.
     pub fn attach_to(self, bytes: Bytes) -> Bytes {
         struct PermitBytes(Bytes, #[expect(dead_code, reason = "it is released when this is dropped")] Permit);
         impl AsRef<[u8]> for PermitBytes {
@@ -404,7 +404,7 @@ mod tests {
         shares.acquire(holder, amount, Duration::from_millis(20)).await
     }
 
-    /// Begins to wait, and returns once the request stands in the queue.
+    /// Begins to wait, and returns once the request is in the queue.
     async fn start_waiting(
         shares: &Shares,
         of: PermitHolder,
@@ -481,7 +481,7 @@ mod tests {
         let others = acquire_amount(&shares, &holder("a", 2), 2).await.unwrap();
         let build = acquire_amount(&shares, &holder("b", 1), 1).await.unwrap();
         assert!(begun.elapsed() < Duration::from_millis(20) && !build.demand().is_pressing());
-        // What one account could give up, another one does not.
+        // One account could unblock the waiters; another one could not.
         assert!(held.demand().is_pressing() && !others.demand().is_pressing());
         drop(others);
         // An account that waits for the first time comes before one that waits twice.

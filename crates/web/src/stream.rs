@@ -1,5 +1,5 @@
-//! The stream under a connection: read in small pieces, its headers counted, its writes not waited for without end. What a
-//! client has sent and nobody has asked for is bounded here.
+//! The stream of a connection: it is read in small pieces, its headers are counted, and its writes time
+//! out. It bounds the bytes that a client has sent and no handler has requested.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -18,36 +18,36 @@ use tokio::time::{Instant, Sleep};
 use crate::pace::Pace;
 use crate::places::ConnectionActivity;
 
-/// A header of this many bytes costs nobody else anything.
+/// The size of a header, in bytes, up to which it uses no shared memory.
 pub(crate) const USUAL_HEADER: usize = 4 * 1024;
-/// What longer headers may have beyond that, together, until their requests are answered. A connection that would have
-/// more is closed.
+/// The memory that all longer headers share for the bytes beyond that, until their requests are
+/// answered. A connection that would exceed it is closed.
 pub(crate) const HEADERS_TOGETHER: usize = 32 * 1024 * 1024;
 
-/// Bytes that are read from a connection in one go; fewer than hyper's first buffer has, which grows when it is filled
-/// and would never get smaller.
+/// The number of bytes that are read from a connection at once. It is smaller than hyper's first
+/// buffer, which grows when it is full and never shrinks.
 pub(crate) const AT_A_TIME: usize = 8191;
 
-/// How often a client that stalls in an answer with a [`Pace`] is compared with it.
+/// The interval at which a client that stalls in an answer is compared with its [`Pace`].
 const PACE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a connection has of the header of its request, from the first byte until the request is answered: the handler
-/// has it until then.
+/// The state of a connection's request, in particular its header. The header counts from its first byte
+/// until the request is answered, since the handler owns it until then.
 pub(crate) struct ConnectionState {
-    /// Bytes that have come.
+    /// The number of bytes that have arrived.
     pub bytes: AtomicUsize,
-    /// Those of them that were taken from what all have together.
+    /// The number of them that use shared memory.
     borrowed: AtomicUsize,
-    /// What of that is left.
+    /// The remaining shared memory.
     left: Arc<AtomicUsize>,
     is_complete: AtomicBool,
-    /// How many requests were answered.
+    /// The number of answered requests.
     answered: AtomicUsize,
-    /// Whether the body of the last answer is still being made or sent.
+    /// Is true if the body of the last answer is still being produced or sent.
     is_sending: AtomicBool,
-    /// Whether some of the last answer waits until the client takes it.
+    /// Is true if a part of the last answer waits until the client reads it.
     is_stalled: AtomicBool,
-    /// Whether the last answer has a pace.
+    /// Is true if the last answer has a pace.
     is_paced: AtomicBool,
     paced: Mutex<Option<Paced>>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct ConnectionState {
 struct Paced {
     pace: Pace,
     began: Instant,
-    /// How many bytes the client has taken.
+    /// The number of bytes that the client has read.
     bytes: u64,
 }
 
@@ -75,7 +75,7 @@ impl ConnectionState {
         }
     }
 
-    /// Begins the pace of an answer, and ends that of the one before.
+    /// Begins the pace of an answer, and ends that of the previous one.
     pub fn begin_pace(&self, pace: Option<Pace>) {
         let was_paced = self.is_paced.swap(pace.is_some(), Ordering::Relaxed);
         if was_paced || pace.is_some() {
@@ -84,7 +84,7 @@ impl ConnectionState {
         }
     }
 
-    /// Counts bytes that the client has taken; `false` when it is too slow for the pace of the answer.
+    /// Counts bytes that the client has read; returns `false` if it is too slow for the pace of the answer.
     fn keeps_pace(&self, count: usize) -> bool {
         if !self.is_paced.load(Ordering::Relaxed) {
             return true;
@@ -96,7 +96,7 @@ impl ConnectionState {
         })
     }
 
-    /// For what the connection waits to read.
+    /// Returns the input for which the connection waits.
     fn expected_input(&self) -> ExpectedInput {
         if [&self.is_complete, &self.is_sending, &self.is_stalled].iter().any(|flag| flag.load(Ordering::Relaxed)) {
             return ExpectedInput::Nothing;
@@ -107,7 +107,7 @@ impl ConnectionState {
         }
     }
 
-    /// Counts bytes that have come; `false` if there is no room for them.
+    /// Counts bytes that have arrived; returns `false` if there is no room for them.
     pub fn grow(&self, count: usize) -> bool {
         if self.is_complete.load(Ordering::Relaxed) {
             return true;
@@ -125,12 +125,12 @@ impl ConnectionState {
         taken
     }
 
-    /// What comes from now on is the body, for which the handler asks.
+    /// Records that the header is complete. The next bytes are the body, which the handler requests.
     pub fn mark_complete(&self) {
         self.is_complete.store(true, Ordering::Relaxed);
     }
 
-    /// What comes from now on is the next one.
+    /// Records that the request is answered. The next bytes are the next request.
     pub fn mark_answered(&self) {
         self.give_back();
         self.bytes.store(0, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Drop for ConnectionState {
     }
 }
 
-/// The body of an answer. When it is dropped, hyper has taken all of it.
+/// The body of an answer. When it is dropped, hyper has read all of it.
 pub(crate) struct AnswerBodyStream<B> {
     pub body: B,
     pub head: Arc<ConnectionState>,
@@ -182,32 +182,31 @@ impl<B> Drop for AnswerBodyStream<B> {
     }
 }
 
-/// What comes next on a connection.
+/// The next input on a connection.
 #[derive(Clone, Copy, PartialEq)]
 enum ExpectedInput {
-    /// Nothing that the stream has a timeout for: a request is worked on, or its answer sent.
+    /// No input with a timeout of the stream: a request is handled, or its answer is sent.
     Nothing,
-    /// The rest of a header, or the first one, after so many requests.
+    /// The rest of a header, or the first one, after this number of requests.
     Header { after: usize },
     /// Another request. Until it begins, the connection is idle.
     Request { after: usize },
 }
 
-/// How long a client may take to send.
+/// The maximum times for a client to send.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadTimeouts {
     pub header: Duration,
     pub idle: Duration,
 }
 
-/// Ends a connection that takes too long for what is awaited of it, and says when it is idle. It is asked whenever the
-/// connection has done what it could: hyper itself does not begin to wait for a next request when it was waiting for the
-/// end of the stream before.
+/// Ends a connection that takes too long to send the awaited input, and marks it idle. It is polled whenever the connection has
+/// made all possible progress. hyper does not begin to wait for a next request if it was waiting for the end of the stream before.
 pub(crate) struct Watch {
     head: Arc<ConnectionState>,
     occupant: Arc<ConnectionActivity>,
     patience: ReadTimeouts,
-    /// What is awaited, and until when.
+    /// The awaited input, and the timer of its deadline.
     awaited: Option<(ExpectedInput, Pin<Box<Sleep>>)>,
 }
 
@@ -216,7 +215,7 @@ impl Watch {
         Watch { head, occupant, patience, awaited: None }
     }
 
-    /// Ready when the time is over.
+    /// Is ready when the time is over.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let awaited = self.head.expected_input();
         let patience = match awaited {
@@ -241,8 +240,8 @@ impl Watch {
     }
 }
 
-/// A stream that is read in small pieces, whose headers are counted, and whose writes fail when the client takes nothing
-/// for a while, or less than the pace of the answer. The timer exists only while a write waits.
+/// A stream that is read in small pieces, whose headers are counted. Its writes fail if the client reads
+/// nothing for a while, or less than the pace of the answer. The timer exists only while a write waits.
 pub(crate) struct Patient {
     pub stream: TcpStream,
     patience: Duration,
@@ -298,7 +297,7 @@ fn too_slow() -> io::Result<usize> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// Whether anything waits to be read, also what the runtime has not learnt of yet.
+/// Returns whether bytes wait to be read, including those that the runtime has not noticed yet.
 fn has_come(stream: &TcpStream) -> bool {
     rustix::net::recv(stream, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT).is_ok()
 }

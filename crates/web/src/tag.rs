@@ -3,11 +3,11 @@
 use http::{HeaderMap, HeaderName, header};
 use std::fmt;
 
-/// Names a state of what an address shows. It is a strong tag, of the bytes before they are compressed.
+/// Identifies a state of the answer of an address. It is a strong tag, of the bytes before they are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntityTag(u64);
 
-/// The tag of a body: a hash (FNV-1a, of words) of its bytes. It is no secret, and cheap enough for every read.
+/// Returns the tag of a body: a hash (FNV-1a, of words) of its bytes. It is not a secret, and cheap enough for every read.
 pub fn etag(body: &[u8]) -> EntityTag {
     let mix = |hash: u64, word: &[u8; 8]| {
         let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -20,13 +20,13 @@ pub fn etag(body: &[u8]) -> EntityTag {
 }
 
 impl EntityTag {
-    /// Whether `If-Match` names this state. The comparison is strong: a weak tag never matches.
+    /// Returns whether `If-Match` names this state. The comparison is strong: a weak tag never matches.
     pub fn is_named_by_if_match(self, headers: &HeaderMap) -> bool {
         let tag = self.to_string();
         listed_tags(headers, &header::IF_MATCH).any(|named| named == b"*" || named == tag.as_bytes())
     }
 
-    /// Whether `If-None-Match` names this state. The comparison is weak.
+    /// Returns whether `If-None-Match` names this state. The comparison is weak.
     pub fn is_named_by_if_none_match(self, headers: &HeaderMap) -> bool {
         if !headers.contains_key(header::IF_NONE_MATCH) {
             return false;
@@ -37,7 +37,7 @@ impl EntityTag {
     }
 }
 
-/// The items of a header that lists tags, whatever they are. None of our tags has a comma.
+/// Returns the items of a header that lists tags, without checking them. Tags of this server have no commas.
 fn listed_tags<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
     let values = headers.get_all(name).into_iter();
     values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)

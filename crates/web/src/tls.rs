@@ -3,7 +3,8 @@
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::{Arc, LazyLock};
 
-/// The system's root certificates, or those of `SSL_CERT_FILE`; read once. What cannot be read is logged and left out.
+/// Returns the system's root certificates, or those of `SSL_CERT_FILE`, which are read once. Unreadable
+/// ones are logged and omitted.
 pub fn roots() -> Arc<RootCertStore> {
     static ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
         let mut roots = RootCertStore::empty();
@@ -17,7 +18,7 @@ pub fn roots() -> Arc<RootCertStore> {
     ROOTS.clone()
 }
 
-/// A client that trusts these certificates.
+/// Returns a client configuration that trusts these certificates.
 pub fn client(roots: Arc<RootCertStore>) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

@@ -1,7 +1,7 @@
-//! The page that shows a service's OpenAPI document, with search and try-out: Swagger UI, whose files stand in `viewer/`.
+//! The page that shows a service's OpenAPI document, with search and try-out: Swagger UI, whose files are in `viewer/`.
 //!
-//! Everything comes from the service itself, and the page may connect to nothing else, so that what a person types to sign
-//! in goes nowhere else. Names of files have a hash of their content, so that browsers keep them for good.
+//! Everything comes from the service itself, and the page may not connect to another server. Credentials that a person types
+//! therefore go only to the service. Names of files have a hash of their content, so that browsers cache them permanently.
 
 use std::io::Read;
 use std::sync::LazyLock;
@@ -15,10 +15,10 @@ use crate::clock::hex;
 use crate::compress::takes_gzip;
 use crate::tag::{EntityTag, etag};
 
-/// The path of the page. The paths of its files are this and their names.
+/// The path of the page. The path of a file is this path and the file's name.
 pub const PATH: &str = "/api/docs/";
 
-/// What a browser lets the page do. The icons of the style sheet are `data:` addresses.
+/// The content security policy of the page. The icons of the style sheet are `data:` addresses.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; \
                       form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -35,11 +35,11 @@ static FILES: LazyLock<[ViewerFile; 4]> = LazyLock::new(|| {
 });
 
 struct ViewerFile {
-    /// With a hash of its content in it.
+    /// The name, which contains a hash of the content.
     name: String,
     content_type: &'static str,
     tag: EntityTag,
-    /// The content, inflated when a client asks for it that takes nothing compressed.
+    /// The content. It is inflated when a client that does not accept gzip first requests it.
     plain: LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>,
     compressed: Option<&'static [u8]>,
 }
@@ -59,7 +59,7 @@ impl ViewerFile {
     fn compressed(name: &str, extension: &str, content_type: &'static str, content: &'static [u8]) -> ViewerFile {
         let inflate = move || {
             let mut plain = Vec::new();
-            // What is part of the program is whole.
+            // A file that is part of the program is always complete.
             let _ = GzDecoder::new(content).read_to_end(&mut plain);
             plain.into()
         };
@@ -68,7 +68,7 @@ impl ViewerFile {
     }
 }
 
-/// An answer: its headers beside those of all answers, and its body.
+/// An answer: its headers in addition to those of all answers, and its body.
 pub struct ViewerAnswer {
     pub content_type: &'static str,
     pub tag: Option<EntityTag>,
@@ -76,7 +76,7 @@ pub struct ViewerAnswer {
     pub body: Bytes,
 }
 
-/// The page with a title that shows the document of an address.
+/// Returns the page with a title that shows the document of an address.
 pub fn page(title: &str, document: &str) -> ViewerAnswer {
     let [bundle, style, own_script, own_style] = FILES.each_ref().map(|file| format!("{PATH}{}", file.name));
     let html = format!(
@@ -97,8 +97,8 @@ pub fn page(title: &str, document: &str) -> ViewerAnswer {
     ViewerAnswer { content_type: "text/html; charset=utf-8", tag: None, headers: headers.into(), body: html.into() }
 }
 
-/// A file of the page, compressed for a client that takes it so; `None` if no file has the name. It is not to be compressed
-/// again: the one compressed form is part of the program.
+/// Returns a file of the page, compressed for a client that accepts it; `None` if no file has the name.
+/// It must not be compressed again: its only compressed form is part of the program.
 pub fn file(name: &str, request: &HeaderMap) -> Option<ViewerAnswer> {
     let file = FILES.iter().find(|file| file.name == name)?;
     let mut headers = vec![

@@ -1,14 +1,14 @@
 //! Background work: jobs that run after the answer to a request, or at a later time.
 //!
-//! A job of a [`JobKind`] is a row in the table `jobs` of its build (tenant), written in the transaction that causes it
-//! ([`enqueue`]). Any process may take the job; it holds a lease, which it renews while the job runs. A failed job is retried
-//! with growing pauses, until the kind's time limit. When a process dies, its leases expire and other processes take its
-//! jobs: a job runs at least once. A [`StandingJob`] has no rows; it says by itself when it is due.
+//! A job of a [`JobKind`] is a row in the table `jobs` of its build (tenant). [`enqueue`] writes it in the
+//! transaction that causes it. Any process may lease the job, and renews the lease while the job runs. A failed
+//! job is retried with growing pauses, until the kind's time limit. If a process dies, its leases expire and other
+//! processes run its jobs: a job runs at least once. A [`StandingJob`] has no rows; it computes its own next time.
 //!
-//! Each process has one task for each build. The task sleeps until a commit wakes it or a job is due, and then starts
-//! every kind that has due jobs; the kinds run concurrently. In one process a build runs few jobs of a kind at a time,
-//! mostly one, and each kind bounds how many of its jobs run over all builds; builds queue for these places. A process
-//! that does not serve requests (a command) runs no jobs, since it may end at any time.
+//! Each process has one task for each build. The task sleeps until a commit wakes it or a job is due. It then
+//! starts every kind that has due jobs; the kinds run concurrently. In one process a build runs few jobs of a
+//! kind at a time, mostly one. Each kind bounds the number of its running jobs over all builds; builds queue for
+//! these permits. A process that does not serve requests (a command) runs no jobs, since it may end at any time.
 
 mod rows;
 mod work;
@@ -26,7 +26,7 @@ pub use work::{JobPermit, Jobs, acquire_permit, builds, health, health_schema, i
 
 /// The longest pause before a retry of most jobs.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// After so many pages [`Job::run_in_pages`] stores the progress.
+/// The number of pages after which [`Job::run_in_pages`] stores the progress.
 const PAGES_BETWEEN_PROGRESS: i64 = 100;
 
 /// The boxed future of a job.
@@ -36,16 +36,17 @@ pub type JobFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub type JobFunction = fn(App, Arc<Build>, Job) -> JobFuture<Result<(), JobFailure>>;
 /// The function that is called in the transaction that drops a job for good after its last failure.
 pub type DropHook = fn(&App, &Build, &mut Conn, &Job, &JobFailure) -> Result<(), StoreError>;
-/// The function that says when a standing job is due; its last argument is the current time in microseconds since 1970.
+/// The function that returns the time at which a standing job is due. Its last argument is the current
+/// time. Both are in microseconds since 1970.
 pub type DueFunction = fn(&App, &Build, &mut Conn, i64) -> Result<Option<i64>, StoreError>;
 
-/// A kind of jobs: how they run, and when they are retried.
+/// A kind of jobs: its function and the rules of its retries.
 pub struct JobKind {
     /// The name under which its jobs are stored. It must never change.
     pub name: &'static str,
-    /// How many jobs of this kind a process runs at a time, over all builds.
+    /// The number of jobs of this kind that a process runs at a time, over all builds.
     pub at_a_time: usize,
-    /// How many of these may be of one build.
+    /// The number of these that may be of one build.
     pub of_build: usize,
     /// The timeout of one try.
     pub patience: Duration,
@@ -53,8 +54,8 @@ pub struct JobKind {
     pub longest_pause: Duration,
     /// The age after which a job that fails is not retried.
     pub given_up_after: Duration,
-    /// Whether a job that is put again while it runs runs once more afterwards. Needed where the running job may have
-    /// read its input already.
+    /// Is true if a job that is put again while it runs runs once more afterwards. A kind needs it if the
+    /// running job may have read its input already.
     pub runs_again: bool,
     /// Runs the job. Its future is dropped when the job is canceled or times out.
     pub run: JobFunction,
@@ -63,7 +64,7 @@ pub struct JobKind {
 }
 
 impl JobKind {
-    /// A kind that works through a table for hours, without its name and what it does.
+    /// A kind that works through a table for hours, without its name and its function.
     pub const LONG: JobKind = JobKind {
         name: "",
         at_a_time: 2,
@@ -81,12 +82,12 @@ impl JobKind {
 pub struct StandingJob {
     /// The name in log lines.
     pub name: &'static str,
-    /// How many builds may hold a [`acquire_permit`] for it at a time in a process.
+    /// The number of builds in a process that may own a permit of [`acquire_permit`] for it at a time.
     pub at_a_time: usize,
-    /// When the work is due, in microseconds since 1970; `None`: not before the build is woken. It may be called at any
-    /// time, also while the work runs.
+    /// Returns the time at which the work is due, in microseconds since 1970; `None`: not before the build
+    /// is woken. It may be called at any time, also while the work runs.
     pub due: DueFunction,
-    /// Does the work that is due, and pauses by itself after a failure. After a store error it is run again later.
+    /// Does the work that is due, and controls its own pauses after failures. After a store error it runs again later.
     pub run: fn(App, Arc<Build>) -> JobFuture<Result<(), StoreError>>,
 }
 
@@ -97,19 +98,19 @@ pub struct NewJob<'a> {
     pub payload: Json,
     /// A deduplication key: there is at most one job of a kind with the same key. It is stored unencrypted.
     pub key: Option<&'a str>,
-    /// The earliest time at which it runs, in microseconds since 1970.
+    /// The earliest time at which the job runs, in microseconds since 1970.
     pub not_before: i64,
 }
 
-/// A job that this process has a lease on.
+/// A job that this process has leased.
 #[derive(Clone)]
 pub struct Job {
     /// The job's id, the same for every try.
     pub id: i64,
     pub payload: Json,
-    /// When it was put, in microseconds since 1970.
+    /// The time at which the job was put, in microseconds since 1970.
     pub created_at: i64,
-    /// How many tries have failed.
+    /// The number of failed tries.
     pub attempts: i64,
     app: App,
     build: Arc<Build>,
@@ -119,7 +120,7 @@ impl Job {
     /// Stores the progress of the job and renews its lease.
     ///
     /// # Errors
-    /// When the job must stop: it was canceled, or another process has taken it.
+    /// If the job must stop: it was canceled, or another process has leased it.
     pub async fn progress(&self, done: i64, total: i64) -> Result<(), JobFailure> {
         let (id, lease) = (self.id, work::lease(&self.app));
         let write = move |conn: &mut Conn| rows::renew(conn, id, &lease, Some((done, total)));
@@ -130,8 +131,8 @@ impl Job {
         }
     }
 
-    /// Works through a table of the build page by page, each in a transaction of its own. `page` gets the id behind which its
-    /// page begins, and returns the last id of the page, or `None` when there is no further one.
+    /// Works through a table of the build page by page, each page in a transaction of its own. `page` gets the id
+    /// behind which its page begins. It returns the last id of the page, or `None` if there is no further page.
     ///
     /// # Errors
     /// Those of a page, and those of [`Job::progress`].
@@ -154,12 +155,12 @@ impl Job {
     }
 }
 
-/// Why a try of a job failed.
+/// The failure of a try of a job.
 #[derive(Debug)]
 pub struct JobFailure {
-    /// The reason, for the log and the database. It must contain nothing confidential.
+    /// The reason, for the log and the database. It must not contain confidential data.
     pub reason: String,
-    /// Whether retrying is pointless.
+    /// Is true if a retry is pointless.
     pub is_final: bool,
     /// Details for [`JobKind::given_up`].
     pub details: Json,
@@ -172,12 +173,12 @@ impl JobFailure {
     }
 }
 
-/// Settings of background work, which tests change.
+/// Settings of background work. Tests change them.
 #[derive(Clone)]
 pub struct JobSettings {
-    /// Job kinds beside those of the domains.
+    /// Job kinds in addition to those of the modules.
     pub kinds: &'static [&'static JobKind],
-    /// How long a lease lasts unless it is renewed; then another process may take the job.
+    /// The duration of a lease unless it is renewed. Afterwards another process may lease the job.
     pub lease: Duration,
 }
 
@@ -187,15 +188,15 @@ impl Default for JobSettings {
     }
 }
 
-/// Puts a job in the transaction that causes it, and returns its id. When a job with the same key is already stored, that
-/// job stands for the new one: it keeps its payload and is due no later than the new one would be, or, if it has failed,
-/// within a minute.
+/// Puts a job in the transaction that causes it, and returns its id. If a job with the same key is
+/// already stored, that job replaces the new one. Its payload is unchanged, and it is due no later than
+/// the new job would be. If it has failed, it is due within a minute, but not before `not_before`.
 pub fn enqueue(request: &Request, conn: &mut Conn, job: &NewJob) -> Result<i64, StoreError> {
     request.effects.after_commit(wake);
     insert(&request.app, &request.build, conn, job, request.now)
 }
 
-/// Puts jobs of a kind that are due now, one of each payload, without keys.
+/// Puts jobs of a kind that are due now, one for each payload, without keys.
 pub fn put_many(request: &Request, conn: &mut Conn, kind: &JobKind, payloads: Vec<Json>) -> Result<(), StoreError> {
     request.effects.after_commit(wake);
     rows::insert_many(&request.app, &request.build, conn, kind, payloads, request.now)

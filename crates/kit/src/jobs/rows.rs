@@ -15,10 +15,10 @@ pub const PAYLOAD: SealedColumn = SealedColumn { table: "jobs", column: "payload
 
 /// The pause before the first retry of a job; it doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// How long a failed job waits at most for its retry when it is put again, in microseconds.
+/// The maximum time for which a failed job waits for its retry when it is put again, in microseconds.
 const MAX_WAIT_WHEN_PUT_AGAIN_US: i64 = 60_000_000;
 
-/// A lease on a job: which process holds it, and its start and end in microseconds since 1970.
+/// A lease on a job: its process, and its start and end in microseconds since 1970.
 #[derive(Clone)]
 pub struct Lease {
     pub holder: String,
@@ -30,7 +30,7 @@ fn payload_context<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
     Context { build: &build.uid, table: PAYLOAD.table, column: PAYLOAD.column, row }
 }
 
-/// Puts a job as [`enqueue`](super::enqueue) does, where there is no request. The caller must wake the build after the commit.
+/// Puts a job like [`enqueue`](super::enqueue), for code without a request. The caller must wake the build after the commit.
 pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64) -> Result<i64, StoreError> {
     let row = random_token();
     let sealed = app.keys.seal(&payload_context(build, &row), job.payload.to_string().as_bytes());
@@ -47,7 +47,7 @@ pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64)
     conn.query_one(&sql, |row| row.int(0))
 }
 
-/// Puts jobs that are due now, one of each payload, without keys. The caller must wake the build after the commit.
+/// Puts jobs that are due now, one for each payload, without keys. The caller must wake the build after the commit.
 pub fn insert_many(
     app: &App,
     build: &Build,
@@ -85,8 +85,8 @@ pub struct FormerJob {
     pub last_error: Option<String>,
 }
 
-/// Puts a job that waited in a table of an earlier version, under the same id. Does nothing when a job with its id or key
-/// is stored already.
+/// Puts a job that waited in a table of an earlier version, under the same id. Does nothing if a job
+/// with its id or key is stored already.
 pub fn insert_former(
     app: &App,
     build: &Build,
@@ -118,18 +118,18 @@ pub fn count_with_key(conn: &mut Conn, kind: &JobKind, bound: i64) -> Result<i64
 pub struct JobState {
     pub is_running: bool,
     pub is_canceled: bool,
-    /// How much of `total` is done, as last reported by [`Job::progress`].
+    /// The part of `total` that is done, as [`Job::progress`] last reported it.
     pub done: i64,
     /// The total amount of work; `None` before it is reported.
     pub total: Option<i64>,
-    /// How many tries have failed.
+    /// The number of failed tries.
     pub attempts: i64,
     pub last_error: Option<String>,
-    /// When the next try is due, in microseconds since 1970.
+    /// The time at which the next try is due, in microseconds since 1970.
     pub next_at: i64,
 }
 
-/// The state of a job; `None` when it is done, has failed for good, or was canceled.
+/// Returns the state of a job; `None` if it is done, has failed for good, or was canceled.
 pub fn state(conn: &mut Conn, id: i64) -> Result<Option<JobState>, StoreError> {
     let sql = Sql::new(
         "SELECT CASE WHEN held_until IS NULL THEN 0 ELSE 1 END, is_canceled, done, total, attempts, last_error, next_at \
@@ -148,7 +148,7 @@ pub fn state(conn: &mut Conn, id: i64) -> Result<Option<JobState>, StoreError> {
     })
 }
 
-/// Deletes a waiting job, and marks a running one as canceled. A marked job is deleted when it stops or is taken again.
+/// Deletes a waiting job, and marks a running one as canceled. A marked job is deleted when it stops or is leased again.
 pub fn cancel(conn: &mut Conn, id: i64) -> Result<(), StoreError> {
     if conn.exec(&Sql::new("DELETE FROM jobs WHERE id = $1 AND held_until IS NULL").arg(id))? == 0 {
         let sql = Sql::new("UPDATE jobs SET is_canceled = 1, is_asked_again = 0 WHERE id = $1");
@@ -159,11 +159,11 @@ pub fn cancel(conn: &mut Conn, id: i64) -> Result<(), StoreError> {
 
 // ---- Work ----------------------------------------------------------------------------------------------------------
 
-/// Which jobs of a build are due, held and canceled.
+/// The due, leased and canceled jobs of a build.
 pub struct Overview {
-    /// When the first waiting job of each kind is due, in the order of the kinds.
+    /// The time at which the first waiting job of each kind is due, in the order of the kinds.
     pub next: Vec<Option<i64>>,
-    /// When the first lease expires.
+    /// The time at which the first lease expires.
     pub held: Option<i64>,
     /// The ids of jobs that are marked as canceled.
     pub canceled: Vec<i64>,
@@ -185,7 +185,7 @@ pub fn overview(conn: &mut Conn, kinds: &[&JobKind]) -> Result<Overview, StoreEr
     Ok(overview)
 }
 
-/// Counts the jobs that wait, and how many of them have failed before.
+/// Counts the waiting jobs, and those of them that have failed before.
 pub fn count(conn: &mut Conn) -> Result<(i64, i64), StoreError> {
     let sql = Sql::new(
         "SELECT count(*), CAST(COALESCE(sum(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), 0) AS BIGINT) FROM jobs \
@@ -194,19 +194,19 @@ pub fn count(conn: &mut Conn) -> Result<(i64, i64), StoreError> {
     conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
 }
 
-/// Ends the leases that expired before a moment; `None`: all leases.
+/// Ends the leases that expired at or before a time; `None`: all leases.
 pub fn end_leases(conn: &mut Conn, before: Option<i64>) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE jobs SET holder = NULL, held_until = NULL WHERE held_until <= $1");
     conn.exec(&sql.arg(before.unwrap_or(i64::MAX))).map(drop)
 }
 
-/// A job that was taken, and whether its payload could be decrypted.
+/// A leased job, and whether its payload could be decrypted.
 pub struct LeasedJob {
     pub job: Job,
     pub is_open: bool,
 }
 
-/// Takes a lease on the first due job of a kind; `None` when no job is due.
+/// Leases the first due job of a kind; `None` if no job is due.
 pub fn lease_due_job(
     app: &App,
     build: &Arc<Build>,
@@ -242,7 +242,7 @@ pub fn lease_due_job(
     Ok(Some(taken))
 }
 
-/// Renews a lease and stores the progress, if any. Returns whether the job may go on: it was not canceled or taken over.
+/// Renews a lease and stores the progress, if any. Returns `false` if the job was canceled, or another process has leased it.
 pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64)>) -> Result<bool, StoreError> {
     let mut sql = Sql::new("UPDATE jobs SET held_until = ");
     sql.bind(lease.until);
@@ -253,8 +253,8 @@ pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64
     Ok(conn.exec(&sql)? == 1)
 }
 
-/// Deletes a job that needs no further try, or starts it anew if it was put again while it ran. Returns whether this
-/// process held it.
+/// Deletes a job that needs no further try, or restarts it if it was put again while it ran. Returns
+/// whether this process had the lease.
 pub fn finish(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, StoreError> {
     let sql = Sql::new("DELETE FROM jobs WHERE id = $1 AND holder = $2 AND (is_asked_again = 0 OR is_canceled = 1)");
     if conn.exec(&sql.arg(id).arg(&lease.holder))? == 1 {

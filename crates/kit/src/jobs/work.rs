@@ -1,4 +1,5 @@
-//! The tasks that run jobs: in each process one task for each build, and one for each of its kinds that has due jobs.
+//! The tasks that run jobs. Each process has one task for each build, and up to [`JobKind::of_build`]
+//! tasks for each of its kinds that has due jobs.
 
 use super::rows::{self, Lease, LeasedJob, Overview};
 use super::{Job, JobFailure, JobKind, JobSettings, StandingJob};
@@ -15,9 +16,9 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::{AbortHandle, JoinHandle};
 use web::clock::unique_id;
 
-/// How often a process looks for jobs that other processes left, and at the clock, which may have been set.
+/// The interval at which a process reads the jobs that other processes left, and the clock, which may have been set.
 const LOOK_INTERVAL: Duration = Duration::from_secs(300);
-/// How long a woken task waits before it reads the jobs, so that many wake-ups at once cost one read.
+/// The delay before a woken task reads the jobs, so that many simultaneous wake-ups cost one read.
 const WAKE_DELAY: Duration = Duration::from_millis(20);
 /// The shortest sleep until the next job is due.
 const MIN_SLEEP: Duration = Duration::from_millis(100);
@@ -25,11 +26,11 @@ const MIN_SLEEP: Duration = Duration::from_millis(100);
 const FULL_READ_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a store error.
 const ERROR_PAUSE: Duration = Duration::from_secs(10);
-/// How many jobs a process runs at a time, of all kinds and builds.
+/// The number of jobs that a process runs at a time, of all kinds and builds.
 const MAX_RUNNING_JOBS: usize = 512;
 /// The shortest interval between two counts of the waiting jobs.
 const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(2);
-/// The interval between two counts is at least this many times as long as a count takes.
+/// The minimum ratio of the interval between two counts to the duration of a count.
 const COUNT_INTERVAL_FACTOR: u32 = 100;
 
 /// The background work of a process.
@@ -52,7 +53,7 @@ struct BuildTask {
     waker: Notify,
     /// What the task was woken for since it last read due times.
     wake_reason: Mutex<WakeReason>,
-    /// How many tasks run the due jobs of each kind now.
+    /// The number of tasks that run the due jobs of each kind now.
     active_kinds: Mutex<HashMap<&'static str, usize>>,
     /// The running jobs by id, each with the signal that aborts it.
     running: Mutex<HashMap<i64, Arc<Notify>>>,
@@ -103,12 +104,12 @@ impl BuildTask {
 struct JobCounts {
     waiting: i64,
     failed: i64,
-    /// When they are counted next.
+    /// The time of the next count.
     next: Option<Instant>,
 }
 
 impl Jobs {
-    /// The background work of a process, which runs nothing before [`start`].
+    /// Returns the background work of a process. It runs no jobs before [`start`].
     pub fn new(
         settings: &JobSettings,
         kinds: impl Iterator<Item = &'static JobKind>,
@@ -161,12 +162,12 @@ pub fn stop(app: &App) {
     lock(&jobs(app).tasks).values().for_each(|task| task.wake());
 }
 
-/// Whether this process runs jobs.
+/// Returns whether this process runs jobs.
 pub fn is_on(app: &App) -> bool {
     jobs(app).is_on()
 }
 
-/// Wakes the task of a build, which then reads the due times of all jobs. Starts the task if there is none.
+/// Wakes the task of a build, which then reads the due jobs. Starts the task if there is none.
 pub fn wake(app: &App, build: &Arc<Build>) {
     if let Some(task) = task_of(app, build) {
         task.wake();
@@ -202,13 +203,13 @@ fn task_of(app: &App, build: &Arc<Build>) -> Option<Arc<BuildTask>> {
     Some(task.clone())
 }
 
-/// The builds whose jobs this process runs.
+/// Returns the builds whose jobs this process runs.
 pub fn builds(app: &App) -> Vec<Arc<Build>> {
     lock(&jobs(app).tasks).values().map(|task| task.build.clone()).collect()
 }
 
-/// The health details: how many jobs wait in the builds whose jobs this process runs, how many of these have failed, and
-/// how many are running.
+/// Returns the health details: the numbers of waiting, failed and running jobs in the builds whose jobs
+/// this process runs. Failed jobs are included in the waiting ones.
 pub fn health(app: &App) -> Json {
     let (mut waiting, mut running, mut failed) = (0, 0, 0);
     for task in lock(&jobs(app).tasks).values() {
@@ -249,7 +250,7 @@ pub(super) fn lease(app: &App) -> Lease {
 // ---- The task of a build -------------------------------------------------------------------------------------------
 
 async fn run_build(app: App, task: Arc<BuildTask>) {
-    // An embedded store has one process, which has just started: all leases are those of a process that is gone.
+    // An embedded store has one process, which has just started, so all leases belong to a process that has ended.
     let mut is_first = app.store.is_embedded();
     let mut due_times: Option<DueTimes> = None;
     while is_on(&app) {
@@ -282,12 +283,12 @@ async fn run_build(app: App, task: Arc<BuildTask>) {
     lock(&jobs(&app).tasks).remove(&task.build.uid);
 }
 
-/// What [`start_due_kinds`] reads from the database of a build.
+/// The data that [`start_due_kinds`] reads from the database of a build.
 struct DueJobs {
     overview: Overview,
-    /// When each standing job is due.
+    /// The time at which each standing job is due.
     standing: Vec<Option<i64>>,
-    /// How many jobs wait and how many of them have failed, if they were counted.
+    /// The numbers of waiting and of failed jobs, if they were counted. Failed jobs wait too.
     counted: Option<(i64, i64)>,
 }
 
@@ -388,8 +389,8 @@ async fn start_due_kinds(
     Ok(time_to_next(app, next, now, note_counts(task, started, counted)))
 }
 
-/// Whether to start a task for a kind of which a build may have so many. If it is due later, `next` is moved forward to that
-/// time; if all are active, the next look follows the end of one.
+/// Returns whether to start a task for a kind that may have `most` tasks in a build. If the kind is due later,
+/// `next` is moved forward to that time. If all tasks are active, the next read follows the end of one.
 fn begin_kind(
     task: &BuildTask,
     (name, most): (&'static str, usize),
@@ -411,7 +412,7 @@ fn begin_kind(
     true
 }
 
-/// Stores a count of the waiting jobs. Without one, returns the time until the next count.
+/// Stores a count of the waiting jobs. Without a count, returns the time until the next one.
 fn note_counts(task: &BuildTask, started: Instant, counted: Option<(i64, i64)>) -> Option<Duration> {
     let mut counts = lock(&task.counts);
     match counted {
@@ -424,7 +425,7 @@ fn note_counts(task: &BuildTask, started: Instant, counted: Option<(i64, i64)>) 
     }
 }
 
-/// A task that runs a kind; when it is dropped, it counts no more and the build's task is woken.
+/// An active task of a kind. On drop it is no longer counted, and the build's task is woken.
 struct ActiveKind {
     task: Arc<BuildTask>,
     name: &'static str,
@@ -439,7 +440,7 @@ impl Drop for ActiveKind {
     }
 }
 
-// ---- What runs -----------------------------------------------------------------------------------------------------
+// ---- Running jobs --------------------------------------------------------------------------------------------------
 
 /// A spawned task that is aborted when this handle is dropped.
 struct AbortOnDrop<T>(JoinHandle<T>, AbortHandle);
@@ -508,14 +509,14 @@ async fn run_next(app: &App, task: &Arc<BuildTask>, kind: &'static JobKind) -> R
     let outcome = if is_open {
         run(app, task, kind, &job).await
     } else {
-        // It is retried, since another process may have the key that the payload was encrypted with.
+        // The job is retried, since another process may have the key that encrypted the payload.
         Some(Err(JobFailure::new("it could not be unsealed")))
     };
     finish(app, task, kind, job, outcome).await?;
     Ok(true)
 }
 
-/// Runs a job and renews its lease meanwhile; `None` when it was canceled or taken over.
+/// Runs a job and renews its lease meanwhile; `None` if the job was canceled or another process has leased it.
 async fn run(app: &App, task: &Arc<BuildTask>, kind: &JobKind, job: &Job) -> Option<Result<(), JobFailure>> {
     let running = RunningJob::begin(task, job.id);
     let mut work = AbortOnDrop::spawn((kind.run)(app.clone(), task.build.clone(), job.clone()));
@@ -529,7 +530,7 @@ async fn run(app: &App, task: &Arc<BuildTask>, kind: &JobKind, job: &Job) -> Opt
             () = tokio::time::sleep_until(end) => return Some(Err(JobFailure::new("it took too long"))),
             () = tokio::time::sleep(jobs(app).lease / 3) => {
                 let (id, until) = (job.id, lease(app));
-                // After an error the lease may still be renewed at the next attempt; otherwise it expires.
+                // After an error the next attempt may still renew the lease; otherwise it expires.
                 match task.build.db.write(move |conn| rows::renew(conn, id, &until, None)).await {
                     Ok(true) | Err(_) => {}
                     Ok(false) => return None,
@@ -539,7 +540,7 @@ async fn run(app: &App, task: &Arc<BuildTask>, kind: &JobKind, job: &Job) -> Opt
     }
 }
 
-/// An entry in the task's running jobs, removed when it is dropped.
+/// An entry in the task's running jobs. It is removed on drop.
 struct RunningJob<'a> {
     task: &'a BuildTask,
     id: i64,
@@ -560,7 +561,7 @@ impl Drop for RunningJob<'_> {
     }
 }
 
-/// Deletes a job that is done, canceled or failed for good; schedules the retry of one that failed otherwise.
+/// Deletes a job that is done, canceled or failed for good; schedules the retry of any other failed job.
 async fn finish(
     app: &App,
     task: &Arc<BuildTask>,

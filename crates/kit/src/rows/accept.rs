@@ -1,5 +1,5 @@
-//! Checks a body against its declaration in the transaction of the write: the rules of its fields, uniqueness and
-//! unknown ids, with all errors together.
+//! Checks a body against its declaration in the transaction of the write: the rules of its fields,
+//! uniqueness and unknown ids. All errors are reported together.
 
 use super::sql::{OWN, column, push_joins, to_argument};
 use crate::refusal::Refusal;
@@ -20,8 +20,7 @@ pub fn check_body(
     Ok(accept(resource, body, mode, &mut InTransaction { conn, resource, id, scope: None })?)
 }
 
-/// Checks a body as [`check_body`] does, with names that are unique only among the rows where `scope` holds (column and
-/// value).
+/// Checks a body like [`check_body`]. Names are unique only among the rows with the column and value of `scope`.
 pub fn accepted_within(
     conn: &mut Conn,
     resource: &Resource,
@@ -43,8 +42,8 @@ struct InTransaction<'a> {
 impl DatabaseChecks for InTransaction<'_> {
     type Error = StoreError;
 
-    /// The ids that do not exist. Rows that exist are locked until the end of the write, so that they cannot be deleted
-    /// or changed, as a role could be given more permissions.
+    /// Returns the ids that do not exist. Existing rows are locked until the end of the write, so that they
+    /// cannot be deleted or changed. A role, for example, could otherwise get more permissions meanwhile.
     fn missing_ids(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, StoreError> {
         let table = match &field.kind {
             FieldKind::Reference { target } | FieldKind::References { target, .. } => target.table.as_ref(),
@@ -79,7 +78,7 @@ impl DatabaseChecks for InTransaction<'_> {
     }
 }
 
-/// The ids that exist in a table; deleted users do not exist.
+/// Returns the ids that exist in a table; deleted users do not exist.
 pub fn existing_ids(conn: &mut Conn, table: &str, ids: &[i64]) -> Result<Vec<i64>, StoreError> {
     select_existing(conn, table, ids, "")
 }

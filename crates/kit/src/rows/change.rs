@@ -14,25 +14,24 @@ use resource::{Changes, CheckedValue, ColumnSource, Errors, Field, FieldKind, Re
 use serde_json::{Map, Value as Json};
 use store::{Argument, Conn, Row, Sql, StoreError};
 
-/// Loads and locks the row that a PATCH changes, and checks `If-Match`; 404 when there is no row, 412 when its state is
-/// another.
+/// Loads and locks the row that a PATCH changes, and checks `If-Match`; 404 if there is no row, 412 if its state differs.
 pub fn load_for_change(request: &Request, conn: &mut Conn, shape: &RowShape, id: i64) -> Result<Changes, Refusal> {
     let stored = load(conn, shape, id)?.ok_or_else(Refusal::not_found)?;
     check_if_match(request, conn, shape, id)?;
     Ok(stored)
 }
 
-/// 412 when `If-Match` names another state of a row than the current one.
+/// Refuses with 412 if `If-Match` names another state of a row than the current one.
 pub fn check_if_match(request: &Request, conn: &mut Conn, shape: &RowShape, id: i64) -> Result<(), Refusal> {
     request.check_if_match(|| Ok(etag(&view_id(request, conn, shape, id)?)))
 }
 
-/// Loads the stored values of a row and locks it for a change; `None` when there is no row.
+/// Loads the stored values of a row and locks it for a change; `None` if there is no row.
 pub fn load(conn: &mut Conn, shape: &RowShape, id: i64) -> Result<Option<Changes>, StoreError> {
     values(conn, shape, id, " FOR UPDATE")
 }
 
-/// Loads the stored values of a row without a lock; `None` when there is no row.
+/// Loads the stored values of a row without a lock; `None` if there is no row.
 pub fn load_shared(conn: &mut Conn, shape: &RowShape, id: i64) -> Result<Option<Changes>, StoreError> {
     values(conn, shape, id, "")
 }
@@ -40,8 +39,8 @@ pub fn load_shared(conn: &mut Conn, shape: &RowShape, id: i64) -> Result<Option<
 fn values(conn: &mut Conn, shape: &RowShape, id: i64, lock: &'static str) -> Result<Option<Changes>, StoreError> {
     let (mut lock, mut sql) = (lock, Sql::new(""));
     if !lock.is_empty() && !shape.resource.further_tables.is_empty() {
-        // PostgreSQL locks no row of an outer join, and only a later statement sees in the further tables what the lock
-        // has waited for.
+        // PostgreSQL does not lock rows of an outer join. Only a later statement reads the changes of the
+        // further tables for which the lock has waited.
         let mut locked = Sql::new("SELECT 1 FROM ");
         locked.name(&shape.resource.table).push(" t WHERE t.id = ").bind(id).push(std::mem::take(&mut lock));
         if conn.query_optional(&locked, |_| Ok(()))?.is_none() {
@@ -133,13 +132,13 @@ pub fn insert(
     log::write(request, conn, "create", resource, id, &log::name_of(changes), log::diff_of_create(resource, changes))?;
     reactions::run(request, conn, &resource.name, ReactionTime::Created, id)?;
     if let Some(limit) = resource.limit {
-        // Last, since it locks the counter's row: other creates wait for it until the commit.
+        // This is the last step, since it locks the counter's row: other creates wait for it until the commit.
         limits::count_row(conn, limit)?;
     }
     Ok(id)
 }
 
-/// Inserts a row with its audit fields alone, where there is no request: on the command line.
+/// Inserts a row with its audit fields alone, for code without a request, such as the command line.
 pub fn insert_row(
     conn: &mut Conn,
     resource: &Resource,
@@ -218,8 +217,7 @@ pub fn update_row(
     set_elsewhere(conn, resource, id, changes)
 }
 
-/// Runs the reactions, which may refuse, then deletes a row, uncounts it under its limit and writes the administration
-/// log.
+/// Runs the reactions, which may refuse. Then deletes a row, decrements the counter of its limit and writes the administration log.
 pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, name: &str) -> Result<(), Refusal> {
     reactions::run(request, conn, &resource.name, ReactionTime::Leaving, id)?;
     let from = |table: &str| {
@@ -239,7 +237,7 @@ pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, 
     log::write(request, conn, "delete", resource, id, name, Map::new())
 }
 
-/// The columns of one of the resource's tables that changes write: those of the fields, and those of their folded texts.
+/// Returns the columns of one of the resource's tables that changes write: those of the fields and of their folded texts.
 fn stored_columns(resource: &Resource, table: usize, changes: &Changes) -> Vec<(String, Argument)> {
     let mut columns = Vec::new();
     for (name, value) in changes.iter() {
@@ -255,7 +253,7 @@ fn stored_columns(resource: &Resource, table: usize, changes: &Changes) -> Vec<(
     columns
 }
 
-/// Writes what changes hold beside the resource's own table.
+/// Writes the values that are stored outside of the resource's own table.
 fn set_elsewhere(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes) -> Result<(), Refusal> {
     for (n, table) in resource.further_tables.iter().enumerate() {
         let columns = stored_columns(resource, n + 1, changes);

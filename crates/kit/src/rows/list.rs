@@ -15,41 +15,41 @@ use store::{Conn, Sql, StoreError};
 pub struct Scope {
     /// The condition in SQL, over the table `t`.
     pub condition: Sql,
-    /// The number of the rows, when it is stored; `None`: they are counted.
+    /// The number of the rows, if it is stored; `None`: they are counted.
     pub total: Option<i64>,
-    /// How long the list may be cached.
+    /// The validity of the list in the cache.
     pub cacheable: Cacheable,
-    /// What stands in place of the resource's table: a subselect with its columns.
+    /// A subselect with the columns of the resource's table, which replaces the table.
     pub from: Option<Sql>,
-    /// What filters may look into over relations.
+    /// The related resources on which filters may depend.
     pub relations: Relations,
 }
 
-/// How long a list stays the same if nothing is written, for `answer_cache.rs`.
+/// The validity of a list if nothing is written, for `answer_cache.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cacheable {
     /// The list is not cached.
     Never,
-    /// For ever, unless a column or a filter depends on the time of the request.
+    /// Unlimited, unless a column or a filter depends on the time of the request.
     Always,
-    /// Until a time, in microseconds since 1970, or for ever (`None`), also if a column or a filter depends on the time
-    /// of the request.
+    /// Until a time, in microseconds since 1970, or unlimited (`None`). This is valid even if a column or a
+    /// filter depends on the time of the request.
     Until(Option<i64>),
 }
 
 impl Scope {
-    /// All rows that fulfil a condition. The list is not cached.
+    /// Selects all rows that fulfil a condition. The list is not cached.
     pub fn matching(condition: impl Into<Sql>) -> Scope {
         let (condition, relations) = (condition.into(), Relations::new());
         Scope { condition, total: None, cacheable: Cacheable::Never, from: None, relations }
     }
 
-    /// All rows of a subselect that stands in place of the resource's table.
+    /// Selects all rows of a subselect that replaces the resource's table.
     pub fn from(subselect: Sql) -> Scope {
         Scope { from: Some(subselect), ..Scope::matching("1 = 1") }
     }
 
-    /// Lets the list be cached. Its condition must not depend on the time of the request.
+    /// Allows the list to be cached. Its condition must not depend on the time of the request.
     pub fn cacheable(self) -> Scope {
         Scope { cacheable: Cacheable::Always, ..self }
     }
@@ -78,8 +78,8 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &RowShape, scope: Scope) 
     Ok(answer)
 }
 
-/// Puts a page that is already written as a JSON array into its envelope (`docs/reference/conventions.md`), in place: a
-/// page may be large.
+/// Puts a page that is already written as a JSON array into its envelope
+/// (`docs/reference/conventions.md`). It does so in place, since a page may be large.
 pub fn envelope(
     request: &Request,
     limit: i64,
@@ -103,7 +103,7 @@ pub fn envelope(
     results
 }
 
-/// The address of another page: that of the request with a slash at the path's end and its other parameters.
+/// Returns the address of another page: that of the request with a slash at the path's end and its other parameters.
 fn address(request: &Request, limit: i64, offset: i64) -> String {
     use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
     let mut address = format!("{}{}/?limit={limit}", request.origin, request.path.trim_end_matches('/'));
@@ -121,7 +121,7 @@ fn address(request: &Request, limit: i64, offset: i64) -> String {
         &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b',').remove(b':').remove(b'@');
 }
 
-/// The statement of a page. A subquery selects the ids, so that an index can serve it; then their rows are joined.
+/// Returns the statement of a page. A subquery selects the ids, so that an index can serve it; then their rows are joined.
 fn page(request: &Request, shape: &RowShape, scope: &Scope, select: &Select) -> Sql {
     let resource: &Resource = &shape.resource;
     let ordered = || select.ordering.iter().map(|order| order.field);
@@ -139,7 +139,7 @@ fn page(request: &Request, shape: &RowShape, scope: &Scope, select: &Select) -> 
     sql
 }
 
-/// Appends the table of a scope: that of the resource, or what stands in its place.
+/// Appends the table of a scope: that of the resource, or its replacement.
 pub(super) fn push_table<'a>(sql: &'a mut Sql, resource: &Resource, scope: &Scope) -> &'a mut Sql {
     match &scope.from {
         Some(subselect) => sql.push("(").append(subselect).push(")"),
@@ -147,7 +147,7 @@ pub(super) fn push_table<'a>(sql: &'a mut Sql, resource: &Resource, scope: &Scop
     }
 }
 
-/// How many rows a scope has, and how many of them the filters leave, in one statement at most.
+/// Returns the numbers of the rows of a scope and of those that pass the filters, by at most one statement.
 fn counts(
     conn: &mut Conn,
     resource: &Resource,

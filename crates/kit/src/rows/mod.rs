@@ -1,6 +1,6 @@
-//! Reads and writes the rows of declared resources: lists, single rows, inserts, updates and deletes. It does all that
-//! is the same for every resource: columns, user references, filters as SQL, counts, audit fields, uniqueness, limits,
-//! secrets, `If-Match`, reactions and the administration log.
+//! Reads and writes the rows of declared resources: lists, single rows, inserts, updates and deletes.
+//! It implements the common parts: columns, user references, filters as SQL, counts, audit fields,
+//! uniqueness, limits, secrets, `If-Match`, reactions and the administration log.
 
 mod accept;
 mod change;

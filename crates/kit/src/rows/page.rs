@@ -13,7 +13,7 @@ pub fn page_too_large() -> Refusal {
     Refusal::field("limit", "Ensure that the page has at most 32 MiB.")
 }
 
-/// The bytes of a page so far, with their number of items.
+/// The current size of a page: its number of items and of bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageSize {
     pub items: usize,
@@ -21,7 +21,7 @@ pub struct PageSize {
 }
 
 impl PageSize {
-    /// Refuses a page that is too large, or whose answer finds no memory.
+    /// Refuses a page that is too large, or that has no memory for its answer.
     pub fn check(self, request: &Request) -> Result<(), Refusal> {
         if self.items > 1 && self.bytes > MAX_PAGE_BYTES {
             return Err(page_too_large());
@@ -39,33 +39,33 @@ pub struct PageWriter<'a> {
 }
 
 impl<'a> PageWriter<'a> {
-    /// An empty page with capacity for so many bytes.
+    /// Returns an empty page with capacity for `bytes` bytes.
     pub fn with_capacity(request: &'a Request, bytes: usize) -> PageWriter<'a> {
         let mut out = JsonWriter::with_capacity(bytes);
         out.raw("[");
         PageWriter { request, out, items: 0, refusal: None }
     }
 
-    /// Writes the item of a row. An error ends the reading of rows; the refusal behind it is that of [`PageWriter::finish_rows`].
+    /// Writes the item of a row. An error ends the reading of rows; [`PageWriter::finish_rows`] returns the refusal that caused it.
     pub fn item(
         &mut self,
         row: &Row<'_>,
         write: impl FnOnce(&mut JsonWriter, &Row<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        // Memory is reserved for what the driver holds of the row before that is copied.
+        // Memory is reserved for the driver's copy of the row before the row is copied.
         self.goes_on(self.request.reserve_answer(self.out.bytes().len() + row.size_in_bytes()))?;
         write(self.out.comma(), row)?;
         self.items += 1;
         self.goes_on(PageSize { items: self.items, bytes: self.out.bytes().len() }.check(self.request))
     }
 
-    /// Any error ends the reading; the refusal is kept for its end.
+    /// Stores the refusal for the end of the reading, and returns an error that ends the reading.
     fn goes_on(&mut self, checked: Result<(), Refusal>) -> Result<(), StoreError> {
         self.refusal = checked.err();
         if self.refusal.is_some() { Err(StoreError::NotFound) } else { Ok(()) }
     }
 
-    /// The outcome of reading the rows of the page.
+    /// Returns the outcome of the reading of the page's rows.
     pub fn finish_rows(&mut self, read: Result<(), StoreError>) -> Result<(), Refusal> {
         match self.refusal.take() {
             Some(refusal) => Err(refusal),
@@ -73,7 +73,7 @@ impl<'a> PageWriter<'a> {
         }
     }
 
-    /// The page in its envelope.
+    /// Returns the page in its envelope.
     pub fn envelope(mut self, limit: i64, offset: i64, total: i64, filtered: i64) -> Vec<u8> {
         self.out.raw("]");
         super::envelope(self.request, limit, offset, total, filtered, self.out.into_bytes())

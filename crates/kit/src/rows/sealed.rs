@@ -1,4 +1,4 @@
-//! Secret fields of rows, which are encrypted and bound to their place by a random key of the row.
+//! Secret fields of rows. They are encrypted and bound to their place by a random key of the row.
 
 use crate::build::Build;
 use crate::request::Request;
@@ -7,7 +7,7 @@ use resource::{Changes, CheckedValue, ColumnSource, FieldKey, Resource, SealedCo
 use store::{Argument, Row, StoreError};
 use web::clock::random_token;
 
-/// The columns of the secrets that changes set; for a new row, the columns of all its secrets.
+/// Returns the columns of the secrets that changes set; for a new row, the columns of all its secrets.
 pub(super) fn columns(
     request: &Request,
     resource: &Resource,
@@ -32,8 +32,8 @@ pub(super) fn columns(
     columns
 }
 
-/// Decrypts the secret of a row; `None` when there is none. The columns of the row's key and of the secret stand at
-/// `at` and after it.
+/// Decrypts the secret of a row; `None` if there is none. The column of the row's key is at `at`, and
+/// the column of the secret follows it.
 pub fn open(
     keys: &Keys,
     build: &Build,
@@ -50,7 +50,7 @@ pub fn open(
     Ok(plain.and_then(|plain| String::from_utf8(plain).ok()))
 }
 
-/// Whether a stored row has a secret.
+/// Returns whether a stored row has a secret.
 pub fn has_secret(stored: &Changes, secret: &FieldKey<String>) -> bool {
     matches!(stored.value(secret.name()), Some(CheckedValue::Text(_)))
 }

@@ -1,4 +1,4 @@
-//! Shapes: how the rows of a resource are written as JSON.
+//! Shapes: the JSON form of the rows of a resource.
 
 use super::sql::{OWN, column, tokens, value};
 use crate::request::Request;
@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::{Argument, Row, Sql, StoreError};
 
-/// A declaration that is static, or one that a tenant made at run time.
+/// A declaration that is static, or one that a tenant created at run time.
 #[derive(Clone)]
 pub enum Declaration {
     Static(&'static LazyLock<Resource>),
@@ -31,15 +31,15 @@ impl Deref for Declaration {
     }
 }
 
-/// The shape of a resource's rows in answers: the declaration, and a function that writes what it cannot express.
+/// The shape of a resource's rows in answers: the declaration, and a function that writes the parts outside of the declaration.
 pub struct RowShape {
     pub resource: Declaration,
     /// Further columns for `meta`.
     extra: &'static str,
-    /// Further columns for `meta` of a shape that is made at run time.
+    /// Further columns for `meta` of a shape that is created at run time.
     extra_sql: Option<Sql>,
     meta: Meta,
-    /// The column with the time at which a row's instance changes although nothing is written, or NULL.
+    /// The column with the time at which a row's instance changes without a write, or NULL.
     pub(super) changes_at: Option<&'static str>,
     /// The cached columns of each form, with [`NOW`] and [`CALLER`] as arguments.
     columns: [OnceLock<Sql>; 2],
@@ -52,24 +52,24 @@ enum Meta {
     Owned(Box<WriteOwnedMeta>),
 }
 
-/// A closure in place of a [`WriteMeta`], for a shape that is made at run time.
+/// A closure that replaces a [`WriteMeta`], for a shape that is created at run time.
 pub type WriteOwnedMeta =
     dyn Fn(&mut JsonWriter, RowForm, &RowCells<'_>, usize, &Request) -> Result<(), StoreError> + Send + Sync + 'static;
 
-/// A function that writes what a declaration cannot express: `_meta`, and fields that are stored elsewhere. Its
-/// position is that of the first extra column of the shape.
+/// A function that writes the parts that a declaration cannot express: `_meta`, and fields that are
+/// stored elsewhere. Its position is that of the first extra column of the shape.
 pub type WriteMeta = fn(&mut JsonWriter, RowForm, &RowCells<'_>, usize, &Request) -> Result<(), StoreError>;
 
 impl RowShape {
-    /// A shape with further columns of the table `t` (`extra`) for `meta`, in which `{caller}` stands for the caller's
-    /// user id and `{now}` for the time of the request.
+    /// Returns a shape with further columns of the table `t` (`extra`) for `meta`. In them `{caller}`
+    /// stands for the caller's user id and `{now}` for the time of the request.
     pub const fn new(resource: Declaration, extra: &'static str, meta: WriteMeta) -> RowShape {
         let columns = [const { OnceLock::new() }; 2];
         let meta = Meta::Static(meta);
         RowShape { resource, extra, extra_sql: None, meta, changes_at: None, columns, stored: OnceLock::new() }
     }
 
-    /// A shape that is made at run time. `extra` are further columns for `meta`, or empty; [`NOW`]
+    /// Returns a shape that is created at run time. `extra` are further columns for `meta`, or empty. [`NOW`]
     /// and [`CALLER`] among its arguments stand for the time of the request and the caller's user id.
     pub fn with_declaration(
         resource: impl Into<Declaration>,
@@ -85,7 +85,7 @@ impl RowShape {
         shape
     }
 
-    /// Writes what the declaration cannot express.
+    /// Writes the parts that the declaration cannot express.
     pub(super) fn write_meta(
         &self,
         out: &mut JsonWriter,
@@ -100,13 +100,13 @@ impl RowShape {
         }
     }
 
-    /// Sets the column of `t` with the only time that the shape compares with that of the request.
+    /// Sets the column of `t` with the only time that the shape compares with the time of the request.
     pub const fn changes_at(mut self, column: &'static str) -> RowShape {
         self.changes_at = Some(column);
         self
     }
 
-    /// A shape that writes what the declaration says, and no more.
+    /// Returns a shape that writes only the fields of the declaration.
     pub const fn from_declaration(resource: Declaration) -> RowShape {
         RowShape::new(resource, "", |_, _, _, _, _| Ok(()))
     }
@@ -115,12 +115,12 @@ impl RowShape {
         self.columns[form as usize].get_or_init(|| columns(self, form))
     }
 
-    /// Whether a form depends on the time of the request.
+    /// Returns whether a form depends on the time of the request.
     pub(super) fn compares(&self, form: RowForm) -> bool {
         self.columns(form).args().contains(&Argument::Int(NOW))
     }
 
-    /// The fields that a form shows.
+    /// Returns the fields that a form shows.
     pub(super) fn fields(&self, form: RowForm) -> impl Iterator<Item = &Field> {
         self.resource.fields.iter().filter(move |field| field.is_in(form))
     }
@@ -181,8 +181,8 @@ fn columns(shape: &RowShape, form: RowForm) -> Sql {
     sql
 }
 
-/// Selects the user whose id stands in a column as one JSON value. PostgreSQL starts a statement with three such
-/// subqueries in 84 microseconds, and one with three joins in 137.
+/// Selects the user whose id is in a column as one JSON value. PostgreSQL starts a statement with three
+/// such subqueries in 84 microseconds, and one with three joins in 137.
 fn user(sql: &mut Sql, field: &Field, id: &str) {
     sql.push("(SELECT CAST(json_build_array(");
     for (n, shown) in USER_REFERENCE.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! Fields, checked filters and orderings as SQL. The SQL consists of static text, names from
-//! declarations, and bound values.
+//! Fields, checked filters and orderings as SQL. The SQL consists of static text, names from declarations, and bound values.
 
 use resource::{
     CheckedFilter, CheckedValue, ColumnSource, Field, FieldKind, OrderField, Predicate, Resource, SetTable, StaticText,
@@ -29,28 +28,28 @@ pub fn tokens(sql: &mut Sql, text: &'static str, values: &[(&str, i64)]) {
     sql.push(rest);
 }
 
-/// The alias of the table of the resource that a statement is about.
+/// The alias of the table of a statement's own resource.
 pub const OWN: &str = "t";
 /// The alias of the table of a related resource.
 pub const RELATED: &str = "u";
 
-/// A resource that filters over a relation look into.
+/// A resource that filters over a relation read.
 #[derive(Clone)]
 pub struct RelatedResource {
     pub resource: Arc<Resource>,
-    /// Its table as `u`, and the condition on the rows that the caller may view, by which all that fulfil a filter are found.
+    /// Its table as `u`, and the condition on the rows that the caller may view. They select all rows that fulfil a filter.
     pub rows: (Sql, Sql),
-    /// Which rows the caller may view, as SQL over the table `u`. A row that he may not view counts as nulls. A
-    /// statement may hold it twice for each relation, so it must have few arguments: both engines bound them.
+    /// The condition on the rows that the caller may view, as SQL over the table `u`. Other rows count as nulls. A
+    /// statement may contain the condition twice for each relation, so it must have few arguments: both engines bound them.
     pub visible: Sql,
-    /// The ids of the rows that fulfil the filters, where they are known (see [`load_related`]).
+    /// The ids of the rows that fulfil the filters, if they were loaded (see [`load_related`]).
     pub ids: Option<Vec<i64>>,
 }
 
 /// The related resources by the names of the fields that relate to them.
 pub type Relations = HashMap<StaticText, RelatedResource>;
 
-/// Joins those further tables of a resource that hold one of the fields to its table, which has the alias.
+/// Joins the further tables of a resource that contain one of the fields to its table, which has the alias.
 pub fn push_joins<'f>(
     sql: &mut Sql,
     alias: &'static str,
@@ -63,7 +62,7 @@ pub fn push_joins<'f>(
     let used: BTreeSet<usize> = fields.into_iter().map(|field| field.table).collect();
     for (n, table) in resource.further_tables.iter().enumerate().map(|(n, table)| (n + 1, table)) {
         if used.contains(&n) {
-            // A row that was made before the table may be missing there.
+            // A row that is older than the further table may be missing there.
             sql.push(" LEFT JOIN ").name(table).push(" ");
             push_alias(sql, alias, n);
             sql.push(" ON ");
@@ -81,7 +80,7 @@ fn push_alias(sql: &mut Sql, alias: &'static str, table: usize) {
     }
 }
 
-/// Pushes a column of the table that a field stands in.
+/// Pushes a column of the table that contains a field.
 pub(super) fn column(sql: &mut Sql, alias: &'static str, field: &Field, column: &str) {
     push_alias(sql, alias, field.table);
     sql.push(".").name(column);
@@ -94,19 +93,19 @@ pub fn fold_column(sql: &mut Sql, alias: &'static str, field: &Field) {
     }
 }
 
-/// Pushes the value of a field. One with an SQL expression is over the table `t`, whatever the alias.
+/// Pushes the value of a field. An SQL expression is always over the table `t`, independent of the alias.
 pub fn value(sql: &mut Sql, alias: &'static str, field: &Field, now: i64) {
     match &field.source {
         ColumnSource::Column(name) => column(sql, alias, field, name),
         ColumnSource::Sql(expression) => tokens(sql, expression, &[("{now}", now)]),
         ColumnSource::Members(members) => {
-            // Ordered inside, where an index does it; an order within string_agg would be a sort for every row.
+            // The subselect has the order, where an index does it; an order within string_agg would be a sort for every row.
             sql.push("(SELECT string_agg(x.item, ',') FROM (SELECT CAST(m.").name(members.item);
             sql.push(" AS TEXT) AS item FROM ").name(members.table).push(" m WHERE m.").name(members.owner);
             sql.push(" = ").push(alias).push(".id ORDER BY m.").name(members.item).push(") x)");
         }
         ColumnSource::Sealed(sealed) => {
-            // Only whether there is a secret is read, never its value.
+            // The statement reads only whether there is a secret, never its value.
             sql.push("(CASE WHEN ");
             column(sql, alias, field, sealed.column);
             sql.push(" IS NULL THEN NULL ELSE '' END)");
@@ -117,15 +116,15 @@ pub fn value(sql: &mut Sql, alias: &'static str, field: &Field, now: i64) {
     }
 }
 
-/// Whether a field's value depends on the time of the request.
+/// Returns whether a field's value depends on the time of the request.
 pub fn is_of_the_moment(field: &Field) -> bool {
     matches!(&field.source, ColumnSource::Sql(expression) if expression.contains("{now}"))
 }
 
-/// How many conditions stand side by side. SQLite bounds how deep they nest, and each nests those before it.
+/// The maximum number of conditions side by side. SQLite bounds the depth of nesting, and each condition nests those before it.
 const MAX_BESIDE: usize = 100;
 
-/// Pushes conditions with an operator between them, in brackets by the hundred where there are more.
+/// Pushes conditions with an operator between them. More than [`MAX_BESIDE`] are put into brackets by the hundred.
 pub fn push_joined<T>(sql: &mut Sql, operator: &'static str, of: &[T], push: impl Fn(&mut Sql, &T)) {
     let [open, close] = if of.len() > MAX_BESIDE { ["(", ")"] } else { ["", ""] };
     for (n, part) in of.chunks(MAX_BESIDE).enumerate() {
@@ -163,11 +162,11 @@ fn push_further_filters(sql: &mut Sql, alias: &'static str, filters: &[&CheckedF
     push_joined(sql, " AND ", filters, |sql, filter| condition(sql, alias, filter, now));
 }
 
-/// Related rows that fulfil the filters are named in the statement if there are no more of them.
+/// The maximum number of related rows that a statement names by their ids.
 const MAX_RELATED: i64 = 1_000;
 
-/// Looks for the related rows that fulfil the filters over each relation. Where there are few, the statement of a list
-/// names them: then PostgreSQL knows that they are few, and begins with them.
+/// Loads the ids of the related rows that fulfil the filters over each relation. If there are few, the
+/// statement of a list names them. PostgreSQL then estimates their number correctly and begins with them.
 pub fn load_related(
     conn: &mut Conn,
     filters: &[CheckedFilter],
@@ -189,7 +188,7 @@ pub fn load_related(
     Ok(())
 }
 
-/// Whether a filter on a related row holds where there is none.
+/// Returns whether a filter on a related row is true if there is no such row.
 fn is_absence(filter: &CheckedFilter) -> bool {
     let is_null =
         filter.predicate() == Predicate::Isnull && filter.operands().first() == Some(&CheckedValue::Bool(true));
@@ -202,8 +201,8 @@ fn push_related(sql: &mut Sql, related: &RelatedResource, (table, visible): &(Sq
     sql.push(" WHERE (").append(visible).push(")");
 }
 
-/// Pushes the filters on the related row of one field. Where there is none that the caller may view, only `isnull=true` and
-/// complements hold. There is one such row at most, so all of them look for it together.
+/// Pushes the filters on the related row of one field. Without a row that the caller may view, only `isnull=true`
+/// and complements are true. There is at most one such row, so all these filters share one subquery.
 fn conditions_on_related(
     sql: &mut Sql,
     alias: &'static str,
@@ -218,8 +217,8 @@ fn conditions_on_related(
         sql.push(if present.is_empty() { "" } else { " AND 1 = 0" });
         return;
     };
-    // SQLite evaluates a list of ids once, and an EXISTS for every row; to PostgreSQL both are the same join. A NOT IN
-    // is no join to PostgreSQL, and as slow as its list is long where that does not fit into memory.
+    // SQLite evaluates a list of ids once, and an EXISTS for every row; to PostgreSQL both are the same join. To
+    // PostgreSQL a NOT IN is not a join. It is slow in proportion to its list if the list does not fit into memory.
     if let Some(ids) = related.ids.as_ref().filter(|_| !present.is_empty()) {
         sql.push(" AND ");
         value(sql, alias, via, now);
@@ -241,7 +240,7 @@ fn conditions_on_related(
         value(sql, alias, via, now);
         push_joined(sql.push(" AND ("), " OR ", &absent, |sql, filter| match filter.is_complement() {
             true => {
-                // No index may serve it: the time of a search in one tells of rows that the caller may not view.
+                // An index must not serve it: the time of a search in an index reveals rows that the caller may not view.
                 predicate(sql.push("("), RELATED, filter, now);
                 sql.push(") IS TRUE");
             }
@@ -257,7 +256,7 @@ fn conditions_on_related(
 /// Pushes a checked filter as a condition on a field of the table of this alias.
 fn condition(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i64) {
     if filter.is_complement() {
-        // A comparison with NULL is no truth either.
+        // A comparison with NULL is not true either.
         predicate(sql.push("("), alias, filter, now);
         sql.push(") IS NOT TRUE");
     } else {
@@ -265,7 +264,7 @@ fn condition(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i6
     }
 }
 
-/// Pushes what a filter compares, whether its complement is meant or not.
+/// Pushes the comparison of a filter, without its complement.
 fn predicate(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i64) {
     let (field, operands) = (filter.field(), filter.operands());
     let first = || operands.first().map_or(Argument::Null, |operand| to_argument(field, operand));
@@ -311,7 +310,7 @@ fn predicate(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i6
             sql.push(")");
         }
         Predicate::Isnull => push_null_test(sql, value, operands),
-        // The others are of texts.
+        // The other predicates are for texts.
         _ => with(sql, " = "),
     }
 }
@@ -321,8 +320,8 @@ fn push_null_test(sql: &mut Sql, value: impl Fn(&mut Sql), operands: &[CheckedVa
     sql.push(if operands.first() == Some(&CheckedValue::Bool(true)) { " IS NULL" } else { " IS NOT NULL" });
 }
 
-/// Pushes a filter on a text. Where there is a folded copy, exact predicates compare it first, so that few rows are left whose
-/// texts must be brought to form NFC.
+/// Pushes a filter on a text. If there is a folded copy, exact predicates compare it first. Then the
+/// texts of only few rows must be converted to form NFC.
 fn condition_on_text(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, value: impl Fn(&mut Sql)) {
     let (field, operands) = (filter.field(), filter.operands());
     let text = match operands.first() {
@@ -335,7 +334,7 @@ fn condition_on_text(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter,
         sql.push(")");
     };
     match field.folded {
-        // What the program itself writes is ASCII.
+        // Values that the program writes are ASCII.
         None => compare(sql, filter.predicate(), value, text),
         Some(_) if filter.predicate().ignores_case() => compare(sql, filter.predicate(), folded, text),
         Some(_) => {
@@ -357,8 +356,8 @@ fn compare(sql: &mut Sql, predicate: Predicate, compared: impl Fn(&mut Sql), tex
             sql.push(", 1, length(CAST(").bind(text).push(" AS TEXT))) = ").bind(text);
         }
         Predicate::Endswith | Predicate::Iendswith => {
-            // The position is counted from the start, since only SQLite counts from the end; the length is checked,
-            // since the position would be wrong in a shorter text.
+            // The position is counted from the start, since only SQLite counts from the end. The length is
+            // checked, since the position would be wrong in a shorter text.
             compared(sql.push("(length("));
             compared(sql.push(") >= length(CAST(").bind(text).push(" AS TEXT)) AND substr("));
             compared(sql.push(", length("));
@@ -371,7 +370,7 @@ fn compare(sql: &mut Sql, predicate: Predicate, compared: impl Fn(&mut Sql), tex
     }
 }
 
-/// Pushes a filter on the members of a set: whether they are these (`is_whole`), or any of these is among them.
+/// Pushes a filter on the members of a set: they equal the operands (`is_whole`), or include at least one operand.
 fn condition_on_members(
     sql: &mut Sql,
     alias: &'static str,
@@ -426,8 +425,8 @@ fn condition_on_set(
     sql.push(")");
 }
 
-/// Pushes the condition that a set has a member. It is looked for with the comma before it, which no value holds: in a
-/// value that contains quotation marks something else may stand between two.
+/// Pushes the condition that a set has a member. The searched text includes the comma before the member,
+/// since values contain no commas. In a value with quotation marks, other text may stand between two of them.
 pub fn push_member_test(sql: &mut Sql, set: impl Fn(&mut Sql), member: &CheckedValue) {
     set(sql.push("strpos(',' || substr("));
     sql.push(", 2), ").bind(format!(",{}", member.to_json())).push(") > 0");
@@ -439,7 +438,8 @@ fn push_list(sql: &mut Sql, args: impl Iterator<Item = Argument>) {
     }
 }
 
-/// Pushes an ordering over the table of this alias: nulls first, texts by their folded code points, ties by id in the direction of the last field.
+/// Pushes an ordering over the table of this alias: nulls first, texts by their folded code points.
+/// Ties are ordered by id in the direction of the last field.
 pub fn order(sql: &mut Sql, alias: &'static str, resource: &Resource, ordering: &[OrderField]) {
     sql.push(" ORDER BY ");
     let mut has_id = false;
@@ -463,12 +463,12 @@ pub fn order(sql: &mut Sql, alias: &'static str, resource: &Resource, ordering: 
     sql.push(alias).push(if descending && !has_id { ".id DESC" } else { ".id" });
 }
 
-/// Pushes what rows are sorted by. Returns whether there is something.
+/// Pushes the sort key of a field. Returns whether there is one.
 fn push_key(sql: &mut Sql, alias: &'static str, order: &OrderField) -> bool {
     let field = order.field;
     match (field.order_column(), &field.kind, &field.source) {
         (Some(name), FieldKind::Enum { choices }, _) if field.sorts_by_place => {
-            // Where each value stands in the text of all; none has a comma.
+            // The key is the position of the value in the text of all values; none has a comma.
             let mut all = String::from(",");
             choices.iter().for_each(|choice| all.extend([choice.value.as_ref(), ","]));
             sql.push("strpos(").bind(all).push(", ',' || ");
@@ -486,7 +486,7 @@ fn push_key(sql: &mut Sql, alias: &'static str, order: &OrderField) -> bool {
     true
 }
 
-/// A field's value as it is stored, as a statement's argument.
+/// Returns a field's stored value as a statement's argument.
 pub fn to_argument(field: &Field, value: &CheckedValue) -> Argument {
     match (&field.kind, value) {
         (FieldKind::Decimal { .. }, CheckedValue::Text(text)) => resource::decimal::encode(text).into(),
@@ -494,7 +494,7 @@ pub fn to_argument(field: &Field, value: &CheckedValue) -> Argument {
     }
 }
 
-/// A value as a statement's argument.
+/// Returns a value as a statement's argument.
 pub fn arg(value: &CheckedValue) -> Argument {
     match value {
         CheckedValue::Null => Argument::Null,
@@ -529,7 +529,7 @@ mod tests {
         Resource::new("records", "Record", "r12", fields).further_tables(further).complements()
     }
 
-    /// The tables, conditions and order of a query.
+    /// Returns the tables, conditions and order of a query.
     fn sql(query: &str) -> String {
         let (orders, customers) = (orders(), Arc::new(customers()));
         let related = |field: &Field| (field.name == "customer").then_some(RelatedRows::Of(&customers));

@@ -14,8 +14,7 @@ use resource::{Resource, options};
 use serde_json::Value as Json;
 use store::{Conn, Sql, StoreError};
 
-/// Reads one row as an instance; `None` when no row fulfils the condition, which must not depend on the time of the
-/// request.
+/// Reads one row as an instance; `None` if no row fulfils the condition. The condition must not depend on the time of the request.
 pub fn view(
     request: &Request,
     conn: &mut Conn,
@@ -51,7 +50,7 @@ pub fn records(
     items(request, conn, shape, key, &Scope::matching(condition.clone()))
 }
 
-/// Reads the rows of a scope as list items, each with the id in its column `key`; refuses more than a page may have.
+/// Reads the rows of a scope as list items, each with the id in its column `key`; refuses more than the maximum of a page.
 pub fn items(
     request: &Request,
     conn: &mut Conn,
@@ -81,17 +80,17 @@ pub fn items(
     }
 }
 
-/// The answer to a PATCH: the row as it is now.
+/// Answers a PATCH with the current row.
 pub fn edited_answer(request: &Request, conn: &mut Conn, shape: &RowShape, id: i64) -> Outcome {
     Ok(Answer::instance(StatusCode::OK, view_id(request, conn, shape, id)?))
 }
 
-/// The answer to a create: the new row.
+/// Answers a create with the new row.
 pub fn created_answer(request: &Request, conn: &mut Conn, shape: &RowShape, id: i64) -> Outcome {
     Ok(Answer::instance(StatusCode::CREATED, view_id(request, conn, shape, id)?))
 }
 
-/// Reads one row by id as an instance; 404 when there is none.
+/// Reads one row by id as an instance; 404 if there is none.
 pub fn view_id(request: &Request, conn: &mut Conn, shape: &RowShape, id: i64) -> Result<Instance, Refusal> {
     view(request, conn, shape, &Sql::new("t.id = $1").arg(id))?.ok_or_else(Refusal::not_found)
 }
@@ -111,7 +110,7 @@ pub(super) fn show(
     Ok(())
 }
 
-/// The schema document of a collection, with the build's limit.
+/// Returns the schema document of a collection, with the build's limit.
 pub fn document(conn: &mut Conn, resource: &Resource) -> Result<Json, StoreError> {
     let mut document = options::document(resource);
     if let Some(limit) = resource.limit {

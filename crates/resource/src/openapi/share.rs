@@ -1,4 +1,4 @@
-//! What a document says several times stands once among its components.
+//! Shares repeated parts of a document, as components.
 
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, HashMap};
@@ -21,8 +21,8 @@ const ANSWERS: [(&str, &str); 14] = [
     ("503", "ServiceUnavailable"),
 ];
 
-/// Moves into `components` each schema with a title, under this name, and each parameter, refusal and
-/// 304 that several operations have.
+/// Moves into `components` each schema with a title, under this name. Also moves each parameter,
+/// refusal and 304 that several operations have.
 pub fn share(document: &mut Json) {
     let mut schemas = Components::new("schemas");
     for operation in operations(document) {
@@ -64,7 +64,7 @@ fn operations(document: &mut Json) -> impl Iterator<Item = &mut Json> {
     paths.flat_map(|(_, operations)| operations.as_object_mut().into_iter().flatten()).map(|(_, operation)| operation)
 }
 
-/// The parameters of an operation, and its answers with their statuses.
+/// Returns the parameters of an operation, and its answers with their statuses.
 fn parts(operation: &mut Json) -> impl Iterator<Item = (Option<String>, &mut Json)> {
     let (mut parameters, mut answers) = (None, None);
     for (name, member) in operation.as_object_mut().into_iter().flatten() {
@@ -78,15 +78,15 @@ fn parts(operation: &mut Json) -> impl Iterator<Item = (Option<String>, &mut Jso
     parameters.chain(answers.into_iter().flatten().map(|(status, answer)| (Some(status.clone()), answer)))
 }
 
-/// Moves each schema with a title out of what is described here, the inner ones first.
+/// Moves each schema with a title out of this part of the document, the inner ones first.
 fn take_schemas(described: &mut Json, schemas: &mut Components) {
     match described {
         Json::Array(items) => items.iter_mut().for_each(|item| take_schemas(item, schemas)),
         Json::Object(members) => {
-            // What follows these names are values and no schemas.
+            // The members of these names are values, not schemas.
             let inner = members.iter_mut().filter(|(name, _)| !matches!(name.as_str(), "examples" | "enum"));
             inner.for_each(|(_, member)| take_schemas(member, schemas));
-            // A property that is called `title` has a schema there, and no text.
+            // A property with the name `title` has a schema there, not a text.
             if let Some(Json::String(name)) = members.get("title").cloned() {
                 members.shift_remove("title");
                 let is_taken = schemas.replace_by_reference(&name, described);
@@ -108,7 +108,7 @@ impl Components {
         Components { section, by_name: BTreeMap::new() }
     }
 
-    /// Leaves a reference in the place of what becomes a component; not if another one has this name.
+    /// Replaces an item by a reference to its component. Returns `false` if another component has the name.
     fn replace_by_reference(&mut self, name: &str, item: &mut Json) -> bool {
         let is_free = self.by_name.get(name).is_none_or(|known| known == item);
         if is_free {

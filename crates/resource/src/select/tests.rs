@@ -1,4 +1,4 @@
-//! What parameters select.
+//! Tests the rows and the order that parameters select.
 
 use super::*;
 use serde_json::json;
@@ -91,7 +91,7 @@ fn repeated_values_count_once_and_at_most_a_hundred_wrong_ones_are_reported() {
     assert_eq!(told["genre__in"].as_array().map(Vec::len), Some(100));
 }
 
-/// A book may be a volume of a series, which has a publisher.
+/// Returns books with relations: a book may be a volume of a series and may have a clerk.
 fn volumes() -> Resource {
     let reference = |name, table: &'static str| {
         let target = crate::ReferenceTarget { table: table.into(), autocomplete: None };

@@ -6,11 +6,11 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Short enough for a test, far enough apart to be told from each other on a busy machine.
+/// Times that are short enough for a test, and differ enough to be distinguished on a busy machine.
 const SHORT: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A request of whose body nothing has come when the server asks for it.
+/// A request without its body, for which the server waits.
 const BUSY: &str = "POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n";
 
 fn limits() -> Limits {
@@ -48,7 +48,7 @@ impl TestListener {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// What a new connection reads until the server closes it.
+    /// Returns the bytes that a new connection reads until the server closes it.
     async fn fetch(&self, request: &str) -> String {
         let mut stream = self.connect().await;
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -62,7 +62,7 @@ async fn handle(request: Request<Incoming>, peer: SocketAddr) -> Response<Full<B
         "/panic" => panic!("as the test wants it"),
         "/peer" => peer.ip().to_string(),
         "/slow" => {
-            // Longer than the tests need to stop the server.
+            // The answer takes longer than the tests need to stop the server.
             tokio::time::sleep(SHORT).await;
             "slow but done".into()
         }
@@ -113,7 +113,7 @@ async fn an_idle_connection_has_more_time_than_a_header() {
         let mut answer = [0; 1024];
         let count = stream.read(&mut answer).await.unwrap();
         assert!(answer[..count].ends_with(b"127.0.0.1"));
-        // Longer than a header may take.
+        // The wait is longer than a header may take.
         tokio::time::sleep(2 * SHORT).await;
     }
     let begun = Instant::now();
@@ -137,7 +137,7 @@ async fn whoever_comes_when_all_idle_is_served() {
         let patient = Limits { header: PATIENCE * 4, idle: PATIENCE * 4, ..limits() };
         let server = TestListener::start(Limits { connections: 40, speaks_for_many, ..patient }).await;
         let mut idle = Vec::new();
-        // More than there are places, or than half of them: the first ones have left when the last ones come.
+        // There are more connections than permits, or than half of them: the first ones have ended when the last ones arrive.
         for _ in 0..100 {
             let mut stream = server.connect().await;
             stream.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -214,7 +214,7 @@ async fn bodies_are_read_within_their_limit() {
     let large = format!("65\r\n{}\r\n0\r\n\r\n", "x".repeat(0x65));
     assert!(server.fetch(&post("transfer-encoding: chunked", &large)).await.ends_with("TooLarge"));
     assert!(server.fetch(&post("transfer-encoding: chunked", "x\r\n")).await.ends_with("Broken"));
-    // Announced, not sent: the refusal does not wait for it.
+    // The body is announced, not sent: the refusal does not wait for it.
     assert!(server.fetch(&post("content-length: 101", "")).await.ends_with("TooLarge"));
     assert!(server.fetch(&post("expect: 100-continue\r\ncontent-length: 101", "")).await.starts_with("HTTP/1.1 200"));
 }
@@ -310,7 +310,7 @@ async fn an_answer_that_nobody_reads_ends() {
     let server = TestListener::start(Limits { connections: 1, ..limits() }).await;
     let mut deaf = server.connect().await;
     deaf.write_all(b"GET /huge HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-    // Its slot is free again although it never closes.
+    // Its permit is free again although the client never closes.
     let started = Instant::now();
     loop {
         // The test kit depends on this crate, so this test polls by a loop of its own.
@@ -349,11 +349,11 @@ async fn a_peer_leaves_half_of_the_connections_to_others() {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind(format!("{peer}:0").parse().unwrap()).unwrap();
         let mut stream = socket.connect(server.address).await.unwrap();
-        // One that waits for a body is not idle.
+        // A connection that waits for a body is not idle.
         let sent = stream.write_all(BUSY.as_bytes()).await;
         let mut answer = [0; 12];
         let read = stream.read_exact(&mut answer).await;
-        // Whoever is turned away may see the connection reset before he has read why.
+        // A refused client may get a connection reset before it has read the reason.
         let is_served = sent.is_ok() && read.is_ok() && &answer == b"HTTP/1.1 100";
         (is_served, stream)
     };
