@@ -1,4 +1,4 @@
-//! What other domains do with single records: look them up with what the caller may do, and change values of theirs.
+//! Functions for other modules on single records: load them with the caller's actions, and change their values.
 
 use crate::classes::{Class, ClassField, table};
 use crate::field_type::FieldType;
@@ -16,12 +16,12 @@ use store::{Conn, Sql, StoreError};
 pub use crate::object_records::held::{RecordAccess, from_open, load, load_from_path, load_record_access};
 pub use crate::object_records::write::{CreatedRecord, RecordChange, RecordHooks};
 
-/// The record of this id with its row locked, when the caller may view it.
+/// Loads the record of this id and locks its row. `None` if the caller may not view it.
 pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
     held::for_change(request, conn, id)
 }
 
-/// The files that a record holds in its `document` fields, by their aliases.
+/// The files in the `document` fields of a record, by the aliases of the fields.
 pub fn files_of(conn: &mut Conn, class: &Class, record: i64) -> Result<HashMap<String, Vec<i64>>, StoreError> {
     let mut files = HashMap::new();
     let is_wanted = |field: &ClassField| field.kind == FieldType::Document;
@@ -47,8 +47,8 @@ pub fn add_file(
     write::update(request, conn, &held.class, &[change])
 }
 
-/// Checks new values of a record whose row is locked (`{"fields": {…}}`), as if the caller wrote them, who needs no right for
-/// that here. They may name these files by their ids.
+/// Checks new values of a record whose row is locked (`{"fields": {…}}`) as a write of the caller, but without a check of their
+/// right. The body may name `files` by their ids.
 pub fn check_values(
     request: &Request,
     conn: &mut Conn,
@@ -65,7 +65,7 @@ pub fn check_values(
     })
 }
 
-/// Writes values that were checked, with the event of the change, whose source is the caller.
+/// Writes checked values, with the event of the change. Its source is the caller.
 pub fn write_values(
     request: &Request,
     conn: &mut Conn,
@@ -75,7 +75,7 @@ pub fn write_values(
     write::update(request, conn, &held.class, &[change])
 }
 
-/// What a record holds in some fields: `values`, and `labels` as its `_meta` has them, as JSON.
+/// The `values` of some fields of a record, and their `labels` in the format of `_meta`, as JSON.
 pub fn shown_values(
     request: &Request,
     conn: &mut Conn,
@@ -87,12 +87,12 @@ pub fn shown_values(
     Ok((shown["fields"].take(), shown["_meta"]["labels"].take()))
 }
 
-/// Whether a record of this id is there, in whatever class, and of which.
+/// The class of the record of this id, or `None` if there is none.
 pub fn class_of(conn: &mut Conn, record: i64) -> Result<Option<i64>, StoreError> {
     conn.query_optional(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
 }
 
-/// What a record is called.
+/// The label of a record.
 pub fn label(conn: &mut Conn, class: &Arc<Class>, record: i64) -> Result<String, StoreError> {
     use crate::object_records::read::{join_label, select_label};
     let mut sql = Sql::new("SELECT ");
@@ -101,7 +101,7 @@ pub fn label(conn: &mut Conn, class: &Arc<Class>, record: i64) -> Result<String,
     conn.query_one(sql.push(" WHERE t.id = ").bind(record), |row| Ok(row.text(0)?.to_owned()))
 }
 
-/// What the caller may do with each of these records, by class and id, though that be nothing.
+/// The caller's actions on each of these records, even if there are none. Records are pairs of class and id.
 pub fn actions_on(conn: &mut Conn, caller: &Caller, records: &[(i64, i64)]) -> Result<HashMap<i64, i64>, StoreError> {
     let mut by_class: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for (class, record) in records {

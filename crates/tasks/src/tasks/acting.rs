@@ -1,5 +1,4 @@
-//! What people do with tasks: `/api/tasks/{id}/complete/`, `approve/`, `reject/`, `cancel/`, `reopen/`
-//! (`docs/reference/tasks.md`).
+//! Actions on tasks: `/api/tasks/{id}/complete/`, `approve/`, `reject/`, `cancel/`, `reopen/` (`docs/reference/tasks.md`).
 
 use super::assignees;
 use super::counts;
@@ -73,7 +72,7 @@ fn decision_schema() -> Json {
     )
 }
 
-/// 400 unless the task is in one of these states.
+/// Answers 400 unless the task is in one of these states.
 pub fn require_state(task: &TaskAccess, states: &[&str]) -> Result<(), Refusal> {
     match states.contains(&task.status.as_str()) {
         true => Ok(()),
@@ -98,7 +97,7 @@ fn complete(request: &Request, conn: &mut Conn) -> Outcome {
     answer(request, conn, &task)
 }
 
-/// Completes a task with a body, whose being wrong counts after everything else.
+/// Completes a task with a body. Errors of the body are reported last.
 pub fn complete_with(
     request: &Request,
     conn: &mut Conn,
@@ -135,7 +134,7 @@ pub fn complete_with(
     Ok(task)
 }
 
-/// Checks an answer: as the values of the task's record, or as any JSON.
+/// Checks an answer: as values of the task's record, or as any JSON.
 fn check_response(
     request: &Request,
     conn: &mut Conn,
@@ -170,7 +169,7 @@ fn reject(request: &Request, conn: &mut Conn) -> Outcome {
     decide(request, conn, REJECTED, "reject")
 }
 
-/// Approves or rejects what somebody else has completed.
+/// Approves or rejects a task that another user has completed.
 fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str) -> Outcome {
     let (mut task, record) = held::for_change(request, conn, request.id())?;
     task.require(TASKS_EDIT)?;
@@ -179,7 +178,7 @@ fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str
     if task.completed_by == Some(caller) {
         return Err(Refusal::forbidden());
     }
-    // An account may have been deactivated because its answers cannot be trusted.
+    // The account may have been deactivated because its answers cannot be trusted.
     if status == COMPLETED && !is_active(conn, task.completed_by.unwrap_or(0))? {
         return Err(Refusal::bad_request("The account that completed the task is not active."));
     }
@@ -190,7 +189,7 @@ fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str
     let comment = comment(&body, &form, &mut errors);
     errors.refuse()?;
     if status == COMPLETED && record.is_some() {
-        // Checked again as if the completer wrote it; the approver is the source of the event.
+        // The values are checked again as a write of the completer. The source of the event is the approver.
         let sql = Sql::new("SELECT response FROM tasks WHERE id = $1").arg(task.id);
         let text = conn.query_one(&sql, |row| Ok(row.opt_text(0)?.unwrap_or("{}").to_owned()))?;
         let completer = as_caller(conn, task.completed_by.unwrap_or(caller))?;
@@ -209,7 +208,7 @@ fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str
     answer(request, conn, &task)
 }
 
-/// The condition that a decision names: one of the form's, or none where the form has none.
+/// Returns the condition of a decision. It is one of the form's conditions, or `None` if the form has none.
 fn condition(body: &SentObject<'_>, form: &TemplateForm, errors: &mut Errors) -> Option<String> {
     let sent = body.get(CONDITION);
     let Some(sent) = sent.filter(|sent| !sent.is_null()) else {
@@ -242,7 +241,7 @@ fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
     }
     require_state(&task, &[COMPLETED, REJECTED, EXPIRED, CANCELED])?;
     (task.completed_at, task.completed_by) = (None, None);
-    // An expiry that counts from the completion comes with the next one; one that has passed would end the task at once.
+    // The next completion sets an expiry that counts from it. A past expiry would end the task immediately.
     let expires_at = task.expires_at.filter(|at| task.plan.expires_after.is_none() && *at > request.now);
     let mut changes = Map::new();
     if expires_at != task.expires_at {
@@ -255,7 +254,7 @@ fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
     answer(request, conn, &task)
 }
 
-/// Sets the state of a task, with what follows from it: its moments, its links, its log.
+/// Sets the state of a task, and changes its moments, its links and its log accordingly.
 fn change_status(
     request: &Request,
     conn: &mut Conn,
@@ -287,7 +286,7 @@ fn change_status(
     log::write(request, conn, task.id, ActorKind::Caller, action, changes)
 }
 
-/// The task as it is now. Whoever has just done something with it may not be able to view it any more.
+/// Answers the current state of the task. After the action the caller may not be able to view it any more.
 fn answer(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Outcome {
     task::answer(request, conn, StatusCode::OK, task.id, task.actions)
 }

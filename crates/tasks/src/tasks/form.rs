@@ -1,4 +1,4 @@
-//! What a task shows to its completer: the form of its template, and for updates what the record holds now.
+//! The form that a task shows to its completer: the form of its template, and for updates the current values of the record.
 
 use crate::task_templates::form::TemplateForm;
 use kit::refusal::Refusal;
@@ -10,24 +10,24 @@ use resource::options::{self, BriefEntries};
 use std::sync::Arc;
 use store::{Conn, Sql};
 
-/// The JSON of a form. Fields may have so many options that their entries are written one at a time.
+/// The JSON of a form. Fields may have very many options, so their entries are written one at a time.
 pub struct FormJson {
-    /// What stands before the entries of the fields; without fields, all of it.
+    /// The JSON before the entries of the fields. Without fields, the whole JSON.
     before: Vec<u8>,
     fields: Option<FormFields>,
 }
 
 struct FormFields {
     class: Arc<Class>,
-    /// Those that an update changes and that are there.
+    /// The existing fields that an update changes.
     aliases: Vec<String>,
-    /// What stands behind their entries.
+    /// The JSON behind the entries.
     after: Vec<u8>,
-    /// Whether an agent asks, who is told the first options of each field.
+    /// True for an agent, which gets only the first options of each field.
     is_brief: bool,
 }
 
-/// Reads the form of a task. Whoever may view the task sees what the record holds, whether or not he may view the record.
+/// Reads the form of a task. Every caller who may view the task sees the values of its record, even without access to the record.
 pub fn read(request: &Request, conn: &mut Conn, task: i64) -> Result<FormJson, Refusal> {
     let sql = Sql::new("SELECT form, record FROM tasks WHERE id = $1").arg(task);
     let (form, record) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
@@ -51,7 +51,7 @@ pub fn read(request: &Request, conn: &mut Conn, task: i64) -> Result<FormJson, R
     Ok(FormJson { before: out.into_bytes(), fields })
 }
 
-/// The fields that an update changes, and what the record holds in them. A field that is gone is left out.
+/// The fields that an update changes, with their values in the record. Deleted fields are left out.
 fn fields_of(
     request: &Request,
     conn: &mut Conn,
@@ -69,12 +69,12 @@ fn fields_of(
 }
 
 impl FormJson {
-    /// Whether it is too long to be in memory as a whole.
+    /// Returns whether the JSON is too long for memory as a whole.
     pub fn is_long(&self) -> bool {
         self.fields.as_ref().is_some_and(|fields| fields.class.has_many_options() && !fields.is_brief)
     }
 
-    /// Its pieces, one after the other.
+    /// Returns the pieces of the JSON in sequence.
     pub fn pieces(self) -> impl Iterator<Item = Vec<u8>> + Send {
         let FormJson { before, fields } = self;
         let (of, after) = match fields {
