@@ -1,4 +1,4 @@
-//! What other domains do with single records: look them up with what the caller may do, and change values of theirs.
+//! Functions for other modules on single records: load them with the caller's actions, and change their values.
 
 use crate::classes::{Class, ClassField, table};
 use crate::field_type::FieldType;
@@ -17,12 +17,12 @@ pub use crate::object_records::held::{RecordAccess, from_open, load, load_from_p
 pub use crate::object_records::read::RecordValues;
 pub use crate::object_records::write::{CreatedRecord, RecordChange, RecordHooks};
 
-/// The record of this id with its row locked, when the caller may view it.
+/// Loads the record of this id and locks its row. `None` if the caller may not view it.
 pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
     held::for_change(request, conn, id)
 }
 
-/// The files that a record holds in its `document` fields, by their aliases.
+/// The files in the `document` fields of a record, by the aliases of the fields.
 pub fn files_of(conn: &mut Conn, class: &Class, record: i64) -> Result<HashMap<String, Vec<i64>>, StoreError> {
     let mut files = HashMap::new();
     let is_wanted = |field: &ClassField| field.kind == FieldType::Document;
@@ -68,7 +68,7 @@ pub fn validate_values(
     })
 }
 
-/// Writes values that were checked, with the event of the change, whose source is the caller.
+/// Writes checked values, with the event of the change. Its source is the caller.
 pub fn write_values(
     request: &Request,
     conn: &mut Conn,
@@ -88,12 +88,12 @@ pub fn load_values(
     read::load_values(request, conn, record, aliases)
 }
 
-/// Whether a record of this id is there, in whatever class, and of which.
+/// The class of the record of this id, or `None` if there is none.
 pub fn class_of(conn: &mut Conn, record: i64) -> Result<Option<i64>, StoreError> {
     conn.query_optional(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
 }
 
-/// What a record is called.
+/// The label of a record.
 pub fn label(conn: &mut Conn, class: &Arc<Class>, record: i64) -> Result<String, StoreError> {
     use crate::object_records::read::{join_label, select_label};
     let mut sql = Sql::new("SELECT ");
@@ -102,7 +102,7 @@ pub fn label(conn: &mut Conn, class: &Arc<Class>, record: i64) -> Result<String,
     conn.query_one(sql.push(" WHERE t.id = ").bind(record), |row| Ok(row.text(0)?.to_owned()))
 }
 
-/// What the caller may do with each of these records, by class and id, though that be nothing.
+/// The caller's actions on each of these records, even if there are none. Records are pairs of class and id.
 pub fn actions_on(conn: &mut Conn, caller: &Caller, records: &[(i64, i64)]) -> Result<HashMap<i64, i64>, StoreError> {
     let mut by_class: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for (class, record) in records {

@@ -51,7 +51,7 @@ pub struct Jobs {
 struct BuildTask {
     build: Arc<Build>,
     waker: Notify,
-    /// What the task was woken for since it last read due times.
+    /// The reasons of the wake-ups since the task last read due times.
     wake_reason: Mutex<WakeReason>,
     /// The number of tasks that run the due jobs of each kind now.
     active_kinds: Mutex<HashMap<&'static str, usize>>,
@@ -60,7 +60,7 @@ struct BuildTask {
     counts: Mutex<JobCounts>,
 }
 
-/// What a task of a build is woken for.
+/// The reasons for which the task of a build is woken.
 #[derive(Default)]
 struct WakeReason {
     /// Any job may be due.
@@ -77,7 +77,7 @@ struct DueTimes {
 }
 
 impl DueTimes {
-    /// Whether they still hold, except for the jobs for which the task was woken.
+    /// Returns whether they still hold, except for the jobs for which the task was woken.
     fn are_current(&self, now: i64) -> bool {
         self.read_at.elapsed() < FULL_READ_INTERVAL && self.next.is_none_or(|next| next > now)
     }

@@ -1,4 +1,4 @@
-//! What somebody, or his agent, may do with a record: `/api/object-records/{id}/access/`
+//! Returns the actions of a user, or of their agent, on a record: `/api/object-records/{id}/access/`
 //! (`docs/reference/object-records.md`).
 
 use super::held::{self, RecordAccess, SHOWN};
@@ -31,7 +31,8 @@ fn actions() -> Vec<ResourceActions> {
     vec![("object_records", SHOWN.to_vec()), (TASK_ACTIONS.name, tasks)]
 }
 
-/// Whoever may view the record may ask about himself; its owner and others who may change owners may ask about others.
+/// Answers callers who may view the record about themselves. Its owner and others who may change owners may ask about other
+/// users.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let held = held::load_from_path(request, conn)?;
     let mut errors = Errors::new();
@@ -42,7 +43,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     if person.is_usable {
         grants = sets(conn, &person, &held, connector)?;
         may = grants.iter().fold(0, |may, grant| may | grant.bits);
-        // An agent has nothing but what sets give to its connector.
+        // An agent has only the actions that sets grant to its connector.
         if connector.is_none() {
             let caller = &person.caller;
             let on_class = load_class_actions(conn, caller, held.class.id)?.ok_or_else(Refusal::not_found)?;
@@ -56,7 +57,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::json(StatusCode::OK, person.answer(&actions(), may, grants)))
 }
 
-/// The connector that the request names; an error where there is none of this id.
+/// Returns the connector that the request names. Adds an error if the id is unknown.
 fn connector(request: &Request, conn: &mut Conn, errors: &mut Errors) -> Result<Option<i64>, StoreError> {
     let Some(sent) = request.query.last_value("connector") else { return Ok(None) };
     let id = sent.parse().unwrap_or(0);
@@ -68,7 +69,8 @@ fn connector(request: &Request, conn: &mut Conn, errors: &mut Errors) -> Result<
     Ok(known)
 }
 
-/// What record permission sets give to a person, or to his agent on a connector, which must be associated with the class.
+/// The grants of record permission sets to a person, or to their agent on a connector. The connector must be associated with the
+/// class.
 fn sets(
     conn: &mut Conn,
     person: &AccessSubject,

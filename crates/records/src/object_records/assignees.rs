@@ -1,5 +1,5 @@
-//! Who is assigned to a record by a permission set: `/api/object-records/{id}/permission-sets/{id}/assignees/`, users and
-//! groups (`docs/reference/object-records.md`).
+//! The assignees of a record by a permission set: `/api/object-records/{id}/permission-sets/{id}/assignees/`, users and groups
+//! (`docs/reference/object-records.md`).
 
 use super::held::{self, RecordAccess};
 use super::write::insert_assignments;
@@ -93,7 +93,7 @@ pub fn routes() -> Vec<Route> {
         "object_records.view",
         "object_records.edit_owners",
     ));
-    // The rights on a record take more than one statement.
+    // The computation of the rights on a record takes more than one statement.
     let reads = |route: Route| match route.handler {
         Handler::ShortRead(document) => route.with_read(document),
         _ => route,
@@ -101,7 +101,7 @@ pub fn routes() -> Vec<Route> {
     routes.into_iter().map(reads).collect()
 }
 
-/// A record permission set, as far as assigning goes.
+/// A record permission set, with the columns that assigning needs.
 #[derive(Clone)]
 pub struct AssignableSet {
     pub id: i64,
@@ -119,7 +119,7 @@ pub fn sets_for_assigning(conn: &mut Conn, class: i64) -> Result<HashMap<i64, As
     Ok(conn.query_all(&sql.arg(class), read)?.into_iter().map(|set| (set.id, set)).collect())
 }
 
-/// The set of the path, when it is one of the record's class.
+/// Loads the set of the path. Answers 404 if it is not a set of the record's class.
 fn set_of_path(
     request: &Request,
     conn: &mut Conn,
@@ -134,7 +134,7 @@ fn set_of_path(
     conn.query_optional(&sql, read)?.ok_or_else(Refusal::not_found)
 }
 
-/// The record of the path with its row locked, so that the limit is exact, when the caller may change who has it.
+/// Loads the record of the path and locks its row, so that the limit is exact. Refuses callers who may not change its assignees.
 fn for_change(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
     let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
     held.require(EDIT_OWNERS)?;
@@ -184,7 +184,7 @@ impl RecordAssigneeCollection {
         Ok(Answer::json(StatusCode::CREATED, [b"[", added.join(&b","[..]).as_slice(), b"]"].concat()))
     }
 
-    /// Removes the assignments that the body names by the ids that lists show.
+    /// Removes the assignments that the body names by the ids of the list.
     fn remove(&self, request: &Request, conn: &mut Conn) -> Outcome {
         let held = for_change(request, conn)?;
         let set = set_of_path(request, conn, &held, " FOR SHARE")?;
@@ -234,7 +234,7 @@ impl RecordAssigneeCollection {
         Ok(ids.iter().map(of).collect())
     }
 
-    /// The id under which lists show an assignment, of its own id and that of its user or group.
+    /// The id of an assignment in lists. The argument is the id of the assignment and the id of its user or group.
     fn shown_id(&self, (assignment, id): (i64, i64)) -> i64 {
         match self.of {
             Principals::Users => assignment,
@@ -242,14 +242,14 @@ impl RecordAssigneeCollection {
         }
     }
 
-    /// The ids of the assignments that count, each with that of its user or group.
+    /// The ids of the listed assignments, each with the id of its user or group.
     fn present(&self, conn: &mut Conn, record: i64, set: i64) -> Result<Vec<(i64, i64)>, StoreError> {
         let mut sql = Sql::new("SELECT t.id, t.");
         sql.name(self.key).push(" FROM (").append(&self.assigned(record, set)).push(") t");
         conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
     }
 
-    /// The assignments to a record by a set. Deleted and anonymized accounts are no assignees, before their assignments are
+    /// The assignments to a record by a set. Deleted and anonymized accounts are not assignees, even before their assignments are
     /// removed.
     fn assigned(&self, record: i64, set: i64) -> Sql {
         let sql = match self.of {
@@ -295,7 +295,7 @@ fn names(conn: &mut Conn, of: Principals, ids: &[i64]) -> Result<HashMap<i64, St
         .collect())
 }
 
-/// Notes that the principals of these assignments see other records now.
+/// Raises the versions of the assigned principals: their visible records have changed.
 fn raise_principal_versions(
     conn: &mut Conn,
     held: &RecordAccess,

@@ -1,5 +1,5 @@
-//! Assignments that a create makes together with its record (`docs/reference/object-records.md`), by the rules and messages
-//! of the collections of assignees. What the database answers is asked for all records of a request together.
+//! Checks and collects the assignments that a create request contains (`docs/reference/object-records.md`). The rules and
+//! messages are those of the assignee collections. Each statement serves all records of a request.
 
 use super::assignees::{AssignableSet, RECORD_SET_GROUPS, RECORD_SET_USERS, principal, sets_for_assigning, unlisted};
 use super::check::CheckedRecord;
@@ -17,14 +17,14 @@ use store::Conn;
 
 /// The name of the member with the assignments of a new record.
 pub const PERMISSION_SETS: &str = "permission_sets";
-/// The most entries of one record.
+/// The maximum number of entries of one record.
 const MAX_ENTRIES: usize = 10;
-/// The most assignments of one request. SQLite has one writer, and a short body could keep it for seconds.
+/// The maximum number of assignments of one request. SQLite has one writer, and a short body could block it for seconds.
 const MAX_ASSIGNMENTS: usize = 20_000;
 
-/// An entry of `permission_sets`: a set, and who is to be assigned by it.
+/// An entry of `permission_sets`: a set, and the users and groups to assign by it.
 struct AssignmentEntry {
-    /// The place of its record in the request, and its own in the record.
+    /// The index of its record in the request, and its index in the record.
     record: usize,
     place: usize,
     set: i64,
@@ -32,8 +32,8 @@ struct AssignmentEntry {
     groups: Vec<i64>,
 }
 
-/// The assignments that each body asks for, by a caller who may take these actions on its record. What is wrong with them
-/// is added to the errors of the record.
+/// The assignments that each body requests. `may` contains the caller's actions on each record. Errors are added to the errors of
+/// the record.
 pub fn parse_assignments(
     request: &Request,
     conn: &mut Conn,
@@ -116,7 +116,7 @@ fn read_entry(record: usize, place: usize, item: JsonValue<'_>) -> Result<Assign
     })
 }
 
-/// Reads a list of ids, as the collections take them.
+/// Reads a list of ids in the format of the collections.
 fn read_ids(sent: JsonValue<'_>, max: usize) -> Result<Vec<i64>, String> {
     match ids(sent, max)? {
         (_, Some(wrong)) => Err(wrong),
@@ -124,7 +124,7 @@ fn read_ids(sent: JsonValue<'_>, max: usize) -> Result<Vec<i64>, String> {
     }
 }
 
-/// The assignments of an entry, or the first thing that is wrong with it.
+/// Returns the assignments of an entry, or its first error.
 fn assignments(
     entry: &AssignmentEntry,
     sets: &HashMap<i64, AssignableSet>,
@@ -142,7 +142,7 @@ fn assignments(
     Ok(assignments)
 }
 
-/// Users or groups that bodies name.
+/// The users or groups that bodies name.
 struct People {
     of: Principals,
     known: HashMap<i64, Candidate>,
@@ -159,7 +159,7 @@ impl People {
         Ok(People { of, known: of.load(conn, request.caller()?, &ids)? })
     }
 
-    /// The name of a user or group whom the caller may assign, or why he may not.
+    /// Returns the name of a user or group that the caller may assign, otherwise the error.
     fn assignable(&self, id: i64) -> Result<Arc<str>, String> {
         let candidate = self.known.get(&id).ok_or_else(|| message::invalid_id_message(id))?;
         if candidate.is_one_time {

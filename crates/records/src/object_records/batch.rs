@@ -1,5 +1,5 @@
-//! Many records in one request: `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`).
-//! All of them are written, or none; what is wrong with each is told by its place.
+//! Writes many records in one request: `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`). All
+//! of them are written, or none. The errors of each record are reported under its index.
 
 use super::change::{self, ErrorsByIndex, HAS_CHILDREN};
 use super::held::RecordAccess;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use store::Conn;
 
-/// How many records a request may name.
+/// The maximum number of records that a request may name.
 const MAX_ITEMS: usize = 1000;
 const ITEMS: &str = "items";
 const IDS: &str = "ids";
@@ -52,7 +52,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Writes when the batches of the build leave it a turn: an import may not fill what waits for the history service.
+/// Runs a write in the turn of the build's batches, so that an import cannot fill the outbox of the history service.
 fn write_with_turn(request: Arc<Request>, write: fn(&Request, &mut Conn) -> Outcome) -> HandlerFuture {
     Box::pin(async move {
         let build = request.build.clone();
@@ -142,7 +142,7 @@ fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
     let validated =
         change::authorise_edits(&all).and_then(|edits| change::validate_edits(request, conn, &class, edits));
     let checked = match validated {
-        // That an id is not known is told before that another change is not allowed.
+        // Unknown ids are reported before a forbidden change of another record.
         Err(refusal) if refusal.status == StatusCode::FORBIDDEN && hides => Err(items_refusal(errors.clone())),
         checked => checked,
     }?;
@@ -188,7 +188,7 @@ fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Whether the request only tries what it asks for.
+/// Returns whether the request is a dry run.
 fn is_trial(request: &Request) -> Result<bool, Refusal> {
     match request.query.last_value(DRY_RUN) {
         None | Some("false") => Ok(false),
@@ -207,9 +207,9 @@ fn list<'a>(body: &SentObject<'a>, name: &str) -> Result<Vec<JsonValue<'a>>, Ref
 
 /// The items of a body.
 struct BatchItems<'a> {
-    /// Those that are objects, with their places.
+    /// The items that are objects, with their indexes.
     bodies: Vec<(usize, SentObject<'a>)>,
-    /// What is wrong with the others, by their places.
+    /// The errors of the other items, by their indexes.
     wrong: BTreeMap<usize, Errors>,
 }
 
@@ -232,7 +232,7 @@ impl BatchItems<'_> {
     }
 }
 
-/// What was checked, or `None` when something is wrong, which is noted at its place.
+/// Returns the checked values. If there are errors, adds them at their indexes and returns `None`.
 fn keep_errors<T>(
     checked: Checked<T, ErrorsByIndex>,
     places: &[usize],
@@ -257,13 +257,13 @@ fn items_refusal(wrong: BTreeMap<usize, Errors>) -> Refusal {
 
 /// The records that a request names.
 struct BatchRecords {
-    /// Those on which the caller may take the action, with their places. Their rows are locked.
+    /// The records on which the caller may perform the action, with their indexes. Their rows are locked.
     held: Vec<(usize, RecordAccess)>,
-    /// What is wrong with the other ids, by their places.
+    /// The errors of the other ids, by their indexes.
     wrong: BTreeMap<usize, String>,
-    /// Whether the caller may view one of the records but not take the action.
+    /// True if the caller may view one of the records but not perform the action.
     is_forbidden: bool,
-    /// Whether one of the ids is unknown, or hidden from the caller.
+    /// True if one of the ids is unknown, or hidden from the caller.
     hides: bool,
 }
 
@@ -281,7 +281,7 @@ fn find(
             None => drop(wrong.insert(*place, message::REQUIRED.to_owned())),
             Some(Err(message)) => drop(wrong.insert(*place, message)),
             Some(Ok(id)) if seen.insert(id) => ids.push((*place, id)),
-            // It was named before.
+            // The id occurs earlier in the request.
             Some(Ok(_)) => drop(wrong.insert(*place, message::UNIQUE.to_owned())),
         }
     }

@@ -1,5 +1,5 @@
-//! Creates, changes and deletes records, one or many in a request (`docs/reference/object-records.md`): who may, what is
-//! checked, and in which order. What is wrong with each record is told by its place.
+//! Creates, changes and deletes one or many records of a request (`docs/reference/object-records.md`). Decides the permissions,
+//! the checks and their order. The errors of each record are reported under its index.
 
 use super::assignments;
 use super::check::{self, AllChecked, CheckedRecord, OWNER, RecordBody, SentValues};
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql};
 
-/// How many records stand above each other where a class relates to itself, and how many classes.
+/// The maximum number of levels of records in a class that relates to itself, and of levels of classes.
 pub static RELATION_LEVELS: Limit = Limit {
     name: "object_relations_depth",
     default: 10,
@@ -31,9 +31,9 @@ pub static RELATION_LEVELS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// A record with more children than this cannot be deleted, though deleting it would clear their relation.
+/// The maximum number of children of a record at which its deletion clears their relation. With more children it is refused.
 const MAX_CLEARED: i64 = 1_000;
-/// In how many children at a time a relation is cleared.
+/// The number of children whose relation is cleared in one batch.
 const CLEARED_AT_ONCE: i64 = 1_000;
 pub const HAS_CHILDREN: &str = "Object record has related records and cannot be deleted.";
 
@@ -43,10 +43,10 @@ pub type ErrorsByIndex = Vec<(usize, Errors)>;
 /// The outcome of a check or change of many records.
 pub type BatchOutcome<T> = Result<Checked<T, ErrorsByIndex>, Refusal>;
 
-/// The class of the path, kept as it is until the end of the write, with what the caller holds on it; 404 when there is
-/// none that the caller may view.
+/// Locks the class of the path until the end of the write. Returns it with the caller's rights on it. Answers 404 if the caller
+/// may not view such a class.
 pub fn open(request: &Request, conn: &mut Conn, id: i64) -> Result<(Arc<Class>, ClassRights), Refusal> {
-    // That shows also that the class has a table. Rights that end while its lock is waited for are noticed by `kit::commit`.
+    // This also proves that the class has a table. `kit::commit` detects rights that end during the wait for the lock.
     let on_class = load_class_rights_for_write(conn, request.caller()?, id)?;
     tables::lock_for_write(conn, id)?;
     let class = class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;
@@ -67,7 +67,7 @@ pub fn create(
     })
 }
 
-/// Checks the bodies of new records, and writes nothing.
+/// Checks the bodies of new records without writing.
 pub fn check_new(
     request: &Request,
     conn: &mut Conn,
@@ -76,7 +76,7 @@ pub fn check_new(
     bodies: Vec<SentObject<'_>>,
 ) -> BatchOutcome<Vec<NewRecord>> {
     let caller = request.caller()?;
-    // An agent creates records by the right of its person, who becomes their owner.
+    // An agent creates records with the right of its person, who becomes their owner.
     let person = caller.agent.as_ref().map(|_| as_caller(conn, caller.user)).transpose()?;
     let on_class = match &person {
         Some(person) => {
@@ -107,7 +107,7 @@ pub fn check_new(
     Ok(Checked::Valid(values.into_iter().zip(owners).zip(assigned).map(new).collect()))
 }
 
-/// The owner of a new record: the one that was sent, else the caller, unless that is a service.
+/// The owner of a new record: the sent owner, otherwise the caller, or `None` if the caller is a service.
 fn first_owner(caller: &Caller, sent: &Changes) -> Option<i64> {
     match sent.value(OWNER) {
         Some(CheckedValue::Int(owner)) => Some(*owner),
@@ -119,7 +119,7 @@ fn first_owner(caller: &Caller, sent: &Changes) -> Option<i64> {
     }
 }
 
-/// The values of records that are right, or what is wrong with the others.
+/// Returns the values of all records, and the errors of the records that have errors.
 fn split(all: Vec<CheckedRecord>) -> (Vec<Changes>, ErrorsByIndex) {
     let (mut values, mut wrong) = (Vec::with_capacity(all.len()), Vec::new());
     for (place, checked) in all.into_iter().enumerate() {
@@ -239,18 +239,18 @@ fn owner_of(value: &CheckedValue) -> Option<i64> {
     if let CheckedValue::Int(owner) = value { Some(*owner) } else { None }
 }
 
-/// Whether the caller may make himself the owner of a record: through a role or a class set alone nobody does.
+/// Returns whether the caller may make themself the owner of a record. A role or a class set alone does not allow it.
 pub fn may_own(request: &Request, conn: &mut Conn, held: &RecordAccess) -> Result<bool, Refusal> {
     let caller = request.caller()?;
     let is_owner = held.owner == Some(caller.user);
-    // What an agent's person owns gives the agent nothing.
+    // The ownership of an agent's person grants the agent nothing.
     Ok(caller.agent.is_none() && (is_owner || caller.is_super() || owns_class(conn, caller.user, held.class.id)?))
 }
 
 /// A relation that becomes null in the children of deleted records: the class of the children, and its field.
 pub type ClearedRelation = (i64, ClassField);
 
-/// Deletes records of one class, which the caller may view. Children that are deleted in the same request do not count.
+/// Deletes records of one class that the caller may view. Children that are deleted in the same request do not count.
 pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> BatchOutcome<()> {
     Ok(match check_deletion(conn, class, all)? {
         Checked::Valid(cleared) => Checked::Valid(delete_checked(request, conn, class, all, &cleared)?),
@@ -272,7 +272,7 @@ pub fn delete_checked(
     write::delete(request, conn, class, all)
 }
 
-/// Checks whether records whose rows are locked may be deleted, and writes nothing. Returns the relations that must be cleared in
+/// Checks without writing whether records may be deleted. Their rows are locked. Returns the relations that must be cleared in
 /// their children.
 pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> BatchOutcome<Vec<ClearedRelation>> {
     if all.iter().any(|held| !held.allows(DELETE)) {
@@ -296,7 +296,7 @@ pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> B
     Ok(if wrong.is_empty() { Checked::Valid(cleared) } else { Checked::Invalid(wrong) })
 }
 
-/// The relations that point at a class, with the classes that have them.
+/// The relations that point to a class, with the classes that declare them.
 pub fn relations_to(conn: &mut Conn, class: i64) -> Result<Vec<(i64, ClassField)>, store::StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FIELD_COLUMNS).push(", f.class_id FROM object_class_fields f WHERE f.related_object_class = ");
@@ -304,7 +304,7 @@ pub fn relations_to(conn: &mut Conn, class: i64) -> Result<Vec<(i64, ClassField)
     conn.query_all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| Ok((row.int(at)?, read_field(row)?)))
 }
 
-/// Those of these records at which others point over a relation, and how many, counted to one more than `most`.
+/// The records of `all` that have children by a relation, each with their number, counted up to `most` + 1.
 fn parents(
     conn: &mut Conn,
     class: &Class,
@@ -350,7 +350,7 @@ fn clear(
         sql.push(" ORDER BY t.id LIMIT ").bind(CLEARED_AT_ONCE).push(" FOR UPDATE");
         let locked = conn.query_all(&sql, |row| row.int(0))?;
         let is_last = locked.len() < CLEARED_AT_ONCE as usize;
-        // One that was waited for may point elsewhere by now.
+        // A row that another transaction had locked may point elsewhere by now.
         let mut sql = Sql::new("SELECT t.id, t.n FROM ");
         sql.name(&table(*child_class)).push(" t WHERE t.id").push_any(locked).push(" AND ").append(&points);
         let change = |row: &store::Row<'_>| Ok(RecordChange::from_values(row.int(0)?, row.int(1)?, values.clone()));
@@ -372,7 +372,7 @@ pub fn refuse_deletion() -> Refusal {
     Refusal::bad_request(HAS_CHILDREN)
 }
 
-/// The records of a class with these ids, with what the caller may do; those that he may not view are left out.
+/// Loads the records of a class with these ids, with the caller's actions. Records that the caller may not view are left out.
 pub fn held_many(
     request: &Request,
     conn: &mut Conn,

@@ -1,5 +1,5 @@
-//! Checks the bodies of records against the declaration of their class (`docs/reference/object-records.md`). What only the
-//! database can answer is asked for all records of a request together, so that a batch costs few statements.
+//! Checks the bodies of records against the declaration of their class (`docs/reference/object-records.md`). Checks that need the
+//! database run for all records of a request together, so that a batch takes few statements.
 
 use super::files;
 use super::held::viewable;
@@ -18,14 +18,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
 use store::{Conn, Sql};
 
-/// A record of a request whose body is checked.
+/// A record of a request after the check of its body.
 pub struct CheckedRecord {
-    /// The values of the fields and `owner`, as far as they are to be stored.
+    /// The values of the fields and `owner` that are to be stored.
     pub changes: Changes,
     pub errors: Errors,
 }
 
-/// The records of a request whose bodies are checked, in the order of the bodies, and what those that change hold.
+/// The checked records of a request, in the order of the bodies, and the stored values of the changed records.
 pub struct AllChecked {
     pub records: Vec<CheckedRecord>,
     pub before: StoredBefore,
@@ -39,14 +39,14 @@ pub enum SentValues<'a> {
     Fields(&'a SentObject<'a>),
 }
 
-/// A body and what it is for.
+/// A body with the purpose of its check.
 pub struct RecordBody<'a> {
     pub values: SentValues<'a>,
-    /// The record that it changes, whose row is locked; `None`: it creates one.
+    /// The record that the body changes, whose row is locked. `None` creates a record.
     pub id: Option<i64>,
-    /// Whether `owner` in it counts.
+    /// True if `owner` in the body counts.
     pub takes_owner: bool,
-    /// Files that nothing else names, which it may name by their ids.
+    /// Files that nothing else names. The body may name them by their ids.
     pub files: &'a [i64],
 }
 
@@ -55,10 +55,10 @@ pub const FIELDS: &str = "fields";
 /// The name of the member with the owner.
 pub const OWNER: &str = "owner";
 
-/// Questions about the values of one record that the database answers. They are noted first, and asked for all together.
+/// Questions about the values of one record for the database. They are collected first, then asked for all records together.
 #[derive(Default)]
 struct Questions {
-    /// Users in fields, and the user who is to be the owner.
+    /// Users in fields, and the user who is to become the owner.
     users: Vec<(String, i64)>,
     owner: Option<i64>,
     /// Related records, by alias.
@@ -67,13 +67,13 @@ struct Questions {
 }
 
 impl Questions {
-    /// The fields that they are about.
+    /// The aliases of the fields that the questions concern.
     fn aliases(&self) -> impl Iterator<Item = &str> {
         let ids = self.users.iter().chain(&self.records).map(|(alias, _)| alias.as_str());
         ids.chain(self.unique.iter().map(|(alias, _)| alias.as_str()))
     }
 
-    /// Whether one is about this field.
+    /// Returns whether a question concerns this field.
     fn names(&self, field: &str) -> bool {
         self.aliases().any(|alias| alias == field)
     }
@@ -135,8 +135,8 @@ pub fn check(
     Ok(AllChecked { records: all, before })
 }
 
-/// Reads what the records that change hold in the fields on which checks and writes depend: those that were sent, or all where
-/// the size of a record counts.
+/// Reads the stored values of the changed records, for the fields on which checks and writes depend. These are the sent fields,
+/// or all fields if the size of a record is checked.
 fn read_before(
     conn: &mut Conn,
     class: &Class,
@@ -158,8 +158,8 @@ impl CheckedRecord {
     }
 }
 
-/// Leaves a user or a record out of new records that is a default but is there no more. Others are as they were declared,
-/// whether or not the caller may view them.
+/// Clears a default user or record that does not exist any more, in new records. Other defaults remain as declared, even if the
+/// caller may not view them.
 fn forget_lost_defaults(
     conn: &mut Conn,
     class: &Class,
@@ -195,7 +195,7 @@ fn forget_lost_defaults(
     Ok(())
 }
 
-/// Forgets values about which there are questions and that the records hold already: these are accepted whatever they are.
+/// Drops sent values that need a database check and equal the stored values. These are always accepted.
 fn forget_unchanged(
     conn: &mut Conn,
     class: &Class,
@@ -222,17 +222,17 @@ fn forget_unchanged(
     })
 }
 
-/// The places of records that change, by their ids.
+/// The indexes of the changed records, by their ids.
 fn places(sent: &[RecordBody<'_>]) -> HashMap<i64, usize> {
     sent.iter().enumerate().filter_map(|(place, one)| Some((one.id?, place))).collect()
 }
 
-/// Whether the values of a record may take too many bytes together. Those of most classes cannot.
+/// Returns whether the values of a record may exceed the size limit together. The values of most classes cannot.
 fn may_be_too_large(class: &Class) -> bool {
     class.max_bytes(|_| true) > MAX_RECORD_BYTES
 }
 
-/// Refuses values that take too many bytes together.
+/// Refuses values that exceed the size limit together.
 fn bound(
     conn: &mut Conn,
     class: &Class,
@@ -268,7 +268,7 @@ fn bound(
     Ok(())
 }
 
-/// Whether a byte stands in JSON as it is.
+/// Returns whether a byte appears in JSON without an escape.
 fn is_plain(byte: u8) -> bool {
     byte >= b' ' && byte != b'"' && byte != b'\\'
 }
@@ -335,8 +335,8 @@ fn answer_records(
     Ok(())
 }
 
-/// Refuses values of unique fields that another record has as things stand after the request: a stored one that keeps it, or
-/// one before it in the request.
+/// Refuses values of unique fields that another record has after the request. That is a stored record that does not change the
+/// value, or an earlier record of the request.
 fn answer_unique(
     conn: &mut Conn,
     class: &Class,
@@ -378,7 +378,7 @@ fn answer_unique(
     Ok(())
 }
 
-/// The stored records that have one of these values in a unique field: their ids, by what tells the values apart.
+/// The ids of the stored records that have one of these values in a unique field, by unique key.
 fn holders(
     conn: &mut Conn,
     class: &Class,

@@ -1,4 +1,4 @@
-//! The children of a record, which point at it over a relation: `/api/object-records/{id}/children/`
+//! The children of a record, which point to it by a relation: `/api/object-records/{id}/children/`
 //! (`docs/reference/object-records.md`).
 
 use super::change::relations_to;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 use store::{Conn, Sql};
 
-/// A child as far as the records of all classes are alike, with what the list of children may be filtered by.
+/// The parts of a child that the records of all classes share, with the filters of the list of children.
 static CHILDREN: LazyLock<Resource> = LazyLock::new(|| {
     let number = |name| Field::new(name, FieldKind::Integer { min: 1, max: i64::MAX });
     let user = |name| Field::new(name, FieldKind::User).nullable();
@@ -47,13 +47,13 @@ pub fn routes() -> Vec<Route> {
     vec![list, Route::options_below(path, document).with_read(document)]
 }
 
-/// The document of the list, for whoever may view the record.
+/// Returns the schema document of the list to callers who may view the record.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
     held::load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&CHILDREN)))
 }
 
-/// A class whose records may point at the record, with the relations over which they do.
+/// A class whose records may point to the record, with the relations that do.
 struct ChildClass {
     seen: VisibleClass,
     relations: Vec<ClassField>,
@@ -92,7 +92,7 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(answer)
 }
 
-/// The classes that point at a class, each with what the caller may view of it.
+/// The classes that point to a class, each with the records that the caller may view.
 fn child_classes(request: &Request, conn: &mut Conn, parent: i64) -> Result<Vec<ChildClass>, Refusal> {
     let mut relations: BTreeMap<i64, Vec<ClassField>> = BTreeMap::new();
     for (class, field) in relations_to(conn, parent)? {
@@ -109,12 +109,12 @@ fn child_classes(request: &Request, conn: &mut Conn, parent: i64) -> Result<Vec<
     Ok(seen.into_iter().filter(|seen| !seen.visible.is_none()).map(child).collect())
 }
 
-/// The class and the id of each visible child, once; `None` when there can be none.
+/// The class and the id of each visible child, without duplicates. `None` if there cannot be any.
 fn children(classes: &[ChildClass], parent: i64) -> Option<Sql> {
     let mut sql = Sql::new("");
     for (of, relation) in classes.iter().flat_map(|of| of.relations.iter().map(move |relation| (of, relation))) {
         if !sql.text().is_empty() {
-            // Without ALL: a record that points at the parent twice is one child.
+            // UNION without ALL: a record that points to the parent twice is one child.
             sql.push(" UNION ");
         }
         let class = of.seen.class.id;
@@ -131,7 +131,7 @@ fn children(classes: &[ChildClass], parent: i64) -> Option<Sql> {
     Some(sql).filter(|sql| !sql.text().is_empty())
 }
 
-/// Writes the records of a page, which are of several classes, in its order.
+/// Writes the records of a page in its order. They can belong to several classes.
 fn write(
     request: &Request,
     conn: &mut Conn,

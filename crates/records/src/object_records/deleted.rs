@@ -1,4 +1,4 @@
-//! Deleted records, which may be restored for a time: `/api/object-classes/{id}/object-records/deleted/` and
+//! Deleted records, which can be restored until their retention ends: `/api/object-classes/{id}/object-records/deleted/` and
 //! `/api/object-records/{id}/restore/` (`docs/reference/object-records.md`).
 
 use super::change::{self, RELATION_LEVELS};
@@ -29,10 +29,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use store::{Conn, Sql, StoreError};
 
-/// How many deleted records are removed in one transaction.
+/// The number of deleted records that are removed in one transaction.
 const REMOVED_AT_ONCE: i64 = 500;
 
-/// A deleted record, as it is listed.
+/// A deleted record in the list.
 static DELETED_RECORD: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
         Field::id(),
@@ -57,25 +57,25 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Whether the caller may see and restore the deleted records of a class.
+/// Returns whether the caller may view and restore the deleted records of a class.
 fn may_restore(request: &Request, conn: &mut Conn, class: i64) -> Result<bool, Refusal> {
     let caller = request.caller()?;
     Ok(caller.is_super() || owns_class(conn, caller.user, class)?)
 }
 
-/// 404 when the caller may not view the class of the path, 403 when he may not see its deleted records.
+/// Answers 404 if the caller may not view the class of the path, and 403 if they may not view its deleted records.
 fn require_restore(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     load_class_rights(conn, request.caller()?, request.id())?;
     if may_restore(request, conn, request.id())? { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-/// The document of the list, for whoever may view the class.
+/// Returns the schema document of the list to callers who may view the class.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
     load_class_rights(conn, request.caller()?, request.id())?;
     Ok(Answer::value(&options::document(&DELETED_RECORD)))
 }
 
-/// The deleted records of a class, the newest first.
+/// Lists the deleted records of a class, the newest first.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     require_restore(request, conn)?;
     let Select { limit, offset, .. } = select(&DELETED_RECORD, &request.query)?;
@@ -99,7 +99,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::json(StatusCode::OK, body))
 }
 
-/// Removes a deleted record for good.
+/// Removes a deleted record permanently.
 fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     require_restore(request, conn)?;
     let sql = Sql::new("DELETE FROM deleted_records WHERE id = $1 AND class_id = $2 AND gone_at > $3");
@@ -112,7 +112,7 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Makes a deleted record again, under its id.
+/// Inserts a deleted record again, under its id.
 fn restore(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let sql = Sql::new("SELECT class_id FROM deleted_records WHERE id = $1").arg(id);
@@ -144,16 +144,16 @@ fn restore(request: &Request, conn: &mut Conn) -> Outcome {
     instance(request, conn, StatusCode::CREATED, &held)
 }
 
-/// Whether an account is still there.
+/// Returns whether an account exists.
 fn is_account(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status <> 'anonymized'").arg(user);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
-/// What of the values of a deleted record, by the ids of their fields, may stand in a record of the class as it is now.
-///
-/// Bounds that became narrower hold for later writes alone, as they do for records that were not deleted; and who restores
-/// a record need not be able to list its people or to view its parents.
+/// Returns the values of a deleted record that a record of the current class may contain. `former` contains values by the ids of
+/// fields.
+/// Narrower bounds apply to later writes only, as for records that were not deleted. The caller need not be allowed to list the
+/// users in the values or to view the parents.
 fn restorable_values(conn: &mut Conn, class: &Class, former: &Json) -> Result<Changes, Refusal> {
     let mut values = Changes::new();
     let [_, declared, _] = class.record.parts();
@@ -174,7 +174,7 @@ fn restorable_values(conn: &mut Conn, class: &Class, former: &Json) -> Result<Ch
         let is_unset = field.kind == FieldType::Status && value == CheckedValue::Null;
         values.insert(field.alias.clone(), if is_unset { initial() } else { value });
     }
-    // Nothing points at a record that is not there, so it closes no circle; but its parents may have got parents.
+    // Nothing points to a missing record, so it cannot close a cycle. But its parents may have parents by now.
     let mut checked = [CheckedRecord { changes: values, errors: Errors::new() }];
     relations::check(conn, class, &RELATION_LEVELS, &[None], &mut checked)?;
     let [CheckedRecord { mut changes, errors }] = checked;
@@ -184,7 +184,7 @@ fn restorable_values(conn: &mut Conn, class: &Class, former: &Json) -> Result<Ch
     Ok(changes)
 }
 
-/// A kept value, or null when it is none of the field any more.
+/// A stored value, or null if it is not a value of the field any more.
 fn value_of(field: &ClassField, kept: &Json) -> CheckedValue {
     let is_option = |value: &str| field.options.iter().any(|option| option.value == value);
     let number = || kept.as_i64().map_or(CheckedValue::Null, CheckedValue::Int);
@@ -208,7 +208,7 @@ fn value_of(field: &ClassField, kept: &Json) -> CheckedValue {
                 kept.as_array().map(|files| files.iter().filter_map(Json::as_i64).map(CheckedValue::Int).collect());
             files.map_or(CheckedValue::Null, CheckedValue::List)
         }
-        // Shown with the scale that the field has by now.
+        // The scale is the current one of the field.
         FieldType::Decimal => {
             let shown = |text: &str| decimal::decode(&decimal::encode(text), field.scale.unwrap_or(2) as usize);
             kept.as_str().map_or(CheckedValue::Null, |text| shown(text).into())
@@ -216,7 +216,7 @@ fn value_of(field: &ClassField, kept: &Json) -> CheckedValue {
     }
 }
 
-/// Whether a record that a relation names is there. It is locked against deletion.
+/// Returns whether the parent of a relation exists, and locks it against deletion.
 fn is_record(conn: &mut Conn, relation: &ClassField, parent: i64) -> Result<bool, StoreError> {
     let Some(class) = relation.related_object_class else { return Ok(false) };
     let mut sql = Sql::new("SELECT t.id FROM ");
@@ -224,7 +224,7 @@ fn is_record(conn: &mut Conn, relation: &ClassField, parent: i64) -> Result<bool
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
-/// Whether another record has the value of a unique field.
+/// Returns whether another record has the value of a unique field.
 fn is_taken(
     conn: &mut Conn,
     class: &Class,
@@ -238,7 +238,7 @@ fn is_taken(
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
-/// Removes deleted records for good when their time is over.
+/// Removes deleted records permanently after their retention.
 pub static REMOVAL: StandingJob =
     StandingJob { name: "deleted records", at_a_time: 4, due: next_removal_time, run: remove_old };
 

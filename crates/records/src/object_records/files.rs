@@ -1,4 +1,4 @@
-//! The files of records: what `document` fields hold, and `/api/object-records/{id}/files/{uuid}/`
+//! The files of records: the values of `document` fields, and `/api/object-records/{id}/files/{uuid}/`
 //! (`docs/reference/object-records.md`).
 
 use super::check::{CheckedRecord, RecordBody};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 use uuid::Uuid;
 
-/// How many files one transaction takes that belonged to a deleted field.
+/// The number of files of a deleted field that one transaction releases.
 const PAGE: i64 = 1_000;
 
 pub fn routes() -> Vec<Route> {
@@ -40,7 +40,7 @@ fn download(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// The file of a uuid that a record holds, in a field that is there.
+/// Loads the file of a uuid from an existing field of a record.
 fn load_record_file(conn: &mut Conn, record: i64, uuid: Uuid) -> Result<Option<StoredFile>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(" FROM files f JOIN object_class_fields c ON c.id = f.field WHERE f.uuid = ");
@@ -53,8 +53,8 @@ fn fields(class: &Class) -> impl Iterator<Item = &ClassField> {
     class.fields.iter().filter(|field| field.kind == FieldType::Document)
 }
 
-/// Puts the ids of files in the place of the tokens that bodies name them by. A token serves one place; an id is of a file
-/// that the field holds already, or that was sent beside the body.
+/// Replaces the tokens in bodies by the ids of their files. A token works for one value. An id must belong to a file that the
+/// field contains, or that was sent beside the body.
 pub fn check(
     request: &Request,
     conn: &mut Conn,
@@ -113,7 +113,7 @@ pub fn check(
     Ok(())
 }
 
-/// What the records that bodies change hold in the `document` fields that the bodies name.
+/// Loads the values of the `document` fields that the bodies name, for the records that they change.
 fn load_current_files(
     conn: &mut Conn,
     class: &Class,
@@ -133,8 +133,8 @@ fn ids(values: &Changes, alias: &str) -> Vec<i64> {
     values.value(alias).map(CheckedValue::ids).unwrap_or_default()
 }
 
-/// Has a record hold the files of its new values, and gives up those that only the values before have. Fields that are not
-/// in `values` stay.
+/// Adds the references of a record to the files of its new values, and releases those that only the previous values contain.
+/// Fields that are not in `values` remain unchanged.
 pub fn update_references(
     request: &Request,
     conn: &mut Conn,
@@ -157,7 +157,7 @@ pub fn update_references(
     Ok(())
 }
 
-/// Gives up the files of a field that goes. There may be a million of them: a job does it in pages.
+/// Releases the files of a deleted field. There may be a million of them, so the job works in pages.
 pub static LEFT_FILES: JobKind = JobKind {
     name: "object_class_field_files",
     run: |_, _, job| {
@@ -169,14 +169,14 @@ pub static LEFT_FILES: JobKind = JobKind {
     ..JobKind::LONG
 };
 
-/// Has the files of a field given up that is deleted.
+/// Queues the release of the files of a deleted field.
 pub fn leave_field(request: &Request, conn: &mut Conn, field: i64) -> Result<(), StoreError> {
     let key = field.to_string();
     let job = NewJob { kind: &LEFT_FILES, payload: json!({"field": field}), key: Some(&key), not_before: request.now };
     jobs::enqueue(request, conn, &job).map(drop)
 }
 
-/// Has the files of all fields of a class given up that is deleted.
+/// Queues the release of the files of all fields of a deleted class.
 pub fn leave_class(request: &Request, conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT id FROM object_class_fields WHERE class_id = $1 AND type = 'document' ORDER BY id");
     let fields = conn.query_all(&sql.arg(class), |row| row.int(0))?;

@@ -1,5 +1,5 @@
-//! What a caller may do with single records (`docs/reference/object-records.md`): by what he holds on their class, as their
-//! owner, and by the record permission sets to which he is assigned, himself or through a group. All add up.
+//! The actions of a caller on single records (`docs/reference/object-records.md`). They come from the rights on the class, from
+//! ownership, and from the record permission sets that are assigned to the caller or their groups. All add up.
 
 use crate::classes::{Class, class_at, table};
 use crate::rights::{ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, VIEW, select_held};
@@ -12,15 +12,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-/// A record as far as rights on it go.
+/// A record with the caller's actions on it.
 #[derive(Clone)]
 pub struct RecordAccess {
     pub id: i64,
-    /// Its number within the class.
+    /// The number of the record within the class.
     pub n: i64,
     pub owner: Option<i64>,
     pub class: Arc<Class>,
-    /// The actions that the caller may take on the record.
+    /// The actions that the caller may perform on the record.
     pub actions: i64,
 }
 
@@ -29,28 +29,28 @@ impl RecordAccess {
         self.actions & action == action
     }
 
-    /// 403 without an action. Whoever holds one may view the record.
+    /// Refuses a caller without an action by 403. Every caller with an action may view the record.
     pub fn require(&self, action: i64) -> Result<(), Refusal> {
         if self.allows(action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
 }
 
-/// The record of this id with what the caller may do; `None` when there is none that he may view.
+/// Loads the record of this id with the caller's actions. `None` if the caller may not view such a record.
 pub fn load_record_access(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
     Ok(load(request, conn, id, false)?.filter(|held| held.allows(VIEW)))
 }
 
-/// The record of this id for a change, with its row locked; `None` when there is none that the caller may view.
+/// Loads the record of this id for a change and locks its row. `None` if the caller may not view such a record.
 pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
     Ok(load(request, conn, id, true)?.filter(|held| held.allows(VIEW)))
 }
 
-/// The record of the path; 404 when there is none that the caller may view.
+/// Loads the record of the path. Answers 404 if the caller may not view such a record.
 pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
     load_record_access(request, conn, request.id())?.ok_or_else(Refusal::not_found)
 }
 
-/// The record of this id with what the caller may do, though that be nothing; with its row locked for a change.
+/// Loads the record of this id with the caller's actions, even if there are none. `for_change` locks its row.
 pub fn load(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Result<Option<RecordAccess>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
@@ -65,8 +65,8 @@ pub fn load(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Re
     }
     let mut sql = Sql::new("SELECT t.n, t.owner, ");
     if for_change {
-        // Behind the lock of its table the class may be another than before it. Assignments are looked for when the row is
-        // locked, too.
+        // The class may have changed during the wait for the lock of its table. For the same reason assignments are read after
+        // the lock of the row.
         sql.push("(SELECT c.version FROM object_classes c WHERE c.id = ").bind(class).push("), CAST(NULL AS BIGINT)");
     } else {
         sql.push("CAST(").bind(version).push(" AS BIGINT), ");
@@ -84,12 +84,12 @@ pub fn load(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Re
     Ok(Some(RecordAccess { id, n, owner, class, actions }))
 }
 
-/// SQL for the assignments to records, with their sets. The sums keep SQLite from reading all that the caller is assigned
-/// to, by the index of principals.
+/// SQL for the assignments to records, with their sets. The `+ 0` prevents SQLite from reading all assignments of the caller by
+/// the index of principals.
 const GRANTS: &str = "record_assignees a JOIN record_permission_sets s ON s.id = a.permission_set + 0";
 
-/// Appends these, with what the sets give to the caller in front: to an agent, what they give to its connector, which must be
-/// associated with their class.
+/// Appends the assignments, after the actions that the sets grant to the caller. An agent has the actions that they grant to its
+/// connector. The connector must be associated with their class.
 fn select_grants(sql: &mut Sql, caller: &Caller, columns: [&'static str; 3]) {
     let [before, after, from] = columns;
     let Some(agent) = &caller.agent else {
@@ -101,14 +101,14 @@ fn select_grants(sql: &mut Sql, caller: &Caller, columns: [&'static str; 3]) {
     sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
 }
 
-/// SQL for the condition that an assignment is one of `{caller}`.
+/// SQL for the condition that an assignment belongs to `{caller}`.
 const BY_CALLER: &str = " AND (a.principal + 0 = {caller} OR EXISTS (SELECT 1 FROM user_group_members m \
     WHERE m.user_id = {caller} AND m.group_id = -a.principal))";
 
-/// Appends what a statement about one record, or about something of it, selects from: the row of a table that `of` names, and
-/// perhaps a further `JOIN`. For an agent it begins with `o`, a row with the `record` if the agent may take an action on it. So
-/// what is hidden from an agent costs what nothing costs, and nothing follows it: the same is read, whether the record is there
-/// or not and whoever else it is assigned to, and only then the record. `record` is an expression, null where nothing is there.
+/// Appends the FROM of a statement about one record, or about a part of it. It selects the row whose column `of` is `id`, and
+/// optionally has a further `JOIN`. For an agent it begins with `o`, a row with the `record` if the agent may perform an action
+/// on it. Hidden and missing records run the same statement, so timing reveals nothing. It reads the same rows for both and for
+/// any other assignees, and the record only afterwards. `record` is an expression, null for a missing row.
 pub fn from_open(
     sql: &mut Sql,
     caller: &Caller,
@@ -128,8 +128,9 @@ pub fn from_open(
     }
 }
 
-/// Appends a table of one row, or of none if an agent may not take an action on a record: from the sets of its class to the
-/// assignments of the person. For a record that is not there, or whose class the agent does not have, those of another class.
+/// Appends a table with one row, or with none if an agent may not perform an action on a record. It reads from the sets of the
+/// class to the assignments of the person. For a missing record, or a class without the connector, it reads the sets of another
+/// class.
 fn open_to_agent(sql: &mut Sql, user: i64, connector: i64, action: i64, record: &Sql) {
     sql.push("(SELECT w.record FROM (SELECT COALESCE(CAST(").append(record);
     sql.push(
@@ -147,8 +148,8 @@ fn open_to_agent(sql: &mut Sql, user: i64, connector: i64, action: i64, record: 
     tokens(sql, principals, &[("{caller}", user)]);
 }
 
-/// Appends the column of the actions that record permission sets give the caller on the record whose id stands in this column
-/// of the table `t`; null when they give none.
+/// Appends the column of the actions that record permission sets grant the caller on a record. `column` of the table `t` contains
+/// the id of the record. The value is null if they grant none.
 pub fn select_granted(sql: &mut Sql, caller: &Caller, column: &str) {
     select_grants(sql.push("(SELECT "), caller, ["bit_or(", ")", " FROM "]);
     sql.push(" WHERE a.record = t.").name(column);
@@ -156,7 +157,7 @@ pub fn select_granted(sql: &mut Sql, caller: &Caller, column: &str) {
     sql.push(")");
 }
 
-/// The actions that record permission sets give the caller on each of these records.
+/// The actions that record permission sets grant the caller on each of these records.
 pub fn load_set_actions(conn: &mut Conn, caller: &Caller, records: &[i64]) -> Result<HashMap<i64, i64>, StoreError> {
     let mut held: HashMap<i64, i64> = HashMap::new();
     if records.is_empty() {
@@ -173,14 +174,14 @@ pub fn load_set_actions(conn: &mut Conn, caller: &Caller, records: &[i64]) -> Re
     Ok(held)
 }
 
-/// What the caller may do with each of these records of one class, by id and owner.
+/// The caller's actions on each of these records of one class. Records are pairs of an id and an owner.
 pub fn actions(
     conn: &mut Conn,
     caller: &Caller,
     on_class: ClassRights,
     records: &[(i64, Option<i64>)],
 ) -> Result<HashMap<i64, i64>, StoreError> {
-    // Sets can add nothing where all is held without them.
+    // Sets cannot add anything to all actions.
     let needs_sets = |owner: Option<i64>| on_class.record_actions(caller, owner, 0) != RECORD_ALL;
     let asked: Vec<i64> = records.iter().filter(|(_, owner)| needs_sets(*owner)).map(|(id, _)| *id).collect();
     let sets = load_set_actions(conn, caller, &asked)?;
@@ -190,8 +191,8 @@ pub fn actions(
     Ok(records.iter().map(of).collect())
 }
 
-/// Those of these ids that are records of a class and that the caller may view. They are locked against deletion until the
-/// end of a write.
+/// Returns the ids of the records of a class that the caller may view. These records are locked against deletion until the end of
+/// a write.
 pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Result<Vec<i64>, Refusal> {
     let mut open = ids.to_vec();
     if let Some(agent) = &caller.agent {
@@ -220,5 +221,5 @@ pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Re
     Ok(found.into_iter().map(|(id, _)| id).filter(|id| actions.get(id).is_some_and(|held| held & VIEW != 0)).collect())
 }
 
-/// The permissions on a record as answers show them, in the order in which they are shown.
+/// The permissions on a record that answers show, in this order.
 pub const SHOWN: [(&str, i64); 4] = [("view", VIEW), ("edit", EDIT), ("delete", DELETE), ("edit_owners", EDIT_OWNERS)];

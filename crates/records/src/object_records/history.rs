@@ -22,14 +22,14 @@ pub fn routes() -> Vec<Route> {
     vec![list, Route::options_below(path, document).with_read(document)]
 }
 
-/// The document of the list, for whoever may view the record.
+/// Returns the schema document of the list to callers who may view the record.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
     held::load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&HISTORY_EVENT)))
 }
 
-/// The history of a record that the caller may view. That of a deleted one is for super admins, who learn from it whether
-/// there ever was a record of this id.
+/// Returns the history of a record that the caller may view. The history of a deleted record is for super admins only, because it
+/// reveals whether a record of this id existed.
 async fn history(request: Arc<Request>) -> Outcome {
     let shared = request.clone();
     let look = move |conn: &mut Conn| held::load_record_access(&shared, conn, shared.id());

@@ -1,5 +1,5 @@
-//! The history of a record as an agent reads it. People and groups that its person may not list, and record permission sets that give
-//! the connector nothing, have neither ids nor names in it, and no filter finds them (`docs/reference/mcp-server.md`).
+//! The history of a record for an agent. Users and groups that its person may not list, and record permission sets without a
+//! grant to the connector, appear without ids and names. Filters do not find them (`docs/reference/mcp-server.md`).
 
 use super::held::RecordAccess;
 use crate::record_permission_sets::sets_of_connector;
@@ -17,12 +17,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-/// The parameter that filters events by who caused them, and its variants.
+/// The parameter that filters events by their cause, and the prefix of its variants.
 const SOURCE_ID: &str = "source_id";
-/// An id that no user has, nor any other source of events.
+/// An id that neither a user nor another source of events has.
 const NOBODY: &str = "9007199254740991";
 
-/// The history of a record that the agent may view.
+/// Returns the history of a record that the agent may view.
 pub async fn history(request: &Arc<Request>, held: RecordAccess) -> Result<Answer, Refusal> {
     let query = without_hidden_sources(request).await?;
     let page = page_of_record(request, request.id(), &query).await?;
@@ -43,7 +43,8 @@ fn invalid_event_error(error: serde_json::Error) -> StoreError {
     StoreError::Db(format!("the history of a record is no JSON: {error}"))
 }
 
-/// The query of a request with [`NOBODY`] in the place of users whom the person may not list: they answer as unknown ids do.
+/// Returns the query of a request with [`NOBODY`] in the place of users whom the person may not list. Such users are answered
+/// like unknown ids.
 async fn without_hidden_sources(request: &Arc<Request>) -> Result<Query, Refusal> {
     let is_source = |name: &str| name.split("__").next() == Some(SOURCE_ID);
     let sources = request.query.pairs().filter(|(name, _)| is_source(name));
@@ -56,7 +57,7 @@ async fn without_hidden_sources(request: &Arc<Request>) -> Result<Query, Refusal
     let listed = move |conn: &mut Conn| users(&shared, conn, asked.clone());
     let listed = request.build.db.read::<_, Refusal>(listed).await?;
     let masked = |id: &str| match id.trim().parse::<i64>() {
-        // 0 is the system, which is nobody.
+        // 0 is the system, which is not a user.
         Ok(number) if number != 0 && !listed.contains(&number) => NOBODY.to_owned(),
         _ => id.to_owned(),
     };
@@ -70,7 +71,7 @@ async fn without_hidden_sources(request: &Arc<Request>) -> Result<Query, Refusal
     Ok(Query::parse(&query.finish()))
 }
 
-/// An event as the service shows it.
+/// An event in the format of the history service.
 #[derive(Deserialize, Serialize)]
 struct HistoryItem<'a> {
     #[serde(borrow)]
@@ -89,12 +90,12 @@ struct HistoryItem<'a> {
 }
 
 impl HistoryItem<'_> {
-    /// The user who caused it, alone or by an agent.
+    /// The user who caused the event, directly or by an agent.
     fn user(&self) -> Option<i64> {
         self.source_id.filter(|_| ["user", "mcp"].contains(&self.source_type))
     }
 
-    /// The owners or assignees that it tells of; `None` where it tells of others.
+    /// The owners or assignees in the event. `None` for events of other types.
     fn event_people(&self) -> Result<Option<Vec<Json>>, serde_json::Error> {
         let of_people = ["owner_initialized", "owners_added", "owners_removed", "assignees_added", "assignees_removed"];
         of_people.contains(&self.event_type).then(|| serde_json::from_str(self.event_data.get())).transpose()
@@ -104,7 +105,7 @@ impl HistoryItem<'_> {
 const USER: &str = "user";
 const SET: &str = "permission_set";
 
-/// The ids of whom and what a page of events names.
+/// The ids of the users and groups in a page of events.
 #[derive(Default)]
 struct EventReferences {
     users: BTreeSet<i64>,
@@ -125,7 +126,7 @@ impl EventReferences {
     }
 }
 
-/// Those of a page that the agent may be told of.
+/// The users, groups and sets of a page that are visible to the agent.
 struct VisibleReferences {
     users: HashSet<i64>,
     groups: HashSet<i64>,
@@ -151,7 +152,7 @@ impl VisibleReferences {
         })
     }
 
-    /// A page of events without whom and what the agent may not be told of.
+    /// Returns a page of events without the users, groups and sets that are hidden from the agent.
     fn show(&self, results: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
         let hidden = serde_json::value::to_raw_value(&Json::Null)?;
         let no_info = serde_json::value::to_raw_value("")?;
@@ -193,7 +194,7 @@ impl VisibleReferences {
     }
 }
 
-/// Which of these users the agent's person may list.
+/// Returns the users of these ids whom the agent's person may list.
 fn users(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<HashSet<i64>, Refusal> {
     let mut sql = Sql::new("SELECT t.id FROM users t WHERE ");
     sql.append(&visible_users(request.caller()?)).push(" AND t.id").push_any(ids);

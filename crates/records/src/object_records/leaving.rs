@@ -1,6 +1,5 @@
-//! Removes the assignments to records that count no more, since their user, group or permission set is gone
-//! (`docs/reference/object-records.md`). There may be a million of them: a job removes them in pages, without events in the
-//! history of the records.
+//! Removes the assignments to records whose user, group or permission set is gone (`docs/reference/object-records.md`). There may
+//! be a million of them, so a job removes them in pages, without events in the history of the records.
 
 use crate::visible_records::VersionChanges;
 use kit::app::App;
@@ -12,27 +11,27 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-/// How many assignments are removed in one transaction.
+/// The maximum number of assignments that are removed in one transaction.
 const PAGE: i64 = 1_000;
 
 /// Removes the assignments of one user or group, or to one set.
 pub static UNASSIGN: JobKind = JobKind { name: "record_assignees", run, ..JobKind::LONG };
 
-/// Has the assignments of a user removed who is deleted or anonymized.
+/// Queues the removal of the assignments of a deleted or anonymized user.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
     when: ReactionTime::Leaving,
     run: |request, conn, id| Ok(enqueue_removal(request, conn, "principal", id)?),
 };
 
-/// Has the assignments of a group removed that is deleted.
+/// Queues the removal of the assignments of a deleted group.
 pub const ON_GROUP_LEAVING: Reaction = Reaction {
     resource: "user_groups",
     when: ReactionTime::Leaving,
     run: |request, conn, id| Ok(enqueue_removal(request, conn, "principal", -id)?),
 };
 
-/// Has the assignments to a set removed that is deleted.
+/// Queues the removal of the assignments by a deleted set.
 pub fn queue_set_removal(request: &Request, conn: &mut Conn, set: i64) -> Result<(), StoreError> {
     enqueue_removal(request, conn, "permission_set", set)
 }
@@ -67,8 +66,8 @@ fn run(_: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure>>
     })
 }
 
-/// Removes assignments to records of one class, so that the versions of one class are raised at a time. `false`: there are
-/// no more.
+/// Removes assignments to records of one class, so that a transaction raises the versions of one class only. Returns `false` if
+/// there are none left.
 fn remove_page(conn: &mut Conn, column: &'static str, id: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new(
         "SELECT a.id, a.principal, COALESCE(r.class_id, 0) FROM record_assignees a LEFT JOIN records r ON r.id = a.record \

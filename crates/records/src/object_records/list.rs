@@ -1,4 +1,4 @@
-//! Lists of records: which of a class the caller may view, filtered, searched, sorted and counted
+//! Lists of the records of a class that the caller may view: filters, search, order and counts
 //! (`docs/reference/object-records.md`).
 
 use super::read::{RecordPage, View, join_label, select_label};
@@ -23,12 +23,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use store::{Conn, Sql};
 
-/// How many parameters of a list of records may be filters.
+/// The maximum number of filters among the parameters of a list of records.
 pub static RECORD_FILTERS: Limit =
     Limit { name: "api_filters_on_object_models_object_records_list", default: 20, ..Limit::EMPTY };
 
-/// Up to so many records that the filters leave, page and count come from one scan. More of them are counted by a second
-/// one, since an index may give the page without a look at most of them.
+/// Up to this number of matches, page and count come from one scan. More matches are counted by a second scan, since an index may
+/// return the page without reading most of them.
 const MAX_MATCHES: i64 = 5_000;
 
 /// The parameters of lists and exports of records.
@@ -40,12 +40,12 @@ pub fn parameters() -> Vec<Json> {
     list
 }
 
-/// The parameter by which answers have some fields of a record only.
+/// The parameter that restricts the fields of records in answers.
 pub fn fields_parameter() -> Json {
     openapi::query("fields", "Comma-separated aliases: no other values are answered", json!({"type": "string"}))
 }
 
-/// The class of the path, with the records that the caller may view; 404 when there is none that he may view.
+/// Loads the class of the path with the records that the caller may view. Answers 404 if the caller may not view such a class.
 pub fn open(request: &Request, conn: &mut Conn) -> Result<VisibleClass, Refusal> {
     let (caller, id) = (request.caller()?, request.id());
     let mut sql = Sql::new("SELECT t.version, ");
@@ -65,7 +65,7 @@ pub fn open(request: &Request, conn: &mut Conn) -> Result<VisibleClass, Refusal>
     Ok(VisibleClass { class, on_class, visible })
 }
 
-/// What a request selects of a class.
+/// The parts of a class that a request selects.
 pub struct ListQuery<'r> {
     pub select: Select<'r>,
     /// The table of the class, as `t`.
@@ -75,11 +75,11 @@ pub struct ListQuery<'r> {
     is_searched: bool,
 }
 
-/// The related classes that the parameters of a request look into, by the aliases of the relations; `None` of a class that
-/// the caller may not view.
+/// The related classes that the parameters of a request filter by, by the aliases of the relations. `None` for a class that the
+/// caller may not view.
 pub type RelatedClasses = HashMap<String, Option<(Arc<Class>, VisibleRecords)>>;
 
-/// The related classes that the filters among these parameters look into.
+/// Loads the related classes that the filters among these parameters use.
 pub fn related_classes(
     request: &Request,
     conn: &mut Conn,
@@ -101,7 +101,7 @@ pub fn related_classes(
     Ok(fields.iter().filter_map(|field| Some((field.name.to_string(), of(&field.name)?))).collect())
 }
 
-/// What the filters over a relation look into; `None` of a field that is no relation.
+/// The rows that the filters over a relation read. `None` if the field is not a relation.
 fn rows_of<'r>(related: &'r RelatedClasses, field: &Field) -> Option<RelatedRows<'r>> {
     related.get(field.name.as_ref()).map(|of| match of {
         Some((class, _)) => RelatedRows::Of(&class.record),
@@ -109,7 +109,7 @@ fn rows_of<'r>(related: &'r RelatedClasses, field: &Field) -> Option<RelatedRows
     })
 }
 
-/// Whether a parameter filters the records of a class.
+/// Returns whether a parameter filters the records of a class.
 pub fn is_filter(class: &Class, related: &RelatedClasses, parameter: &str) -> bool {
     select::find_filter(&class.record, |field| rows_of(related, field), parameter)
 }
@@ -134,7 +134,7 @@ impl<'r> ListQuery<'r> {
             None => None,
         };
         let found = match (&read, &text) {
-            // What has the words is tested by itself, so that they are looked for first.
+            // The search tests the visibility of each match, so that the words are searched first.
             (None, Some(text)) => conn.search(&class.table(), text, None, |sql, n| {
                 if visible.is_tested() {
                     visible.condition(sql.push(" AND "), n);
@@ -168,12 +168,12 @@ impl<'r> ListQuery<'r> {
         Ok(ListQuery { select, table, condition, relations, is_searched })
     }
 
-    /// Whether some of the visible records may be left out.
+    /// Returns whether the query may leave out some of the visible records.
     fn is_filtered(&self) -> bool {
         self.is_searched || !self.select.filters.is_empty()
     }
 
-    /// Appends the tables and the condition of the wanted records.
+    /// Appends the tables and the condition of the selected records.
     fn push_from(&self, sql: &mut Sql, class: &Class, is_ordered: bool, now: i64) {
         let ordered = self.select.ordering.iter().map(|order| order.field).filter(|_| is_ordered);
         sql.push(" FROM ").append(&self.table);
@@ -182,8 +182,8 @@ impl<'r> ListQuery<'r> {
         conditions(sql, OWN, &self.select.filters, &self.relations, now);
     }
 
-    /// The statement of the page by one scan of all that the filters leave, up to [`MAX_MATCHES`], with the columns of a view
-    /// and then how many there are. `None` where an order is by a further table of the class.
+    /// The statement of the page by one scan of all matches, up to [`MAX_MATCHES`]. It selects the columns of a view and then the
+    /// number of matches. `None` if the order uses a further table of the class.
     fn page_of_matches(&self, request: &Request, view: &View) -> Option<Sql> {
         let (class, resource): (&Class, &Resource) = (&view.class, &view.class.record);
         let ordering = &self.select.ordering;
@@ -220,7 +220,7 @@ impl<'r> ListQuery<'r> {
         sql
     }
 
-    /// The records of the page, and how many the filters leave.
+    /// Returns the records of the page, and the number of records that match the filters.
     fn matches(&self, request: &Request, conn: &mut Conn, view: &Arc<View>) -> Result<(RecordPage, i64), Refusal> {
         if let Some(sql) = self.page_of_matches(request, view) {
             let mut matches = None;
@@ -235,7 +235,7 @@ impl<'r> ListQuery<'r> {
         }
         let records = RecordPage::read(request, view, conn, &self.page(request, view))?;
         let shown = records.items.len() as i64;
-        // A page that is not full tells how many there are.
+        // A page that is not full implies the number of matches.
         let matches = match shown < self.select.limit && (self.select.offset == 0 || shown > 0) {
             true => self.select.offset + shown,
             false => self.count(conn, &view.class, request.now)?,
@@ -243,7 +243,7 @@ impl<'r> ListQuery<'r> {
         Ok((records, matches))
     }
 
-    /// The numbers of all wanted records within their class, in their order.
+    /// The numbers of all selected records within their class, in their order.
     pub fn numbers(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<Vec<u32>, Refusal> {
         let mut sql = Sql::new("SELECT t.n");
         self.push_from(&mut sql, class, true, now);
@@ -258,8 +258,8 @@ impl<'r> ListQuery<'r> {
     }
 }
 
-/// Appends the end of the subselect `page` and the tables with the fields of its rows. SQLite keeps the order of a CROSS JOIN;
-/// of another one it would read the whole table in the order of the page.
+/// Appends the end of the subselect `page` and the tables with the fields of its rows. SQLite preserves the order of a CROSS
+/// JOIN. With another join it would read the whole table in the order of the page.
 fn join_page(sql: &mut Sql, class: &Class) {
     sql.push(") page CROSS JOIN ").name(&class.table()).push(" t");
     push_joins(sql, OWN, &class.record, class.record.fields.iter());
@@ -271,7 +271,7 @@ pub fn too_slow(error: store::StoreError) -> Refusal {
     advised(Refusal::from(error))
 }
 
-/// A refusal of a list, an export or a batch, which has advice when a query took too long.
+/// Adds advice to the refusal of a list, an export or a batch if a query took too long.
 pub fn advised(mut refusal: Refusal) -> Refusal {
     if matches!(refusal.cause.as_deref(), Some(store::StoreError::Slow)) {
         refusal.reason = RefusalReason::Detail("The query takes too long. Use an indexed field.".to_owned());
@@ -279,7 +279,7 @@ pub fn advised(mut refusal: Refusal) -> Refusal {
     refusal
 }
 
-/// The list of the records of a class that the caller may view.
+/// Lists the records of a class that the caller may view.
 pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     page(request, conn).map_err(advised)
 }
@@ -317,7 +317,7 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(answer)
 }
 
-/// The records of a class by a part of their labels.
+/// Lists the records of a class by parts of their labels.
 pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     let autocomplete::AutocompleteRequest { limit, offset, needles } =
         autocomplete::AutocompleteRequest::from_request(request)?;

@@ -91,7 +91,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn document_pieces(class: &Class, limit: i64) -> impl Iterator<Item = String> {
     let mut columns: Vec<&Field> = class.record.columns().filter(|field| field.name != "object_class").collect();
-    // What every class has stands before the fields of this one.
+    // The fields of every class stand before the fields of this one.
     columns.sort_by_key(|field| class.field(&field.name).is_some());
     options::pieces(&class.record, columns, json!({"limit_items": limit}))
 }
@@ -116,7 +116,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     written_answer(request, conn, StatusCode::OK, class, id)
 }
 
-/// A record after its creation or change. Who made it for somebody else, or gave it away, may not be able to view it.
+/// Answers a record after its creation or change. A caller who created it for another user, or changed its owner, may not be able
+/// to view it.
 fn written_answer(request: &Request, conn: &mut Conn, status: StatusCode, class: Arc<Class>, id: i64) -> Outcome {
     let shown = match peek::read_by_statement(request, conn, class.clone(), id, status)? {
         StatementResult::Shown(answer) => return Ok(answer),
@@ -129,7 +130,7 @@ fn written_answer(request: &Request, conn: &mut Conn, status: StatusCode, class:
     }
 }
 
-/// What is told of a record to somebody who may not view it.
+/// The answer about a record to a caller who may not view it.
 fn hidden_record_answer(status: StatusCode, id: i64, class: i64) -> Answer {
     let body = json!({"id": id, "object_class": class}).to_string();
     let tag = Some(etag(body.as_bytes()));
@@ -143,7 +144,8 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// The record of the path with its row locked, when the caller may take the action and `If-Match` fits.
+/// Loads the record of the path and locks its row. Refuses callers who may not perform the action, and an `If-Match` that
+/// differs.
 fn for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<RecordAccess, Refusal> {
     let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     held.require(action)?;

@@ -15,7 +15,7 @@ use kit::rows::{self, Scope};
 use resource::{Changes, message};
 use store::{Conn, Sql, StoreError};
 
-/// The owners of a record: one. A higher limit has no effect.
+/// The maximum number of owners of a record: one. A higher limit has no effect.
 pub static RECORD_OWNERS: Limit = Limit {
     name: "object_record_owners",
     default: 1,
@@ -25,7 +25,7 @@ pub static RECORD_OWNERS: Limit = Limit {
 };
 
 pub fn routes() -> Vec<Route> {
-    // The record is read as a name, since a POST tells what is wrong with an id that is none.
+    // The record is read as a name, because a POST reports the error of an invalid id.
     let collection = "/api/object-records/{record}/owners/";
     let single = "/api/object-records/{record_id}/owners/{ownership_id}/";
     vec![
@@ -84,7 +84,7 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// The record of the path of the collection; 404 when there is none that the caller may view.
+/// Loads the record of the path of the collection. Answers 404 if the caller may not view such a record.
 fn viewable(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
     let record = request.name();
     let held = if is_id(record) { held::load_record_access(request, conn, id_of(record))? } else { None };
@@ -95,7 +95,7 @@ fn is_id(sent: &str) -> bool {
     sent.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// An id; 0, which no record has, for a number that is too large for one.
+/// Parses an id. Returns 0, which is not the id of a record, if the number is too large.
 fn id_of(sent: &str) -> i64 {
     sent.parse().unwrap_or(0)
 }
@@ -108,7 +108,7 @@ fn set_owner(request: &Request, conn: &mut Conn, held: &RecordAccess, owner: Opt
     write::update(request, conn, &held.class, &[change])
 }
 
-/// The ownership and the user who owns a record. Deleted and anonymized accounts own nothing, though the record keeps them.
+/// The ownership and the owner of a record. Deleted and anonymized accounts own nothing, although the record still names them.
 fn owner(conn: &mut Conn, held: &RecordAccess) -> Result<Option<(i64, i64)>, StoreError> {
     let mut sql = Sql::new("SELECT x.id, x.owner_id FROM (");
     conn.query_optional(sql.append(&ownership(held)).push(") x"), |row| Ok((row.int(0)?, row.int(1)?)))

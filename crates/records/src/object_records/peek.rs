@@ -1,5 +1,6 @@
-//! A single record by two short statements: the first names its class, which never changes; the second reads all that the
-//! answer shows and depends on in one snapshot. Where one statement cannot tell, the record is read by more of them (`read.rs`).
+//! Reads a single record by two short statements. The first selects its class, which never changes. The second reads all data of
+//! the answer and all its dependencies in one snapshot. If one statement is not enough, `read.rs` reads the record by more
+//! statements.
 
 use super::held::{from_open, select_granted};
 use super::read::{FIELDS, LabelledValue, LabelsOfFiles, RecordMeta, RecordPage, View, join_label, select_label};
@@ -17,10 +18,11 @@ use std::iter;
 use std::sync::Arc;
 use store::{Conn, Row, Sql, StoreError};
 
-/// Up to so many fields that name users or records are looked up within the statement of a record.
+/// The maximum number of fields with users or records whose labels the statement of a record selects.
 const MAX_NAMED: usize = 12;
 
-/// The record of the path; `None` when it must be read by more statements. 404 when there is none that the caller may view.
+/// Returns the record of the path, or `None` if it must be read by more statements. Answers 404 if the caller may not view such a
+/// record.
 pub fn read_in_one_statement(request: &Request, conn: &mut Conn) -> Result<Option<Answer>, Refusal> {
     let (mut sql, id) = (Sql::new("SELECT r.class_id"), request.id());
     from_open(&mut sql, request.caller()?, VIEW, &Sql::new("$1").arg(id), ["records r", "r.id", ""], id);
@@ -33,16 +35,16 @@ pub fn read_in_one_statement(request: &Request, conn: &mut Conn) -> Result<Optio
     }
 }
 
-/// What one statement tells of a record.
+/// The result of the single statement that reads a record.
 pub enum StatementResult {
     Shown(Answer),
-    /// There is none that the caller may view.
+    /// The caller may not view such a record.
     Hidden,
-    /// One statement cannot tell.
+    /// One statement is not enough.
     Unknown,
 }
 
-/// A record of a class as an answer, by one statement.
+/// Reads a record of a class by one statement and returns it as an answer.
 pub fn read_by_statement(
     request: &Request,
     conn: &mut Conn,
@@ -50,7 +52,7 @@ pub fn read_by_statement(
     id: i64,
     status: StatusCode,
 ) -> Result<StatementResult, Refusal> {
-    // The tag of a record is that of all its fields, whichever are shown.
+    // The tag of a record covers all its fields, even if the answer shows only some.
     if request.query.last_value(FIELDS).is_some() {
         return Ok(StatementResult::Unknown);
     }
@@ -85,37 +87,37 @@ pub fn read_by_statement(
             LabelledValue::Choice(_) | LabelledValue::Choices(_) => {}
         }
     }
-    // Files never change, so another statement may tell what they are called.
+    // Files never change, so another statement may read their names.
     beside.files = LabelsOfFiles::load(request, conn, files)?;
     Ok(StatementResult::Shown(records.first_as_answer(&beside, status)))
 }
 
-/// What is asked for beside the row of a record.
+/// The data that the statement selects beside the row of a record.
 struct Question<'r> {
     caller: &'r Caller,
     view: &'r View,
-    /// The classes to which fields of the view relate, as this process knows them.
+    /// The classes to which fields of the view relate, from the cache of this process.
     related: BTreeMap<i64, Arc<Class>>,
 }
 
-/// What a statement found beside the row of a record.
+/// The data that the statement returned beside the row of a record.
 struct ReadRecord {
     class: ReadClass,
-    /// What record permission sets give the caller on the record.
+    /// The actions that record permission sets grant the caller on the record.
     granted: i64,
     related: BTreeMap<i64, ReadClass>,
-    /// What the users and records are called that the fields of these places name.
+    /// The labels of the users and records, by the positions of their fields in the view.
     labels: HashMap<usize, String>,
 }
 
-/// A class as the statement found it.
+/// A class in the result of the statement.
 struct ReadClass {
     version: i64,
     rights: ClassRights,
 }
 
 impl<'r> Question<'r> {
-    /// `None` where a class is not known, or too much would be asked for in one statement.
+    /// Returns `None` if a class is not cached, or one statement would select too much.
     fn for_record(request: &'r Request, view: &'r View) -> Result<Option<Question<'r>>, Refusal> {
         let named = view.fields().filter(|field| matches!(field.kind, FieldType::User | FieldType::Relation)).count();
         if named > MAX_NAMED || view.class.fields.iter().any(|field| field.table_number > 0) {
@@ -127,7 +129,7 @@ impl<'r> Question<'r> {
         Ok(related.map(|related| Question { caller, view, related }))
     }
 
-    /// Whether the classes are in the database as the statement took them.
+    /// Returns whether the cached classes have the versions that the statement read.
     fn matches_versions(&self, seen: &ReadRecord) -> bool {
         let related = self.related.values().all(|class| seen.related[&class.id].version == class.version);
         related && seen.class.version == self.view.class.version

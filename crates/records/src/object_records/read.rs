@@ -1,5 +1,6 @@
-//! Reads records and writes them as JSON (`docs/reference/object-records.md`): their rows, and what is asked for after them
-//! by their ids, whatever the number of records: labels of what their fields name, and the caller's permissions.
+//! Reads records and writes them as JSON (`docs/reference/object-records.md`). After the rows it loads the labels of users,
+//! records and files, and the caller's permissions. These reads use the ids of all records together, in a constant number of
+//! statements.
 
 use super::held::{self, RecordAccess, SHOWN};
 use crate::classes::{Class, ClassField, FIRST_FIELD};
@@ -28,7 +29,7 @@ pub struct View {
     pub class: Arc<Class>,
     resource: Arc<Resource>,
     shape: Arc<RowShape>,
-    /// The places of the shown fields among those of the class.
+    /// The indexes of the shown fields among those of the class.
     shown: Vec<usize>,
     part: ViewPart,
 }
@@ -76,12 +77,12 @@ impl View {
         View { class, resource, shape, shown, part }
     }
 
-    /// The fields that are shown, in their order.
+    /// The shown fields, in their order.
     pub fn fields(&self) -> impl Iterator<Item = &ClassField> {
         self.shown.iter().map(|at| &self.class.fields[*at])
     }
 
-    /// Appends the columns of a record: its id and owner, then those that are shown.
+    /// Appends the columns of a record: its id and owner, then the shown columns.
     pub fn select(&self, sql: &mut Sql, request: &Request) {
         match self.part {
             ViewPart::Record => sql.push("t.id, t.owner, "),
@@ -115,7 +116,7 @@ fn subset(class: &Class, shown: &[usize], part: ViewPart) -> Resource {
     }
 }
 
-/// Records that were read: their JSON without the end, and what their labels are made of.
+/// A page of records: their JSON without the end, and the values that need labels.
 pub struct RecordPage {
     view: Arc<View>,
     bytes: Vec<u8>,
@@ -125,9 +126,9 @@ pub struct RecordPage {
 pub struct RecordItem {
     pub id: i64,
     pub owner: Option<i64>,
-    /// Where its JSON ends; it begins where the one before ends.
+    /// The end of its JSON. The JSON begins at the end of the one before.
     end: usize,
-    /// The values of the fields that have labels, by their places among the shown ones.
+    /// The values of the fields that have labels, by their indexes among the shown fields.
     pub named: Vec<(usize, LabelledValue)>,
 }
 
@@ -145,12 +146,13 @@ impl RecordPage {
         RecordPage { view, bytes: Vec::new(), items: Vec::new() }
     }
 
-    /// Reads the rows of a statement with the columns of [`View::select`]; refuses a page that is too large.
+    /// Reads the rows of a statement with the columns of [`View::select`]. Refuses a page that is too large.
     pub fn read(request: &Request, view: &Arc<View>, conn: &mut Conn, sql: &Sql) -> Result<RecordPage, Refusal> {
         RecordPage::read_with(request, view, conn, sql, |_, _| Ok(()))
     }
 
-    /// The same for a statement with further columns, whose first place `further` gets with each row.
+    /// Does the same for a statement with further columns. `further` receives each row with the index of its first further
+    /// column.
     pub fn read_with(
         request: &Request,
         view: &Arc<View>,
@@ -170,7 +172,7 @@ impl RecordPage {
         }
     }
 
-    /// The same; `None` when `fits` is false of the records so far.
+    /// Does the same, but returns `None` if `fits` is false for the records so far.
     pub fn read_while(
         view: &Arc<View>,
         conn: &mut Conn,
@@ -183,10 +185,10 @@ impl RecordPage {
         let read = conn.for_each_row(sql, |row| {
             let mut fits_with = |items, bytes| {
                 is_too_large = !fits(PageSize { items, bytes });
-                // Any error ends the reading.
+                // Any error ends the iteration.
                 if is_too_large { Err(store::StoreError::NotFound) } else { Ok(()) }
             };
-            // A row that the driver holds finds memory before it is copied.
+            // Memory is reserved before the row is copied from the driver.
             fits_with(records.items.len(), records.bytes.len() + row.size_in_bytes())?;
             let behind = records.push(row)?;
             further(row, behind)?;
@@ -198,12 +200,12 @@ impl RecordPage {
         }
     }
 
-    /// How many bytes the records take, without what stands beside them.
+    /// The size of the records in bytes, without their metadata.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Adds the record of a row, and returns the place of the first column behind it.
+    /// Adds the record of a row. Returns the index of the first column behind it.
     fn push(&mut self, row: &Row<'_>) -> Result<usize, store::StoreError> {
         let (id, owner) = (row.int(0)?, row.opt_int(1)?);
         let mut out = JsonWriter::continuing(std::mem::take(&mut self.bytes));
@@ -222,7 +224,7 @@ impl RecordPage {
         let behind = written?;
         let mut named = Vec::new();
         for (place, at) in self.view.shown.iter().enumerate() {
-            // Behind id and owner comes the owner of the declaration.
+            // The owner of the declaration follows id and owner.
             let column = 3 + place;
             let value = match self.view.class.fields[*at].kind {
                 FieldType::User => row.opt_int(column)?.map(LabelledValue::User),
@@ -246,14 +248,14 @@ impl RecordPage {
         Ok(behind)
     }
 
-    /// Asks for what labels and permissions are made of. The number of statements depends on the class alone.
+    /// Loads the data of labels and permissions. The number of statements depends only on the class.
     pub fn load(&self, request: &Request, conn: &mut Conn, on_class: ClassRights) -> Result<RecordMeta, Refusal> {
         let owners: Vec<_> = self.items.iter().map(|item| (item.id, item.owner)).collect();
         let actions = held::actions(conn, request.caller()?, on_class, &owners)?;
         self.load_meta(request, conn, actions)
     }
 
-    /// The same where the actions that the caller may take on each record are known.
+    /// Does the same for a caller whose actions on each record are already loaded.
     pub fn load_meta(
         &self,
         request: &Request,
@@ -290,7 +292,7 @@ impl RecordPage {
         &self.view.class.fields[self.view.shown[place]]
     }
 
-    /// The JSON of all records, one after the other, each with its `_meta`.
+    /// Writes the JSON of all records in sequence, each with its `_meta`.
     pub fn write(&self, beside: &RecordMeta, out: &mut JsonWriter) {
         for at in 0..self.items.len() {
             out.comma();
@@ -298,7 +300,7 @@ impl RecordPage {
         }
     }
 
-    /// The JSON of one record, and its tag, which labels do not change.
+    /// Writes the JSON of one record and returns its tag, which does not depend on labels.
     pub fn write_one(&self, at: usize, beside: &RecordMeta, out: &mut JsonWriter, with_permissions: bool) -> EntityTag {
         let begin = at.checked_sub(1).map_or(0, |before| self.items[before].end);
         let (item, from) = (&self.items[at], out.bytes().len());
@@ -312,7 +314,7 @@ impl RecordPage {
         tag
     }
 
-    /// The first record as an answer, with its tag.
+    /// Returns the first record as an answer, with its tag.
     pub fn first_as_answer(&self, beside: &RecordMeta, status: StatusCode) -> Answer {
         let mut out = JsonWriter::with_capacity(2048);
         let tag = self.write_one(0, beside, &mut out, true);
@@ -358,10 +360,10 @@ impl RecordPage {
     }
 }
 
-/// What stands beside the rows of records: the caller's permissions, and what users and related records are called.
+/// The data beside the rows of records: the caller's permissions, and the labels of users, related records and files.
 #[derive(Default)]
 pub struct RecordMeta {
-    /// The actions that the caller may take, by the id of the record.
+    /// The actions that the caller may perform, by the id of the record.
     pub actions: HashMap<i64, i64>,
     pub names: HashMap<i64, String>,
     /// The labels of related records that the caller may view.
@@ -369,7 +371,7 @@ pub struct RecordMeta {
     pub files: LabelsOfFiles,
 }
 
-/// What files are called, and the address of the build at which they are downloaded.
+/// The labels of files, and the address of the build for their downloads.
 #[derive(Default)]
 pub struct LabelsOfFiles {
     files: HashMap<i64, StoredFile>,
@@ -377,7 +379,7 @@ pub struct LabelsOfFiles {
 }
 
 impl LabelsOfFiles {
-    /// Reads the files of these ids.
+    /// Loads the files of these ids.
     pub fn load(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<LabelsOfFiles, store::StoreError> {
         if ids.is_empty() {
             return Ok(LabelsOfFiles::default());
@@ -406,7 +408,7 @@ fn write_permissions(out: &mut JsonWriter, actions: i64) {
     out.raw("}}");
 }
 
-/// The labels of records of several classes, as far as the caller may view them.
+/// The labels of the records of several classes that the caller may view.
 pub fn labels_of_related(
     request: &Request,
     conn: &mut Conn,
@@ -424,7 +426,7 @@ pub fn labels_of_related(
     Ok(labels)
 }
 
-/// The labels of these records of a class, as far as they are visible.
+/// The labels of these records of a class that are visible.
 fn labels_of(
     conn: &mut Conn,
     class: &Class,
@@ -444,8 +446,8 @@ fn labels_of(
     Ok(seen.map(|(id, _, label)| (id, label)).collect())
 }
 
-/// Appends the column of the label of a record of the table with this alias: the value of the field that names the class's
-/// records, or the record's id.
+/// Appends the column of the label of a record in the table with this alias. The label is the value of the class's label field,
+/// otherwise the record's id.
 pub fn select_label(sql: &mut Sql, class: &Class, alias: &'static str) {
     if let Some(field) = class.label() {
         value(sql.push("COALESCE("), alias, field, 0);
@@ -455,12 +457,12 @@ pub fn select_label(sql: &mut Sql, class: &Class, alias: &'static str) {
     }
 }
 
-/// Joins the table of the label, where that is not the class's own, which has the alias.
+/// Joins the table of the label unless it is the class's own table, which has the alias.
 pub fn join_label(sql: &mut Sql, class: &Class, alias: &'static str) {
     push_joins(sql, alias, &class.record, class.label());
 }
 
-/// A stored value as answers show it.
+/// Converts a stored value to the format of answers.
 pub fn answer_value(kind: FieldType, value: Json) -> Json {
     match (kind, &value) {
         (FieldType::Datetime, Json::Number(micros)) => micros.as_i64().map(time::show).into(),
@@ -468,7 +470,8 @@ pub fn answer_value(kind: FieldType, value: Json) -> Json {
     }
 }
 
-/// A record as an answer. Its tag is that of the whole record where some fields are shown, too, so that it fits `If-Match`.
+/// Returns a record as an answer. Its tag is that of the whole record even if only some fields are shown, so that it works for
+/// `If-Match`.
 pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &RecordAccess) -> Outcome {
     let whole = single_record(request, conn, status, View::all_fields(held.class.clone()), held)?;
     if request.query.last_value(FIELDS).is_none() {
@@ -511,7 +514,7 @@ fn read_one(request: &Request, conn: &mut Conn, view: &Arc<View>, id: i64) -> Re
     if records.items.is_empty() { Err(Refusal::not_found()) } else { Ok(records) }
 }
 
-/// A record as a view shows it, with the tag of what is shown.
+/// Returns a record with the fields of a view, with the tag of these fields.
 fn single_record(request: &Request, conn: &mut Conn, status: StatusCode, view: View, held: &RecordAccess) -> Outcome {
     let records = read_one(request, conn, &Arc::new(view), held.id)?;
     let beside = records.load_meta(request, conn, HashMap::from([(held.id, held.actions)]))?;

@@ -1,5 +1,5 @@
-//! The rules over relations of a class to itself (`docs/reference/object-records.md`): no record is its own ancestor, and a
-//! chain of records has a bounded length.
+//! The rules over relations of a class to itself (`docs/reference/object-records.md`): a record is never its own ancestor, and a
+//! chain of records has a maximum length.
 
 use super::check::{CheckedRecord, FIELDS};
 use crate::classes::{Class, ClassField, table_of};
@@ -9,11 +9,11 @@ use resource::CheckedValue;
 use std::collections::{HashMap, HashSet};
 use store::{Conn, Sql};
 
-/// How many relations one statement follows.
+/// The maximum number of relations that one statement follows.
 const FIELDS_IN_STATEMENT: usize = 50;
 
-/// Refuses values of relations of a class to itself that close a circle, or make a chain too long. `ids` are the records
-/// that change, in the order of `all`; `None`: a new one.
+/// Refuses values of relations of a class to itself that close a cycle or make a chain too long. `ids` are the changed records in
+/// the order of `all`. `None` is a new record.
 pub fn check(
     conn: &mut Conn,
     class: &Class,
@@ -29,7 +29,7 @@ pub fn check(
     if own.iter().filter(is_set).count() == 0 {
         return Ok(());
     }
-    // Two at once could close a circle that neither sees: they take turns.
+    // Two concurrent writes could close a cycle that neither detects, so this lock serializes them.
     let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR NO KEY UPDATE").arg(class.id);
     conn.query_optional(&lock, |_| Ok(()))?;
     let most = limits::value(conn, depth)?;
@@ -54,7 +54,7 @@ pub fn check(
     for (id, checked) in ids.iter().zip(all) {
         for field in &own {
             let Some(CheckedValue::Int(parent)) = checked.changes.value(&field.alias).cloned() else { continue };
-            // Ways from a record in a circle have no end.
+            // Paths from a record in a cycle do not end.
             let is_circle = id.is_some_and(|id| length(&up, id) > most && graph.leads_up(parent, id, most));
             let wrong = if is_circle {
                 "Circular relations are not allowed.".to_owned()
@@ -75,10 +75,10 @@ enum Direction {
     Down,
 }
 
-/// The relations around the records that change, as they will be after the request.
+/// The relations around the changed records, in their state after the request.
 #[derive(Default)]
 struct Graph {
-    /// The records and fields that the request changes, whose stored values do not count.
+    /// The records and fields that the request changes. Their stored values do not count.
     planned: HashSet<(i64, i64)>,
     parents: HashMap<i64, Vec<i64>>,
     children: HashMap<i64, Vec<i64>>,
@@ -93,8 +93,8 @@ impl Graph {
         }
     }
 
-    /// Reads the stored relations on the ways from these records, at most as far as a chain may be long: a statement for
-    /// each level of all of them together.
+    /// Reads the stored relations on the paths from these records, up to the maximum length of a chain. One statement reads a
+    /// level of all paths together.
     fn load_relations(
         &mut self,
         conn: &mut Conn,
@@ -130,7 +130,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Whether a way of at most so many steps leads from a record up to another.
+    /// Returns whether a path of at most `most` steps leads up from one record to another.
     fn leads_up(&self, from: i64, to: i64, most: i64) -> bool {
         let (mut seen, mut level) = (HashSet::from([from]), vec![from]);
         for _ in 0..most {
@@ -144,7 +144,8 @@ impl Graph {
     }
 }
 
-/// The stored relations of these fields from records to their parents, or to their children: record, parent and field.
+/// Selects the stored relations of these fields from records to their parents or children. The columns are record, parent and
+/// field.
 fn load_relations(class: &Class, fields: &[&ClassField], way: Direction, records: &[i64]) -> Sql {
     let mut sql = Sql::new("");
     for (n, field) in fields.iter().enumerate() {
@@ -162,15 +163,15 @@ fn load_relations(class: &Class, fields: &[&ClassField], way: Direction, records
     sql
 }
 
-/// How many records the longest way from each record has, if there is one to another: one more than the most for all that
-/// are longer, and for those without an end.
+/// The number of records on the longest path from each record with a relation. Paths that are longer than `most`, and cycles,
+/// count as `most` + 1.
 fn lengths(further: &HashMap<i64, Vec<i64>>, most: i64) -> HashMap<i64, i64> {
     let mut lengths = HashMap::new();
-    // The records from which a way of this length leads.
+    // The records from which a path of this length starts.
     let mut from: HashSet<i64> = further.keys().copied().collect();
     let mut length = 2;
     while !from.is_empty() && length <= most.saturating_add(1) {
-        // A way through more records than there are is a circle.
+        // A path through more records than the graph has is a cycle.
         let is_endless = length > further.len() as i64 + 1;
         let known = if is_endless { most.saturating_add(1) } else { length };
         lengths.extend(from.iter().map(|record| (*record, known)));

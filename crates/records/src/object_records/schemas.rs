@@ -1,4 +1,4 @@
-//! The schemas of records of any class, for OpenAPI. `openapi.json` of a class has the fields of one
+//! The schemas of records of any class, for OpenAPI. The `openapi.json` of a class has its fields
 //! (`object_classes/description.rs`).
 
 use super::held::SHOWN;
@@ -43,7 +43,7 @@ pub fn changed_record_schema() -> Json {
     with_hidden_record(record_schema())
 }
 
-/// The schema of a record as a write answers it: callers who may not view it get `id` and `object_class` alone.
+/// The schema of a record in the answer to a write. Callers who may not view it get only `id` and `object_class`.
 pub fn with_hidden_record(mut record: Json) -> Json {
     record["required"] = json!(["id", "object_class"]);
     openapi::titled("ObjectRecordCreated", record)

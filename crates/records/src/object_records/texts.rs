@@ -1,12 +1,12 @@
-//! Brings what is stored beside the texts of records, words and folded copies, into line with them, some records at a time.
+//! Updates the words and folded copies of records' texts, some records at a time.
 
 use crate::classes::{Class, ClassField, table_of};
 use kit::rows::sql::{OWN, fold_column, push_joins, value};
 use resource::fold;
 use store::{Conn, Row, Sql, StoreError, Words};
 
-/// Feeds the words of some records to the text search again, from the one behind the number `after`. Returns the number of
-/// the last one; `None`: there was none.
+/// Updates the words of some records in the text search, from the record after the number `after`. Returns the number of the last
+/// record, or `None` if there was none.
 pub fn words_of_page(conn: &mut Conn, class: &Class, after: i64, most: i64) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT t.n FROM ");
     sql.name(&class.table()).push(" t WHERE t.n > ").bind(after).push(" ORDER BY t.n LIMIT ").bind(most);
@@ -30,10 +30,10 @@ pub fn words_of_page(conn: &mut Conn, class: &Class, after: i64, most: i64) -> R
     Ok(Some(last))
 }
 
-/// The columns before the texts in the rows of [`each_text_of`]: number, id, and the moment of the last change.
+/// The number of columns before the texts in the rows of [`each_text_of`]: number, id, and time of the last change.
 const TEXT_COLUMNS: usize = 3;
 
-/// Reads the texts of records with these numbers, each with its folded copy behind it.
+/// Reads the texts of records with these numbers. The folded copy follows each text.
 fn each_text_of(
     conn: &mut Conn,
     class: &Class,
@@ -53,9 +53,9 @@ fn each_text_of(
     conn.for_each_row(sql.push(" WHERE t.n").push_any(numbers), |row| done(row, &fields))
 }
 
-/// Brings the folded copies and the words of some records to the forms in which texts are compared, from the one behind the
-/// number `after`. Records that were changed before the moment `since` are left out, and so are those of ASCII texts, which
-/// are the same in all forms. Returns the number of the last one; `None`: there was none.
+/// Updates the folded copies and words of some records to the current folding, from the record after the number `after`. Records
+/// whose last change is before `since` are skipped. Records of ASCII texts are skipped too, because all foldings of them are
+/// equal. Returns the number of the last record, or `None` if there was none.
 pub fn refold_page(
     conn: &mut Conn,
     class: &Class,

@@ -1,5 +1,5 @@
-//! The search for words among the records of callers who may view few of a class. An index of words tells by the time that it
-//! takes of all records that have them, so the texts of those that the caller may view are read instead.
+//! Searches words in the records of callers who may view few records of a class. The duration of an index search depends on all
+//! records with the words, which is a timing side channel. So the texts of the visible records are read instead.
 
 use crate::bitmap::Bitmap;
 use crate::classes::Class;
@@ -9,17 +9,18 @@ use memchr::memmem::Finder;
 use resource::Field;
 use store::{Conn, SearchWord, Sql, StoreError, Words, each_word, search_words};
 
-/// How many records are read at a time.
+/// The number of records that one statement reads.
 const AT_A_TIME: usize = 1_000;
-/// How many bytes of texts are read. More are left to the index.
+/// The maximum size in bytes of the texts to read. Larger searches use the index.
 const MAX_READ: usize = 16 * 1024 * 1024;
-/// How many words may be looked for so.
+/// The maximum number of words of such a search.
 const MAX_SOUGHT: usize = 32;
-/// A record with shorter texts has fewer words than count, each of which takes two bytes at least.
+/// Below this size in bytes, all words of a record count. A word takes at least two bytes, so there are fewer words than the
+/// maximum.
 const ALL_COUNT: usize = 40_000;
 
-/// Those of the caller's records that have all words of a folded text: what [`Conn::search`] finds. `None`: there are no words,
-/// the caller may view many records, or this would take too long, so that the index is asked.
+/// Returns the visible records that contain all words of a folded text, like [`Conn::search`]. Returns `None` if there are no
+/// words, the caller may view many records, or the texts are too large. Then the index is used.
 pub fn records_with_words(
     conn: &mut Conn,
     class: &Class,
@@ -56,8 +57,7 @@ pub fn records_with_words(
     Ok(Some(Bitmap::from_numbers(found)))
 }
 
-/// A word that is looked for, and the search for its characters: most texts are told by them to be without it, before they are
-/// taken apart.
+/// A word of the search, with a finder for its characters. The finder excludes most texts before they are split into words.
 struct Sought {
     word: SearchWord,
     characters: Finder<'static>,
@@ -71,7 +71,8 @@ impl From<SearchWord> for Sought {
 }
 
 impl Sought {
-    /// Whether this may be a word of a text: it is in it, or the text has words that are written otherwise in it.
+    /// Returns whether the text may contain this word. Its characters occur in the text, or the text is not ASCII and can contain
+    /// its words in another form.
     fn may_be_in(&self, text: &str) -> bool {
         !text.is_ascii() || self.characters.find(text.as_bytes()).is_some()
     }
@@ -81,7 +82,7 @@ impl Sought {
     }
 }
 
-/// Whether texts have all of these words.
+/// Returns whether texts contain all of these words.
 fn has_all(texts: &[&str], sought: &[Sought]) -> bool {
     if !sought.iter().all(|sought| texts.iter().any(|text| sought.may_be_in(text))) {
         return false;

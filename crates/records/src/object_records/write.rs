@@ -1,5 +1,5 @@
-//! Writes records: rows, words, assignments, versions of what principals see, counts and events, of one or of a thousand
-//! records in as many statements (`docs/reference/object-records.md`). Bodies are checked before, in `check.rs`.
+//! Writes records: rows, words, assignments, versions of visible records, counts and events. One or a thousand records need the
+//! same number of statements (`docs/reference/object-records.md`). Bodies are checked earlier, in `check.rs`.
 
 use super::files;
 use super::held::RecordAccess;
@@ -20,17 +20,17 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::HashMap;
 use store::{Argument, Conn, Sql, Words};
 
-/// A record that is to be made.
+/// A record to insert.
 #[derive(Default)]
 pub struct NewRecord {
     pub values: Changes,
     pub owner: Option<i64>,
     pub assignments: Vec<Assignment>,
-    /// What a restored record keeps of the former one.
+    /// The data of the former record that a restored record retains.
     pub former: Option<RestoredOrigin>,
 }
 
-/// What a restored record keeps: its id, and who created it when.
+/// The retained data of a restored record: its id, and the user and time of its creation.
 #[derive(Clone, Copy)]
 pub struct RestoredOrigin {
     pub id: i64,
@@ -38,28 +38,29 @@ pub struct RestoredOrigin {
     pub created_by: Option<i64>,
 }
 
-/// What domains above do in the transactions in which records are made and deleted. A restored record is not made.
+/// The hooks of modules above, in the transactions in which records are created and deleted. A restored record does not count as
+/// created.
 #[derive(Default)]
 pub struct RecordHooks {
     pub created: Vec<OnCreated>,
-    /// They run before anything of the records is deleted.
+    /// These run before any data of the records is deleted.
     pub deleted: Vec<OnDeleted>,
 }
 
-/// What is done with the new records of a class.
+/// Handles the new records of a class.
 pub type OnCreated = fn(&Request, &mut Conn, &Class, &[CreatedRecord]) -> Result<(), Refusal>;
-/// What is done with records that are deleted, by their ids.
+/// Handles records that are deleted, by their ids.
 pub type OnDeleted = fn(&Request, &mut Conn, &[i64]) -> Result<(), Refusal>;
 
-/// A record that was made just now.
+/// A record that was created in this transaction.
 pub struct CreatedRecord {
     pub id: i64,
-    /// Its number within the class.
+    /// The number of the record within the class.
     pub n: i64,
     pub owner: Option<i64>,
 }
 
-/// A stored record, with those of its values that were asked for.
+/// A stored record with the selected values.
 pub struct StoredRecord {
     pub id: i64,
     pub owner: Option<i64>,
@@ -73,13 +74,13 @@ pub struct StoredRecord {
 const OWN_COLUMNS: [&str; 9] =
     ["id", "owner", "ownership", "owner_at", "owner_by", "created_at", "created_by", "modified_at", "modified_by"];
 
-/// The most bytes of stored values that are in memory at once. A short body may name a thousand records of 2 MiB.
+/// The maximum size in bytes of stored values in memory. A short body may name a thousand records of 2 MiB.
 const MAX_BYTES_AT_ONCE: usize = 32 * 1024 * 1024;
 
-/// How long a deleted record may be restored, in microseconds.
+/// The retention of a deleted record, in microseconds.
 pub const KEPT_MICROS: i64 = 30 * 86_400 * 1_000_000;
 
-/// Makes records of a class and returns their ids. The limit is checked last, since others wait for its row.
+/// Inserts records of a class and returns their ids. The limit is checked last, because other writers wait for its row.
 pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<i64>, Refusal> {
     let ids = record_ids(conn, class, new)?;
     let numbers = insert_rows(request, conn, class, new, &ids)?;
@@ -123,7 +124,7 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecor
     Ok(ids)
 }
 
-/// Inserts the rows of records with these ids into all tables of their class, and returns the numbers of the records.
+/// Inserts the rows of records with these ids into all tables of their class. Returns the numbers of the records.
 fn insert_rows(
     request: &Request,
     conn: &mut Conn,
@@ -157,7 +158,7 @@ fn insert_rows(
     Ok(numbers)
 }
 
-/// Inserts rows into one table of a class: these columns, and behind them those of the fields that stand in the table.
+/// Inserts rows into one table of a class: these columns, followed by the columns of the fields in the table.
 fn insert_into(
     conn: &mut Conn,
     class: &Class,
@@ -176,7 +177,7 @@ fn insert_into(
     tables::insert(conn, &table_of(class.id, table), &columns, &rows, then)
 }
 
-/// Inserts assignments, each with the id and the number of its record; in parts, since a batch has many.
+/// Inserts assignments, each with the id and the number of its record, in parts because a batch has many.
 pub fn insert_assignments(
     request: &Request,
     conn: &mut Conn,
@@ -208,7 +209,7 @@ fn record_ids(conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<i
     Ok(new.iter().filter_map(|new| Some(new.former?.id)).collect())
 }
 
-/// The fields whose columns stand in a table of the class, with their declarations.
+/// The fields whose columns are in a table of the class, with their declarations.
 fn fields_of(class: &Class, table: i64) -> impl Iterator<Item = (&ClassField, &Field)> {
     let [_, declared, _] = class.record.parts();
     class.fields.iter().zip(declared).filter(move |(field, _)| field.table_number == table)
@@ -226,7 +227,7 @@ fn push_args(row: &mut Vec<Argument>, field: &ClassField, declared: &Field, valu
     }
 }
 
-/// The words of a record's texts. What `changes` lack, `before` has.
+/// The words of a record's texts. Values that `changes` lacks come from `before`.
 fn words_of(class: &Class, changes: &Changes, before: Option<&Changes>) -> Words {
     let mut words = Words::default();
     for field in class.fields.iter().filter(|field| field.kind.is_text()) {
@@ -238,7 +239,7 @@ fn words_of(class: &Class, changes: &Changes, before: Option<&Changes>) -> Words
     words
 }
 
-/// The values of fields as events have them.
+/// The values of fields in the format of events.
 fn event_values<'a>(
     class: &'a Class,
     values: &Changes,
@@ -251,7 +252,7 @@ fn event_values<'a>(
     class.fields.iter().filter_map(of).collect()
 }
 
-/// Reads what records hold in the wanted fields, one record after the other.
+/// Reads the selected fields of records, one record at a time.
 pub fn each_stored(
     conn: &mut Conn,
     class: &Class,
@@ -287,15 +288,15 @@ fn records_per_read(class: &Class, is_read: impl Fn(&ClassField) -> bool) -> usi
     MAX_BYTES_AT_ONCE / class.max_bytes(is_read).clamp(1, MAX_RECORD_BYTES)
 }
 
-/// What the records of a write hold before it, in some of their fields. It is read once, under the locks of their rows; records
-/// that could fill the memory are read again by each part that asks.
+/// The stored values of the records of a write in some of their fields. They are read once, under the locks of their rows.
+/// Records that could fill the memory are read again by each consumer.
 pub struct StoredBefore {
     ids: Vec<i64>,
     values: Option<HashMap<i64, Changes>>,
 }
 
 impl StoredBefore {
-    /// Reads the wanted fields of records whose rows are locked.
+    /// Reads the selected fields of records whose rows are locked.
     pub fn read(
         conn: &mut Conn,
         class: &Class,
@@ -312,7 +313,7 @@ impl StoredBefore {
         Ok(StoredBefore { ids, values: Some(values) })
     }
 
-    /// Calls `done` with the id of each record and what it holds in the wanted fields, which are among those that were read.
+    /// Calls `done` with each record's id and its values of the selected fields. These fields must be among those that were read.
     pub fn for_each_record(
         &self,
         conn: &mut Conn,
@@ -333,7 +334,7 @@ impl StoredBefore {
         Ok(())
     }
 
-    /// Takes out what a record holds; `None` where it must be read again.
+    /// Removes and returns the values of a record. `None` if they must be read again.
     pub fn remove(&mut self, id: i64) -> Option<Changes> {
         self.values.as_mut()?.remove(&id)
     }
@@ -353,7 +354,7 @@ pub struct RecordChange {
     pub values: Changes,
     /// The change of the owner; `None`: the owner stays.
     pub owner: Option<OwnerChange>,
-    /// What the record holds in the fields of `values`, and in all texts if one of these is a text; `None`: it is read.
+    /// The stored values of the fields in `values`, and of all texts if one of these is a text. `None` if they must be read.
     pub before: Option<Changes>,
 }
 
@@ -368,7 +369,7 @@ pub fn depended_on<'a>(class: &Class, mut aliases: Vec<&'a str>) -> impl Fn(&Cla
 }
 
 impl RecordChange {
-    /// New values of a record that was not read before.
+    /// A change to values of a record that was not read before.
     pub fn from_values(id: i64, n: i64, values: Changes) -> RecordChange {
         RecordChange { id, n, values, owner: None, before: None }
     }
@@ -395,8 +396,8 @@ pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordCh
     Ok(changed.raise_versions(conn, class.id)?)
 }
 
-/// Empties unique fields of records whose values other records of the request take over: an index refuses a value that two
-/// records have, though one of them gives it up in the next statement.
+/// Clears unique fields whose values other records of the request take over. An index refuses a value that two records share,
+/// even if the next statement changes one of them.
 fn free_unique_values(conn: &mut Conn, class: &Class, all: &[RecordChange]) -> Result<(), store::StoreError> {
     if all.len() < 2 {
         return Ok(());
@@ -431,7 +432,7 @@ fn free_unique_values(conn: &mut Conn, class: &Class, all: &[RecordChange]) -> R
     Ok(())
 }
 
-/// Changes records that hold the values `before`, as far as these are others.
+/// Changes records. Only values that differ from those of `before` are written.
 fn update_some(
     request: &Request,
     conn: &mut Conn,
@@ -499,7 +500,7 @@ fn push_columns(sql: &mut Sql, class: &Class, table: i64, values: &Changes, diff
     }
 }
 
-/// Changes the row of a further table, which a record that is older than the table lacks.
+/// Changes the row of a further table. A record that is older than the table does not have one yet.
 fn upsert_further(
     conn: &mut Conn,
     class: &Class,
@@ -518,8 +519,8 @@ fn upsert_further(
     Ok(())
 }
 
-/// The id of a new ownership. The first one of a record has the record's; later ones take ids from the same sequence, so that
-/// none is given twice.
+/// Returns the id of a new ownership. The first ownership of a record has the record's id. Later ones use the same sequence, so
+/// that ids are unique.
 pub fn new_ownership(conn: &mut Conn, class: &Class) -> Result<i64, store::StoreError> {
     let sql = Sql::new("INSERT INTO records(class_id) VALUES ($1) RETURNING id").arg(class.id);
     let id = conn.query_one(&sql, |row| row.int(0))?;
@@ -527,7 +528,7 @@ pub fn new_ownership(conn: &mut Conn, class: &Class) -> Result<i64, store::Store
     Ok(id)
 }
 
-/// Deletes records of a class whose rows are locked, and keeps their values for a restore.
+/// Deletes records of a class whose rows are locked, and stores their values for a restore.
 pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> Result<(), Refusal> {
     let (mut changed, mut events) = (VersionChanges::default(), Events::for_request(request, conn, [])?);
     let ids: Vec<i64> = all.iter().map(|record| record.id).collect();
@@ -555,13 +556,13 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAc
         }
     }
     events.write_to_outbox(request, conn)?;
-    // The job that removes them for good learns when it is due.
+    // The removal job must compute its next time again.
     request.effects.after_commit(kit::jobs::wake);
     changed.raise_versions(conn, class.id)?;
     Ok(counts::give_back(conn, class.id, all.len() as i64)?)
 }
 
-/// Keeps records that are deleted.
+/// Stores the contents of records that are deleted.
 fn store_deleted(request: &Request, conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<(), store::StoreError> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let mut kept: Vec<Vec<Argument>> = Vec::with_capacity(ids.len());
@@ -586,7 +587,7 @@ fn store_deleted(request: &Request, conn: &mut Conn, class: &Class, ids: &[i64])
     tables::insert(conn, "deleted_records", &columns, &kept, "").map(drop)
 }
 
-/// What a record is called.
+/// The label of a record.
 fn label(class: &Class, record: &StoredRecord) -> String {
     let field = class.label_field.map(|at| &class.fields[at]);
     match field.and_then(|field| record.values.value(&field.alias)) {
@@ -595,7 +596,7 @@ fn label(class: &Class, record: &StoredRecord) -> String {
     }
 }
 
-/// What a deleted record keeps, by the ids of its fields.
+/// The stored content of a deleted record, by the ids of its fields.
 fn content(class: &Class, record: &StoredRecord) -> Json {
     let value = |field: &ClassField| {
         let value = record.values.value(&field.alias).filter(|value| **value != CheckedValue::Null)?;

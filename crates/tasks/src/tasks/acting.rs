@@ -1,5 +1,4 @@
-//! What people do with tasks: `/api/tasks/{id}/complete/`, `approve/`, `reject/`, `cancel/`, `reopen/`
-//! (`docs/reference/tasks.md`).
+//! Actions on tasks: `/api/tasks/{id}/complete/`, `approve/`, `reject/`, `cancel/`, `reopen/` (`docs/reference/tasks.md`).
 
 use super::assignees;
 use super::counts;
@@ -75,7 +74,7 @@ fn decision_schema() -> Json {
     )
 }
 
-/// 400 unless the task is in one of these states.
+/// Answers 400 unless the task is in one of these states.
 pub fn require_state(task: &TaskAccess, states: &[&str]) -> Result<(), Refusal> {
     match states.contains(&task.status.as_str()) {
         true => Ok(()),
@@ -161,7 +160,7 @@ pub fn complete_with(
     Ok(ActedTask { task, record, form })
 }
 
-/// Checks an answer: as the values of the task's record, or as any JSON.
+/// Checks an answer: as values of the task's record, or as any JSON.
 fn check_response(
     request: &Request,
     conn: &mut Conn,
@@ -205,7 +204,7 @@ fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &'st
     if task.completed_by == Some(caller) {
         return Err(Refusal::forbidden());
     }
-    // An account may have been deactivated because its answers cannot be trusted.
+    // The account may have been deactivated because its answers cannot be trusted.
     if status == COMPLETED && !is_active(conn, task.completed_by.unwrap_or(0))? {
         return Err(Refusal::bad_request("The account that completed the task is not active."));
     }
@@ -246,7 +245,7 @@ fn write_approved(
     write_record(request, conn, Some(record), checked.or_refuse(Refusal::from)?)
 }
 
-/// The condition that a decision names: one of the form's, or none where the form has none.
+/// Returns the condition of a decision. It is one of the form's conditions, or `None` if the form has none.
 fn condition(body: &SentObject<'_>, form: &TemplateForm, errors: &mut Errors) -> Option<String> {
     let sent = body.get(CONDITION);
     let Some(sent) = sent.filter(|sent| !sent.is_null()) else {
@@ -280,7 +279,7 @@ fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
     }
     require_state(&task, &[COMPLETED, REJECTED, EXPIRED, CANCELED])?;
     (task.completed_at, task.completed_by) = (None, None);
-    // An expiry that counts from the completion comes with the next one; one that has passed would end the task at once.
+    // The next completion sets an expiry that counts from it. A past expiry would end the task immediately.
     let expires_at = task.expires_at.filter(|at| task.plan.expires_after.is_none() && *at > request.now);
     let mut change = StatusChange::to(OPEN, "reopen");
     if expires_at != task.expires_at {

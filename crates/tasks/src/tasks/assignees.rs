@@ -1,4 +1,4 @@
-//! The users and groups to whom a task is assigned: principals, groups as their negative ids.
+//! The users and groups to whom a task is assigned: principals, with negative ids for groups.
 
 use super::counts;
 use super::held::PRINCIPALS;
@@ -22,7 +22,7 @@ use store::{BorrowedArgument, Conn, Sql, StoreError};
 /// The columns of an assignee.
 pub const COLUMNS: [&str; 6] = ["task", "principal", "status", "due_at", "class_id", "record_n"];
 
-/// What a body says about assignees; `None`: nothing.
+/// The assignees in a body. `None` if the body does not contain them.
 #[derive(Default)]
 pub struct AssigneeChange {
     pub users: Option<Vec<i64>>,
@@ -30,17 +30,17 @@ pub struct AssigneeChange {
 }
 
 impl AssigneeChange {
-    /// Whether it says anything.
+    /// Returns whether the body contains assignees.
     pub fn is_any(&self) -> bool {
         self.users.is_some() || self.groups.is_some()
     }
 
-    /// Whether it names anybody.
+    /// Returns whether the body names a user or a group.
     pub fn names_any(&self) -> bool {
         [&self.users, &self.groups].into_iter().flatten().any(|ids| !ids.is_empty())
     }
 
-    /// A body without more assignees than the build allows, and the messages about them.
+    /// Removes lists from the body that exceed the build's limits of assignees. Returns the body and the errors about them.
     pub fn bounded<'a>(conn: &mut Conn, mut body: SentObject<'a>) -> Result<(SentObject<'a>, Errors), StoreError> {
         let mut errors = Errors::new();
         let names = [ASSIGNEES.name(), GROUPS.name()];
@@ -59,8 +59,8 @@ impl AssigneeChange {
         Ok((body, errors))
     }
 
-    /// Takes the assignees out of checked values. Users and groups that the caller may not list are unknown to him; those in
-    /// `held` stay whoever they are.
+    /// Removes the assignees from checked values and returns them. Users and groups that the caller may not list are refused like
+    /// unknown ids, unless `held` contains them.
     pub fn extract_from(
         request: &Request,
         conn: &mut Conn,
@@ -87,7 +87,7 @@ impl AssigneeChange {
         Ok(sent)
     }
 
-    /// The principals that it leads to from those that are there.
+    /// Returns the principals after the change of these previous ones.
     pub fn apply_to(&self, before: &BTreeSet<i64>) -> BTreeSet<i64> {
         let kept = |is_user: bool| before.iter().copied().filter(move |id| (*id > 0) == is_user).collect::<Vec<_>>();
         let users = self.users.clone().unwrap_or_else(|| kept(true));
@@ -99,19 +99,18 @@ impl AssigneeChange {
     }
 }
 
-/// The principals to whom a task is assigned.
+/// Loads the principals to whom a task is assigned.
 pub fn load_task_principals(conn: &mut Conn, task: i64) -> Result<BTreeSet<i64>, StoreError> {
     let sql = Sql::new("SELECT principal FROM task_assignees WHERE task = $1").arg(task);
     Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
 }
 
-/// Those of a set of principals that are users (or groups), by their own ids.
+/// The users (or groups) among principals, by their own ids.
 pub fn ids(principals: &BTreeSet<i64>, users: bool) -> Vec<i64> {
     principals.iter().filter(|id| (**id > 0) == users).map(|id| id.abs()).collect()
 }
 
-/// Assigns a task to other principals than before. One-time accounts among the new ones get their links, and those of others
-/// end.
+/// Assigns a task to other principals than before. New one-time accounts get links. Links of removed ones end.
 pub fn set(
     request: &Request,
     conn: &mut Conn,
@@ -142,28 +141,28 @@ pub fn set(
     one_time::invite(request, conn, new.into_iter().map(|principal| (task, principal)).collect())
 }
 
-/// Repeats the status and the due moment of a task beside its assignees, where lists look for them.
+/// Copies the status and the due time of a task to its assignee rows, where lists filter by them.
 pub fn repeat(conn: &mut Conn, task: i64, status: &str, due_at: Option<i64>) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE task_assignees SET status = $1, due_at = $2 WHERE task = $3");
     conn.exec(&sql.arg(status).arg(due_at).arg(task)).map(drop)
 }
 
-/// The filters `assignees` of a list.
+/// The `assignees` filters of a list.
 pub struct AssigneeFilters {
     /// The condition on `tasks t`.
     pub condition: Sql,
-    /// Whether what is assigned to the caller is asked for, and nobody else's.
+    /// True if the filters select only the caller's own assignments.
     pub is_mine: bool,
     /// The other parameters.
     pub query: Query,
 }
 
-/// Whether a parameter of a list is a filter `assignees`.
+/// Returns whether a parameter of a list is an `assignees` filter.
 pub fn is_filter(name: &str) -> bool {
     name.split("__").next() == Some(ASSIGNEES.name())
 }
 
-/// The filters `assignees` of a list; `None`: there are none.
+/// Reads the `assignees` filters of a list. `None` if there are none.
 pub fn filter(request: &Request) -> Result<Option<AssigneeFilters>, Refusal> {
     const NAMES: [&str; 6] = [
         "assignees",
@@ -209,20 +208,20 @@ pub fn filter(request: &Request) -> Result<Option<AssigneeFilters>, Refusal> {
     })
 }
 
-// ---- Users and groups that go --------------------------------------------------------------------------------------
+// ---- Users and groups that leave -----------------------------------------------------------------------------------
 
-/// How many assignments one transaction removes.
+/// The maximum number of assignments that one transaction removes.
 const PAGE: i64 = 1_000;
 
-/// Removes the assignments of a user or a group that is gone.
+/// Removes the assignments of a deleted or anonymized user, or of a deleted group.
 pub static UNASSIGN: JobKind =
     JobKind { name: "task_assignees", run: |app, build, job| Box::pin(unassign(app, build, job)), ..JobKind::LONG };
 
-/// Has the assignments of a user removed who is deleted or anonymized.
+/// Queues the removal of the assignments of a deleted or anonymized user.
 pub const ON_USER_LEAVING: Reaction =
     Reaction { resource: "users", when: ReactionTime::Leaving, run: |request, conn, id| leave(request, conn, id) };
 
-/// Has the assignments of a group removed that is deleted.
+/// Queues the removal of the assignments of a deleted group.
 pub const ON_GROUP_LEAVING: Reaction = Reaction {
     resource: "user_groups",
     when: ReactionTime::Leaving,

@@ -1,7 +1,7 @@
-//! How many tasks there are, by class and status: of all, and of each audience, which is a set of principals to whom tasks are
-//! assigned together. The counts are kept with every change, so that a list of 200,000 tasks needs not count them. A task has
-//! one audience, so what is assigned to somebody is the sum over the audiences that he belongs to. One row for each count would
-//! be locked by every writer, so each is the sum of slots.
+//! Counts tasks by class and status: all tasks, and those of each audience. An audience is a set of principals to whom tasks are
+//! assigned together. Every change updates the counts, so that a list of 200,000 tasks does not have to count them. A task has
+//! one audience, so a user's assigned tasks are the sum over the audiences that contain the user. Every writer would lock the
+//! single row of a count, so each count is the sum of slots.
 
 use super::held::PRINCIPALS;
 use kit::rows::sql::tokens;
@@ -13,13 +13,13 @@ use web::clock::sha256_hex;
 /// Longer names of audiences are hashed.
 const MAX_NAME: usize = 64;
 
-/// The name of an audience, which is empty for nobody.
+/// The name of an audience. Empty if the audience is empty.
 pub fn audience(principals: &BTreeSet<i64>) -> String {
     let name = principals.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
     if name.len() > MAX_NAME { sha256_hex(&name) } else { name }
 }
 
-/// Stores who belongs to an audience.
+/// Stores the members of audiences.
 pub fn store_audiences<'a>(
     conn: &mut Conn,
     audiences: impl Iterator<Item = &'a BTreeSet<i64>>,
@@ -35,15 +35,15 @@ pub fn store_audiences<'a>(
     conn.insert_rows("task_audiences", &["principal", "audience"], &rows, "ON CONFLICT DO NOTHING").map(drop)
 }
 
-/// How many tasks of a class and status there are.
+/// The number of tasks of a class and status.
 pub struct TaskCount {
-    /// 0: without a record.
+    /// 0 for tasks without a record.
     pub class: i64,
     pub status: String,
     pub n: i64,
 }
 
-/// Counts tasks that were made or changed just now.
+/// Counts tasks that were created or changed.
 pub fn add(conn: &mut Conn, tasks: &[i64]) -> Result<(), StoreError> {
     write(conn, tasks, 1)
 }
@@ -66,7 +66,7 @@ pub fn change_status(conn: &mut Conn, task: i64, before: &str, after: &str) -> R
     conn.exec(&sql).map(drop)
 }
 
-/// Takes tasks out of the counts before their status, their audience or they themselves change. Their rows are locked.
+/// Subtracts tasks from the counts, before their status, their audience or they themselves change. Their rows are locked.
 pub fn remove(conn: &mut Conn, tasks: &[i64]) -> Result<(), StoreError> {
     write(conn, tasks, -1)
 }
@@ -83,7 +83,7 @@ fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), StoreError> {
          WHERE t.audience <> '' AND t.id",
     );
     sql.push_any(tasks).push(" UNION ALL SELECT '', COALESCE(t.class_id, 0), t.status FROM tasks t WHERE t.id");
-    // In the order of the key, so that transactions seldom wait for each other in a circle.
+    // The order of the key makes deadlocks between transactions rare.
     sql.push_any(tasks).push(
         ") x GROUP BY x.audience, x.class_id, x.status ORDER BY x.audience, x.class_id, x.status \
          ON CONFLICT (audience, class_id, status, slot) DO UPDATE SET n = task_counts.n + excluded.n",
@@ -91,7 +91,7 @@ fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), StoreError> {
     conn.exec(&sql).map(drop)
 }
 
-/// The counts of what is assigned to a user, by himself or through a group.
+/// The counts of tasks that are assigned to a user, directly or through a group.
 pub fn load_user_counts(conn: &mut Conn, user: i64) -> Result<Vec<TaskCount>, StoreError> {
     let mut sql = Sql::new(COUNTED);
     sql.push("c.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
@@ -100,7 +100,7 @@ pub fn load_user_counts(conn: &mut Conn, user: i64) -> Result<Vec<TaskCount>, St
     read(conn, sql)
 }
 
-/// The counts of all tasks of these classes; `None`: of all, without a record, too.
+/// The counts of all tasks of these classes. `None` counts all tasks, including those without a record.
 pub fn load_class_counts(conn: &mut Conn, classes: Option<&[i64]>) -> Result<Vec<TaskCount>, StoreError> {
     let mut sql = Sql::new(COUNTED);
     sql.push("c.audience = ''");
@@ -119,7 +119,7 @@ fn read(conn: &mut Conn, mut sql: Sql) -> Result<Vec<TaskCount>, StoreError> {
     conn.query_all(&sql, |row| Ok(TaskCount { class: row.int(0)?, status: row.text(1)?.to_owned(), n: row.int(2)? }))
 }
 
-/// The sum of those in these states.
+/// The sum of the counts in these states.
 pub fn sum<'a>(counts: impl IntoIterator<Item = &'a TaskCount>, states: &[&str]) -> i64 {
     counts.into_iter().filter(|count| states.contains(&count.status.as_str())).map(|count| count.n).sum()
 }

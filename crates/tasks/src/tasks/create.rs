@@ -1,4 +1,4 @@
-//! Makes tasks: one that somebody asks for, those of automatic templates for new records, and renewals.
+//! Creates tasks: single ones for a request, those of automatic templates for new records, and renewals.
 
 use super::assignees::{self, AssigneeChange};
 use super::counts;
@@ -25,16 +25,16 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
 use store::{Argument, BorrowedArgument, Conn, Sql, StoreError};
 
-/// A record for which a task is made.
+/// A record for which a task is created.
 #[derive(Clone, Copy)]
 pub struct TaskRecord {
     pub id: i64,
     pub class: i64,
-    /// Its number within the class.
+    /// The number of the record within the class.
     pub n: i64,
 }
 
-/// A task that is to be made.
+/// A task to insert.
 pub struct NewTask {
     pub record: Option<TaskRecord>,
     pub name: Option<String>,
@@ -49,7 +49,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
         taken.contains(&name)
     });
     let caller = request.caller()?;
-    // The record's row is locked before others, and rights on it are looked at behind the lock.
+    // The record's row is locked before others, and rights on the record are checked behind the lock.
     let record = match body.get(OBJECT_RECORD.name()).filter(|sent| !sent.is_null()).map(parse_id) {
         Some(Ok(id)) => Some((id, for_change(request, conn, id)?)),
         Some(Err(_)) => Some((0, None)),
@@ -104,7 +104,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     )
 }
 
-/// Refuses a template of tasks that change records without a record of its class.
+/// Refuses a template whose tasks change records, unless there is a record of its class.
 fn check_template_class(template: &TaskTemplate, record: Option<TaskRecord>) -> Result<(), Refusal> {
     let errors = match (template.class, record) {
         (None, _) => return Ok(()),
@@ -137,7 +137,7 @@ const COLUMNS: [&str; 17] = [
     "modified_by",
 ];
 
-/// Makes tasks of a template, and returns their ids in the same order. Whether that is allowed was checked before.
+/// Creates tasks of a template, and returns their ids in the same order. The caller has already checked the rights.
 pub fn make(
     request: &Request,
     conn: &mut Conn,
@@ -232,7 +232,7 @@ fn creation_log_entry(
     values.into_iter().filter(is_said).map(|(name, value)| (name.to_owned(), json!([null, value]))).collect()
 }
 
-/// Makes the tasks of the automatic templates of a class for its new records, each assigned to the owner.
+/// Creates the tasks of a class's automatic templates for its new records, each assigned to the owner.
 pub fn for_new_records(
     request: &Request,
     conn: &mut Conn,
@@ -258,9 +258,10 @@ pub fn for_new_records(
     Ok(())
 }
 
-/// Renews a task: makes another one of its template for the same record, assigned to the same principals, whose day of a month
-/// or a year is the next one behind the expiry of this task. `None`: the template is gone, another one would last no longer, or
-/// one is open already, for the record or, without one, for the same principals.
+/// Renews a task: creates another one of its template for the same record and the same principals. An expiry by a day of a month
+/// or year is the next one after the expiry of this task. Returns `None` if the template is gone, or the new task would not
+/// expire later. It also returns `None` if a task of the template is still open for the record or, without one, for the same
+/// principals.
 pub fn renew(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<Option<i64>, Refusal> {
     let mut open = Sql::new("SELECT 1 FROM tasks WHERE template = ");
     open.bind(task.template).push(" AND status IN ('open', 'in_approval') AND record");
@@ -273,7 +274,7 @@ pub fn renew(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<Op
     match record {
         Some(record) => drop(open.push(" = ").bind(record.id)),
         None => {
-            // Whoever renews another such task at the same time waits here; with a record he has waited for its lock.
+            // A concurrent renewal of such a task waits for this lock. With a record, it waits for the record's lock.
             let sql = Sql::new("SELECT 1 FROM task_templates WHERE id = $1 FOR NO KEY UPDATE").arg(task.template);
             conn.query_optional(&sql, |_| Ok(()))?;
             open.push(" IS NULL AND audience = ").bind(counts::audience(&principals));
@@ -294,7 +295,7 @@ pub fn renew(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<Op
     Ok(make_expiring(request, conn, &template, &[new], ActorKind::System, expires)?.first().copied())
 }
 
-/// Leaves out accounts that are deleted or anonymized, and groups that are deleted.
+/// Removes deleted and anonymized accounts, and deleted groups.
 fn still_there(conn: &mut Conn, principals: BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
     let mut there: HashMap<i64, ()> = HashMap::new();
     let mut users = Sql::new("SELECT id FROM users WHERE is_deleted = 0 AND status <> 'anonymized' AND id");

@@ -1,4 +1,5 @@
-//! Deletes tasks, by themselves or with their records (`docs/reference/tasks.md`). Each is an entry of the administration log.
+//! Deletes single tasks, or tasks with their records (`docs/reference/tasks.md`). Each deletion is an entry of the administration
+//! log.
 
 use super::counts;
 use super::held;
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
-/// A deleted task as the administration log names it.
+/// A deleted task in the administration log.
 static DELETED: LazyLock<Resource> =
     LazyLock::new(|| Resource::new("tasks", "Task", "tasks", [Field::new("name", FieldKind::text(100))]));
 
@@ -33,7 +34,7 @@ pub fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Deletes the tasks of records that are deleted.
 pub fn delete_tasks_of_records(request: &Request, conn: &mut Conn, records: &[i64]) -> Result<(), Refusal> {
-    // Who makes a task for one of them waits, or was waited for: then its task is seen.
+    // A concurrent creation of a task for one of them waits for this lock. If it commits first, its task is read below.
     let mut sql = Sql::new("SELECT id FROM records WHERE id");
     sql.push_any(records.to_vec()).push(" ORDER BY id FOR UPDATE");
     conn.for_each_row(&sql, |_| Ok(()))?;
@@ -43,7 +44,7 @@ pub fn delete_tasks_of_records(request: &Request, conn: &mut Conn, records: &[i6
     tasks.chunks(1_000).try_for_each(|some| remove(request, conn, some.to_vec()))
 }
 
-/// Deletes tasks whose rows are locked, with everything that belongs to them.
+/// Deletes tasks whose rows are locked, with all their data.
 fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Refusal> {
     if tasks.is_empty() {
         return Ok(());
@@ -63,7 +64,7 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Ref
         changes.insert("status".to_owned(), json!([status, null]));
         let completion = match completion {
             (Some(at), by) => Some((at, by)),
-            // It was opened again.
+            // The task was reopened.
             _ => former.get(&id).copied(),
         };
         if let Some((at, by)) = completion {

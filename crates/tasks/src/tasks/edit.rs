@@ -78,7 +78,7 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     )
 }
 
-/// 403 unless the caller may let somebody answer the task: what changes the record needs the right to edit it.
+/// Answers 403 if the task changes its record and the caller may not edit the record. Then they may not assign it to others.
 fn require_assign(conn: &mut Conn, task: &TaskAccess) -> Result<(), Refusal> {
     let changes_record = TemplateForm::load(conn, task.form)?.is_update();
     if changes_record && !task.allows(EDIT) { Err(Refusal::forbidden()) } else { Ok(()) }
@@ -100,7 +100,7 @@ fn log_assignees(
     log::write(request, conn, task, ActorKind::Caller, "assign", changes)
 }
 
-/// The shortest time between two `send-link/` of a task, in microseconds.
+/// The minimum time between two `send-link/` requests of a task, in microseconds.
 const LINK_PAUSE_US: i64 = 60_000_000;
 
 /// Sends a new link to each one-time account among the assignees. The former links end.

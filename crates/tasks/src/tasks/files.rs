@@ -20,7 +20,7 @@ fn download(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// The file of the path; 404 unless the caller may view its task.
+/// Loads the file of the path. Answers 404 unless the caller may view its task.
 fn find(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusal> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.task FROM files f WHERE f.task IS NOT NULL AND f.uuid = ");

@@ -1,4 +1,4 @@
-//! What a task shows to its completer: the form of its template, and for updates what the record holds now.
+//! The form that a task shows to its completer: the form of its template, and for updates the current values of the record.
 
 use crate::task_templates::form::TemplateForm;
 use kit::refusal::Refusal;
@@ -10,20 +10,20 @@ use resource::options::{self, BriefEntries};
 use std::sync::Arc;
 use store::Conn;
 
-/// The JSON of a form. Fields may have so many options that their entries are written one at a time.
+/// The JSON of a form. Fields may have very many options, so their entries are written one at a time.
 pub struct FormJson {
-    /// What stands before the entries of the fields; without fields, all of it.
+    /// The JSON before the entries of the fields. Without fields, the whole JSON.
     before: Vec<u8>,
     fields: Option<FormFields>,
 }
 
 struct FormFields {
     class: Arc<Class>,
-    /// Those that an update changes and that are there.
+    /// The existing fields that an update changes.
     aliases: Vec<String>,
-    /// What stands behind their entries.
+    /// The JSON behind the entries.
     after: Vec<u8>,
-    /// Whether an agent asks, who is told the first options of each field.
+    /// True for an agent, which gets only the first options of each field.
     is_brief: bool,
 }
 
@@ -73,12 +73,12 @@ impl FormFields {
 }
 
 impl FormJson {
-    /// Whether it is too long to be in memory as a whole.
+    /// Returns whether the JSON is too long for memory as a whole.
     pub fn is_long(&self) -> bool {
         self.fields.as_ref().is_some_and(|fields| fields.class.has_many_options() && !fields.is_brief)
     }
 
-    /// Its pieces, one after the other.
+    /// Returns the pieces of the JSON in sequence.
     pub fn pieces(self) -> impl Iterator<Item = Vec<u8>> + Send {
         let FormJson { before, fields } = self;
         let (of, after) = match fields {

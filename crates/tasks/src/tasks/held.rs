@@ -1,5 +1,5 @@
-//! What a caller may do with tasks (`docs/reference/tasks.md`): by what he holds on the record of the task, or since he made
-//! one without a record, and as its assignee.
+//! The actions of a caller on tasks (`docs/reference/tasks.md`). They come from the rights on the task's record, from the
+//! creation of a task without a record, and from the assignment.
 
 use crate::moments::Plan;
 use kit::caller::Caller;
@@ -13,10 +13,10 @@ use store::{Conn, Sql, StoreError};
 
 /// Every action on a task.
 pub const ALL_ACTIONS: i64 = TASKS_CREATE | TASKS_EDIT | TASKS_VIEW | TASKS_DELETE | TASKS_COMPLETE | TASKS_ASSIGN;
-/// What an assignee may do.
+/// The actions of an assignee.
 const OF_ASSIGNEE: i64 = TASKS_VIEW | TASKS_COMPLETE;
 
-/// The permissions as answers show them.
+/// The permissions that answers show.
 pub const SHOWN: [(&str, i64); 5] = [
     ("view", TASKS_VIEW),
     ("edit", TASKS_EDIT),
@@ -25,13 +25,13 @@ pub const SHOWN: [(&str, i64); 5] = [
     ("assign", TASKS_ASSIGN),
 ];
 
-/// A task with what the caller may do.
+/// A task with the caller's actions on it.
 #[derive(Clone)]
 pub struct TaskAccess {
     pub id: i64,
     pub name: String,
     pub template: i64,
-    /// The number of its form.
+    /// The number of the task's form.
     pub form: i64,
     pub record: Option<i64>,
     pub status: String,
@@ -41,7 +41,7 @@ pub struct TaskAccess {
     pub completed_by: Option<i64>,
     pub created_by: Option<i64>,
     pub plan: Plan,
-    /// Actions on tasks, and on the record.
+    /// The actions on the task and on its record.
     pub actions: i64,
 }
 
@@ -50,7 +50,7 @@ impl TaskAccess {
         self.actions & action == action
     }
 
-    /// 403 without an action.
+    /// Answers 403 without an action.
     pub fn require(&self, action: i64) -> Result<(), Refusal> {
         if self.allows(action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
@@ -78,7 +78,7 @@ fn read(row: &store::Row<'_>) -> Result<(TaskAccess, Option<i64>), StoreError> {
     Ok((held, row.opt_int(12)?))
 }
 
-/// Those of these tasks that nobody else has locked, whoever asks, with their rows locked.
+/// Locks and returns those of these tasks that no other transaction has locked (`SKIP LOCKED`). Rights are not checked.
 pub fn unlocked(conn: &mut Conn, ids: Vec<i64>) -> Result<BTreeMap<i64, TaskAccess>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(COLUMNS).push(" FROM tasks t WHERE t.id").push_any(ids).push(" ORDER BY t.id FOR UPDATE SKIP LOCKED");
@@ -86,7 +86,7 @@ pub fn unlocked(conn: &mut Conn, ids: Vec<i64>) -> Result<BTreeMap<i64, TaskAcce
     Ok(tasks.into_iter().map(|(task, _)| (task.id, task)).collect())
 }
 
-/// The task of the path; 404 when there is none that the caller may view.
+/// Loads the task of the path. Answers 404 if the caller may not view such a task.
 pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<TaskAccess, Refusal> {
     load(request, conn, request.id())?.ok_or_else(Refusal::not_found)
 }
@@ -129,19 +129,20 @@ impl LockedTask {
     }
 }
 
-/// Appends what a statement about a task selects from: an agent may view none but those of records.
+/// Appends the FROM of a statement about a task. An agent may only view tasks of records.
 fn from_task(sql: &mut Sql, caller: &Caller, id: i64) {
     let record = Sql::new("(SELECT t.record FROM tasks t WHERE t.id = $1)").arg(id);
     single_records::from_open(sql, caller, TASKS_VIEW, &record, ["tasks t", "t.id", ""], id);
 }
 
-/// A task for a change, with its record, if there is one, both locked; 404 when there is none that the caller may view.
+/// Loads a task and its record, if there is one, for a change, and locks both. Answers 404 if the caller may not view such a
+/// task.
 pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<(TaskAccess, Option<HeldRecord>), Refusal> {
     request.caller()?.reaches(id)?;
     lock(request, conn, id)?.ok_or_else(Refusal::not_found)?.authorise(request, conn)
 }
 
-/// The task with this id, if the caller may view it; 403 when his session is narrowed to another task.
+/// Loads the task with this id if the caller may view it. Answers 403 if the caller's session is restricted to another task.
 pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<TaskAccess>, Refusal> {
     request.caller()?.reaches(id)?;
     let mut sql = Sql::new("SELECT ");
@@ -153,7 +154,7 @@ pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<TaskAc
     Ok(Some(held).filter(|held| held.allows(TASKS_VIEW)))
 }
 
-/// A task as far as rights on it go.
+/// The columns of a task that decide rights on it.
 pub struct TaskRef {
     pub id: i64,
     pub record: Option<i64>,
@@ -161,7 +162,7 @@ pub struct TaskRef {
     pub created_by: Option<i64>,
 }
 
-/// What the caller may do with each of these tasks, and with their records.
+/// The caller's actions on each of these tasks and on their records.
 pub fn actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<HashMap<i64, i64>, StoreError> {
     let on_records = load_record_actions(conn, caller, tasks)?;
     actions_with(conn, caller, tasks, &on_records)
@@ -198,7 +199,7 @@ fn actions_with(
     Ok(actions)
 }
 
-/// SQL for the principals of `{caller}`: the user, and each of his groups as its negative id.
+/// SQL for the principals of `{caller}`: the user, and each of their groups as its negative id.
 pub const PRINCIPALS: &str = "(SELECT CAST({caller} AS BIGINT) UNION ALL SELECT -m.group_id FROM user_group_members m \
     WHERE m.user_id = {caller})";
 
@@ -209,7 +210,7 @@ pub fn principals(request: &Request, conn: &mut Conn) -> Result<Vec<i64>, Refusa
     Ok(conn.query_all(sql.push(" x"), |row| row.int(0))?)
 }
 
-/// Those of these tasks that the caller is assigned to, by himself or through a group; that gives an agent nothing.
+/// Returns the tasks that are assigned to the caller, directly or through a group. Assignments grant an agent nothing.
 fn assigned(conn: &mut Conn, caller: &Caller, tasks: Vec<i64>) -> Result<HashSet<i64>, StoreError> {
     if tasks.is_empty() || caller.agent.is_some() {
         return Ok(HashSet::new());

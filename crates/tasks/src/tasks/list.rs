@@ -1,4 +1,4 @@
-//! Lists of tasks: those that the caller may view (`docs/reference/tasks.md`).
+//! Lists the tasks that the caller may view (`docs/reference/tasks.md`).
 
 use super::assignees;
 use super::counts;
@@ -19,7 +19,7 @@ use resource::{CheckedFilter, CheckedValue, Predicate};
 use std::collections::HashMap;
 use store::{Conn, Sql};
 
-/// How many tasks are read at a time: their responses may be large, and a page is bounded.
+/// The number of tasks that are read at a time: their responses may be large, and the size of a page is limited.
 const AT_ONCE: usize = 25;
 
 pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
@@ -30,7 +30,7 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let select = select::select(&TASK, query)?;
     let is_mine = assigned.as_ref().is_some_and(|assigned| assigned.is_mine);
     let visible = VisibleTasks::load(request, conn, is_mine)?;
-    // Everybody may view what is assigned to him, but an agent sees by the rights of its connector alone.
+    // Every user may view the tasks that are assigned to them. An agent has only the rights of its connector.
     let is_mine = is_mine && request.caller()?.agent.is_none();
     let all = STATES.map(|(name, _)| name);
     let total = visible.count(request, conn, &all)?;
@@ -74,7 +74,7 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(answer)
 }
 
-/// The states that are asked for; `None`: something else is filtered by, too.
+/// The states that the filters select. `None` if there are other filters.
 fn states(filters: &[CheckedFilter<'_>]) -> Option<Vec<&'static str>> {
     let mut states = STATES.map(|(name, _)| name).to_vec();
     for filter in filters {
@@ -90,7 +90,7 @@ fn states(filters: &[CheckedFilter<'_>]) -> Option<Vec<&'static str>> {
     Some(states)
 }
 
-/// The JSON array of these tasks, in their order.
+/// Returns the JSON array of these tasks, in their order.
 fn tasks_json(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Vec<u8>, Refusal> {
     let actions = held::actions(conn, request.caller()?, page)?;
     let labels = labels_of_records(request, conn, page.iter().filter_map(|task| task.class.zip(task.record)))?;

@@ -56,16 +56,16 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&options::document(&ENTRY)))
 }
 
-/// Who is told to have done something.
+/// The actor of a log entry.
 #[derive(Clone, Copy, PartialEq)]
 pub enum ActorKind {
     /// The caller of the request.
     Caller,
-    /// Nobody: it happened in time, or followed from something else that the caller did.
+    /// The system. The change is due to the time, or follows from another action of the caller.
     System,
 }
 
-/// Writes an entry. `changes` has the old and the new value of each field.
+/// Writes an entry. `changes` contains the old and the new value of each field.
 pub fn write(
     request: &Request,
     conn: &mut Conn,
@@ -116,7 +116,7 @@ pub fn write_many(
     Ok(conn.insert_rows("task_log", &columns, &rows, "").map(drop)?)
 }
 
-/// When each of these tasks was completed for the last time, and by whom.
+/// The time and the user of the last completion of each of these tasks.
 pub fn last_completions(conn: &mut Conn, tasks: &[i64]) -> Result<HashMap<i64, (i64, Option<i64>)>, StoreError> {
     let mut sql = Sql::new(
         "SELECT l.task, l.at, l.by_user FROM task_log l JOIN (SELECT max(id) AS id FROM task_log WHERE action = 'complete' AND task",

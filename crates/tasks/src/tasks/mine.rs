@@ -1,15 +1,15 @@
-//! The tasks that are assigned to the caller, by himself or through a group, in the order of their due moments: a page is united
-//! from the first ones of each principal and state, which an index has in this order.
+//! The tasks that are assigned to the caller, directly or through a group, in the order of their due times. A page is the union
+//! of the first tasks of each principal and state, which an index contains in this order.
 
 use super::task::DUE_AT;
 use resource::Select;
 use store::Sql;
 
-/// SQLite bounds how many parts a statement unites.
+/// The maximum number of parts in a union. SQLite limits it.
 const MAX_PARTS: usize = 100;
 
-/// The statement for a page of the tasks of these principals in these states. `None`: another order is asked for, or there
-/// are too many parts.
+/// Returns the statement for a page of the tasks of these principals in these states. `None` if another order is requested, or
+/// there are too many parts.
 pub fn page(principals: &[i64], states: &[&'static str], select: &Select<'_>) -> Option<Sql> {
     let [ordered] = select.ordering.as_slice() else { return None };
     if ordered.field.name != DUE_AT.name() || principals.len() * states.len() > MAX_PARTS {

@@ -1,6 +1,6 @@
-//! How many tasks the records have that a caller sees, where he sees many of them. A process keeps the number of tasks of each
-//! record, in blocks of records. Each task that is made or deleted raises the version of its block in its transaction, and a block
-//! is used only while its version is the same in the database: so it is exact in every process.
+//! Counts the tasks of records for a caller who may view many of them. A process caches the number of tasks of each record, in
+//! blocks of records. The creation or deletion of a task raises the version of its block in the same transaction. A cached block
+//! is used only if the database has the same version, so counts are exact in every process.
 
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{BorrowedArgument, Conn, Sql, StoreError};
 
-/// How many records a block has.
+/// The number of records in a block.
 const BLOCK: i64 = 4_096;
-/// How many blocks a process keeps, of 16 KiB each.
+/// The maximum number of blocks that a process caches, of 16 KiB each.
 const MAX_BLOCKS: usize = 2_000;
 
 /// The uid of a build, a class, and a block of its records.
 type BlockKey = (String, i64, i64);
 
-/// The blocks that a process keeps of all builds, each with its version.
+/// The cached blocks of all builds, each with its version.
 pub struct KnownBlocks(Cache<BlockKey, (i64, Arc<[u32]>)>);
 
 impl Default for KnownBlocks {
@@ -27,8 +27,8 @@ impl Default for KnownBlocks {
     }
 }
 
-/// Notes that records have other tasks now: their classes and numbers. It comes last, since others wait for these rows until the
-/// commit.
+/// Raises the versions of the blocks of records whose tasks change. Records are pairs of class and number. This is the last
+/// write, because other transactions wait for these rows until the commit.
 pub fn raise_block_versions(conn: &mut Conn, records: impl Iterator<Item = (i64, i64)>) -> Result<(), StoreError> {
     let blocks: BTreeSet<(i64, i64)> = records.map(|(class, n)| (class, n / BLOCK)).collect();
     let slot = slot(conn);
@@ -38,7 +38,7 @@ pub fn raise_block_versions(conn: &mut Conn, records: impl Iterator<Item = (i64,
     conn.insert_rows("task_blocks", &["class_id", "block", "slot", "version"], &rows, then).map(drop)
 }
 
-/// How many tasks these records of classes have together.
+/// The total number of tasks of these records of classes.
 pub fn count(request: &Request, conn: &mut Conn, classes: &[(i64, &VisibleRecords)]) -> Result<i64, Refusal> {
     let mut sql = Sql::new("SELECT class_id, block, CAST(sum(version) AS BIGINT) FROM task_blocks WHERE class_id");
     sql.push_any(classes.iter().map(|(class, _)| *class).collect::<Vec<_>>()).push(" GROUP BY class_id, block");
@@ -61,7 +61,7 @@ pub fn count(request: &Request, conn: &mut Conn, classes: &[(i64, &VisibleRecord
     Ok(sum)
 }
 
-/// The tasks of each record of a class, by blocks of these versions.
+/// The number of tasks of each record of a class, in blocks of these versions.
 fn blocks(request: &Request, conn: &mut Conn, class: i64, versions: &[i64]) -> Result<Vec<Arc<[u32]>>, Refusal> {
     let known: &KnownBlocks = request.app.slot();
     let key = |block: usize| (request.build.uid.clone(), class, block as i64);

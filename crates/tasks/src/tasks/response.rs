@@ -1,5 +1,5 @@
-//! Answers to tasks (`docs/reference/tasks.md`): any JSON, in which `{"file": token}` stands for an upload;
-//! of an update the values of a record, which are checked as if the completer wrote them.
+//! Answers to tasks (`docs/reference/tasks.md`). An answer is any JSON. `{"file": token}` in it names an upload. The answer to an
+//! update contains values of a record, which are checked as a write of the completer.
 
 use super::held::TaskAccess;
 use crate::task_templates::form::TemplateForm;
@@ -21,16 +21,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
-/// How many unspent uploads an account has at most: an answer cannot name more of them.
+/// The maximum number of unspent uploads of an account, and so of the uploads that an answer can name.
 const MAX_UPLOADS: usize = 100;
-/// More wrong names of files and fields are not told.
+/// The maximum number of reported errors for names of files and fields.
 const MAX_WRONG: usize = 100;
 
-/// The name of the member of a body, under which its errors stand.
+/// The member of a body under which its errors are reported.
 pub const RESPONSE: &str = "response";
 const FIELDS: &str = "fields";
 
-/// How many characters the strings of an update have at most.
+/// The maximum number of characters in a string of an update.
 pub static STRING_LENGTH: Limit = Limit { name: "api_task_string_type_length_limit", default: 255, ..Limit::EMPTY };
 
 static ANY: LazyLock<Field> =
@@ -40,7 +40,7 @@ static ANY: LazyLock<Field> =
 pub struct CheckedResponse {
     /// The stored form of the answer: JSON that names files by their uuids.
     pub text: String,
-    /// The files that it names.
+    /// The files that the answer names.
     files: Vec<StoredFile>,
     /// The files that the task had before it, by uuid.
     former: HashMap<String, TaskFile>,
@@ -51,7 +51,7 @@ pub struct CheckedResponse {
 /// The outcome of the check of an answer.
 pub type CheckOutcome = Result<Checked<CheckedResponse>, Refusal>;
 
-/// Reads the answer of a body: JSON text.
+/// Reads the answer of a body as JSON text.
 pub fn read(sent: Option<JsonValue<'_>>) -> Result<String, Errors> {
     let wrong = |text: &str| Errors::single(RESPONSE, text);
     let sent = sent.ok_or_else(|| wrong(message::REQUIRED))?;
@@ -69,7 +69,7 @@ pub fn read(sent: Option<JsonValue<'_>>) -> Result<String, Errors> {
     }
 }
 
-/// Checks the answer to a form: its files are uploads of the caller, or those that the task has already.
+/// Checks the answer to a form. Its files are uploads of the caller, or files of the task.
 pub fn check_form(request: &Request, conn: &mut Conn, task: &TaskAccess, text: &str) -> CheckOutcome {
     let files = TaskFiles::load(request, conn, task.id, pieces(text).filter_map(|piece| piece.file))?;
     let mut errors = Errors::new();
@@ -96,14 +96,14 @@ fn write_file(out: &mut JsonWriter, uuid: &str) {
     out.raw("{").name("file").text(uuid).raw("}");
 }
 
-/// A part of an answer, and the file that stands behind it.
+/// A part of an answer, with the file behind it.
 struct AnswerPart<'a> {
     text: &'a str,
     file: Option<&'a str>,
 }
 
-/// Divides JSON in its canonical spelling at each `{"file": "…"}`. Within a string its quotes would stand behind backslashes,
-/// so it is such an object wherever it stands.
+/// Splits canonical JSON at each `{"file": "…"}`. Quotes within a string are escaped by backslashes, so every occurrence is such
+/// an object.
 fn pieces(text: &str) -> impl Iterator<Item = AnswerPart<'_>> {
     const BEGIN: &str = r#"{"file":""#;
     let mut rest = Some(text);
@@ -128,7 +128,7 @@ fn pieces(text: &str) -> impl Iterator<Item = AnswerPart<'_>> {
 #[derive(Clone)]
 pub struct TaskFile {
     pub file: StoredFile,
-    /// The field of a record that holds it, too.
+    /// The field of a record that also has the file.
     field: Option<i64>,
 }
 
@@ -171,7 +171,7 @@ impl TaskFiles {
     }
 }
 
-/// The files of a task by their uuids.
+/// Loads the files of a task by their uuids.
 pub fn load_task_files(conn: &mut Conn, task: i64) -> Result<HashMap<String, TaskFile>, store::StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.field FROM files f WHERE f.task = ").bind(task);
@@ -179,7 +179,7 @@ pub fn load_task_files(conn: &mut Conn, task: i64) -> Result<HashMap<String, Tas
     Ok(files.into_iter().map(|held| (held.file.uuid.clone(), held)).collect())
 }
 
-/// Checks the values that an answer has for a record, whose row is locked, as if the caller wrote them.
+/// Checks the values in an answer for a record whose row is locked, as a write of the caller.
 pub fn check_update(
     request: &Request,
     conn: &mut Conn,
@@ -349,7 +349,7 @@ fn nested(errors: Errors) -> Errors {
     nested
 }
 
-/// The values in the answer to an update: those of the fields that are known.
+/// The values in the answer to an update, for the fields that `is_known` accepts.
 fn values_of(body: &JsonBody, is_known: impl Fn(&str) -> bool) -> Result<SentObject<'_>, Errors> {
     let not_an_object = |sent: JsonValue<'_>| message::not_an_object(sent.type_name());
     let sent = body.as_value();
@@ -358,13 +358,13 @@ fn values_of(body: &JsonBody, is_known: impl Fn(&str) -> bool) -> Result<SentObj
     fields.as_object(is_known).ok_or_else(|| nested(Errors::single(FIELDS, not_an_object(fields))))
 }
 
-/// The items of a list of files; none where a field may not have so many, which the check of the record tells.
+/// The items of a list of files. Empty if the field may not have that many. The check of the record then reports the error.
 fn items(value: JsonValue<'_>, most: usize) -> Vec<JsonValue<'_>> {
     let (items, count) = value.as_list(most).unwrap_or_default();
     if count > most { Vec::new() } else { items }
 }
 
-/// The name that an item of a list of files has: a token, or a token or uuid as `{"file": …}`.
+/// The name of an item in a list of files: a token, or a token or uuid as `{"file": …}`.
 fn name_of_file(item: JsonValue<'_>) -> Option<String> {
     let name = match item.as_object(|name| name == "file") {
         Some(file) => file.get("file")?.as_str(),

@@ -1,4 +1,4 @@
-//! What a task is: its declaration, and how it is shown (`docs/reference/tasks.md`).
+//! The declaration of a task, and its JSON in answers (`docs/reference/tasks.md`).
 
 use super::form;
 use super::held::{ALL_ACTIONS, SHOWN, TaskAccess};
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// How many users a task may be assigned to.
+/// The maximum number of users to whom a task may be assigned.
 pub static ASSIGNEES_LIMIT: Limit = Limit {
     name: "assignees_standard",
     default: 100,
@@ -30,7 +30,7 @@ pub static ASSIGNEES_LIMIT: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// How many groups a task may be assigned to.
+/// The maximum number of groups to whom a task may be assigned.
 pub static GROUPS_LIMIT: Limit = Limit {
     name: "task_assignees_user_groups",
     default: 10,
@@ -38,7 +38,7 @@ pub static GROUPS_LIMIT: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// More ids than that are not read; the limits are at most this.
+/// The maximum number of ids that are read. The limits cannot exceed it.
 const MAX_ASSIGNEES: usize = 32_767;
 
 pub const OPEN: &str = "open";
@@ -128,7 +128,7 @@ pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
     })
 });
 
-/// The schema of `_meta`: what the caller may do, and what the caller may know of the names of others.
+/// The schema of `_meta`: the caller's actions, and the labels, which are null if hidden from the caller.
 fn meta_schema() -> Json {
     let mut meta = openapi::meta(SHOWN.map(|(action, _)| action));
     let label = |of: &str| json!({"type": ["string", "null"], "description": format!("{of}; null where it is hidden")});
@@ -175,7 +175,7 @@ fn form_schema() -> Json {
     openapi::titled("TaskForm", schema)
 }
 
-/// The documents of OPTIONS, with the limits of the build.
+/// The schema documents, with the limits of the build.
 pub fn document(conn: &mut Conn) -> Result<Json, StoreError> {
     let [users, groups] = limits::values(conn, [&ASSIGNEES_LIMIT, &GROUPS_LIMIT])?;
     let mut document = resource::options::document(&TASK);
@@ -195,7 +195,7 @@ pub fn document(conn: &mut Conn) -> Result<Json, StoreError> {
     Ok(document)
 }
 
-/// What a list may be filtered by beside the fields of the declaration.
+/// The filters of a list beside the fields of the declaration.
 pub fn parameters() -> Vec<Json> {
     let text = || json!({"type": "string"});
     let mut parameters = openapi::parameters(&TASK);
@@ -210,24 +210,24 @@ pub fn parameters() -> Vec<Json> {
     parameters
 }
 
-/// SQL for the name of a task's template, null where that is gone.
+/// SQL for the name of a task's template, null if the template is gone.
 const TEMPLATE_NAME: &str = "(SELECT p.name FROM task_templates p WHERE p.id = t.template)";
-/// SQL for the JSON of what a task is assigned to, one after the other.
+/// SQL for the JSON of a task's assignees, separated by commas.
 const ASSIGNED_USERS: &str = ") AS TEXT) AS item FROM task_assignees a JOIN users u ON u.id = a.principal \
     WHERE a.task = t.id AND u.is_deleted = 0 AND u.status <> 'anonymized' ORDER BY u.id) x)";
 const ASSIGNED_GROUPS: &str = ", (SELECT string_agg(x.item, ',') FROM (SELECT CAST(json_build_array(g.id, g.name) AS TEXT) AS item \
     FROM task_assignees a JOIN user_groups g ON g.id = -a.principal WHERE a.task = t.id ORDER BY g.id) x)";
 
-/// What the caller may do with tasks, and what they are called in answers.
+/// The caller's actions on tasks, and the labels of their records.
 #[derive(Default)]
 pub struct TaskLabels {
-    /// The actions, by task.
+    /// The caller's actions, by task.
     pub actions: HashMap<i64, i64>,
-    /// The labels of records that the caller may view, by record. `None`: the tasks are shown without labels.
+    /// The labels of records that the caller may view, by record. `None` shows the tasks without labels.
     pub labels: Option<HashMap<i64, String>>,
 }
 
-/// How tasks are shown to the caller.
+/// The columns and the JSON of tasks for the caller.
 pub fn shape(shown: TaskLabels) -> RowShape {
     let user = |sql: &mut Sql, before: &'static str| {
         sql.push(before);
@@ -256,8 +256,8 @@ pub fn shape(shown: TaskLabels) -> RowShape {
     })
 }
 
-/// Whether a caller who may do this with a task sees the name of its template: with a right on templates, or the right to
-/// make tasks, which lists their names.
+/// Returns whether a caller with these actions on a task may see the name of its template. This requires a right on templates, or
+/// the right to create tasks, which includes the list of their names.
 fn may_name_template(request: &Request, actions: i64) -> bool {
     let by_right =
         |caller: &Caller| ["list", "view"].iter().any(|action| caller.has_permission(PERMISSIONS.name, action));
@@ -270,7 +270,7 @@ fn write_labels(out: &mut JsonWriter, record: Option<&str>, template: Option<&st
     out.name(TASK_TEMPLATE.name()).opt_text(template).raw("}");
 }
 
-/// The labels of the records of tasks, each with its class, as far as the caller may view them.
+/// The labels of the records of tasks that the caller may view. Records are pairs of class and id.
 pub fn labels_of_records(
     request: &Request,
     conn: &mut Conn,
@@ -341,11 +341,12 @@ impl ShownTask {
     }
 }
 
-/// One task as an answer, with its labels and its form. Its tag is without both, which show what the record holds now.
+/// Returns one task as an answer, with its labels and its form. The tag excludes both, because they show current values of the
+/// record.
 pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, shown: ShownTask) -> Outcome {
     let Instance { mut body, .. } = instance(request, conn, shown.id, shown.actions)?;
     let tag = etag(&body);
-    // Behind the last member of `_meta`, which is the last one of the task.
+    // The position is behind the last member of `_meta`, which is the last member of the task.
     body.truncate(body.len().saturating_sub(2));
     body.push(b',');
     body.extend_from_slice(&labels(request, conn, &shown)?);
@@ -390,7 +391,7 @@ fn labels(request: &Request, conn: &mut Conn, shown: &ShownTask) -> Result<Vec<u
     Ok(out.into_bytes())
 }
 
-/// 412 when `If-Match` names another state of a task.
+/// Answers 412 if `If-Match` names another state of a task.
 pub fn check_if_match(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<(), Refusal> {
     request.check_if_match(|| Ok(etag(&instance(request, conn, id, actions)?.body)))
 }

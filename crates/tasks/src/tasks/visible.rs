@@ -1,5 +1,5 @@
-//! Which tasks a caller may view (`docs/reference/tasks.md`): those that are assigned to him, by himself or through a group, those
-//! that he made without a record, and those of records whose tasks he may view.
+//! The tasks that a caller may view (`docs/reference/tasks.md`). These are tasks that are assigned to them directly or through a
+//! group, and tasks that they created without a record. Tasks of a record are visible by the rights on the record.
 
 use super::counts::{self, TaskCount};
 use super::held::PRINCIPALS;
@@ -11,28 +11,28 @@ use kit::rows::sql::tokens;
 use records::visible_records::{VisibleRecords, visible_tasks};
 use store::{Conn, Sql, StoreError};
 
-/// Up to so many records of a class are looked at one by one; how many tasks more of them have is known.
+/// Up to this number of records of a class, their tasks are counted one by one. For more records the cached counts are used.
 const MANY_RECORDS: i64 = 500;
 
-/// Up to so many tasks of an agent are read before anything is asked of them (`records::visible_records::read_first`).
+/// The maximum number of an agent's tasks that are read before other conditions apply (`records::visible_records::read_first`).
 const MAX_READ_FIRST: i64 = 5_000;
 
 /// The tasks that a caller may view.
 pub struct VisibleTasks {
     user: i64,
     is_super: bool,
-    /// Agents may view tasks of records alone, whoever is assigned to them.
+    /// Agents may view only tasks of records, independent of the assignees.
     is_agent: bool,
-    /// The classes of which he may view the tasks of all records.
+    /// The classes in which the caller may view the tasks of all records.
     whole: Vec<i64>,
-    /// Other classes, with the records whose tasks he may view.
+    /// Other classes, with the records whose tasks the caller may view.
     some: Vec<(i64, VisibleRecords)>,
-    /// How many are assigned to him, by himself or through a group.
+    /// The counts of the tasks that are assigned to the caller, directly or through a group.
     pub assigned: Vec<TaskCount>,
 }
 
 impl VisibleTasks {
-    /// Those of the caller of a request. What is assigned to a super admin is counted only where that is asked for.
+    /// Loads the visible tasks of the caller. A super admin's assigned tasks are counted only if `is_mine`.
     pub fn load(request: &Request, conn: &mut Conn, is_mine: bool) -> Result<VisibleTasks, Refusal> {
         let caller = request.caller()?;
         let is_agent = caller.agent.is_some();
@@ -50,12 +50,12 @@ impl VisibleTasks {
         })
     }
 
-    /// Whether they are read before anything is asked of them, where there are so many.
+    /// Returns whether the tasks are read before other conditions apply, for this total.
     pub fn are_read_first(&self, total: i64) -> bool {
         self.is_agent && total <= MAX_READ_FIRST
     }
 
-    /// The condition on `tasks t`.
+    /// Returns the condition on `tasks t`.
     pub fn condition(&self) -> Sql {
         if self.is_super {
             return Sql::new("1 = 1");
@@ -65,7 +65,7 @@ impl VisibleTasks {
             self.push_records(&mut sql, ["t.class_id", "t.record_n"]);
             return sql;
         }
-        // There are few audiences, where somebody may have hundreds of thousands of tasks.
+        // There are few audiences, even for a user with hundreds of thousands of tasks.
         let mut sql = Sql::new("(t.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
         self.push_principals(&mut sql);
         sql.push(") OR (t.record IS NULL AND t.created_by = ").bind(self.user).push(")");
@@ -81,7 +81,7 @@ impl VisibleTasks {
         tokens(sql, PRINCIPALS, &[("{caller}", self.user)]);
     }
 
-    /// Those of single records of some classes, on these two columns.
+    /// Appends the condition that selects tasks of single records in `some`, on these two columns.
     fn push_records(&self, sql: &mut Sql, [class, n]: [&'static str; 2]) {
         sql.push("(1 = 0");
         for (id, records) in &self.some {
@@ -92,7 +92,7 @@ impl VisibleTasks {
         sql.push(")");
     }
 
-    /// How many there are in these states: of each kind those that are of none before it.
+    /// Counts the tasks in these states. Each kind excludes the kinds before it.
     pub fn count(&self, request: &Request, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Refusal> {
         let classes = if self.is_super { None } else { Some(self.whole.as_slice()) };
         let whole = counts::sum(&counts::load_class_counts(conn, classes)?, states);
@@ -109,7 +109,7 @@ impl VisibleTasks {
     }
 
     fn count_of_records(&self, request: &Request, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Refusal> {
-        // Where a state is asked for, many are looked at one by one, too.
+        // The cached counts do not depend on states, so tasks in some states are counted one by one.
         let are_many = |records: &VisibleRecords| records.count().is_some_and(|count| count > MANY_RECORDS);
         let is_known = |records: &VisibleRecords| are_many(records) && states.len() == STATES.len();
         let (known, listed): (Vec<_>, Vec<_>) =
@@ -125,7 +125,7 @@ impl VisibleTasks {
         Ok(count)
     }
 
-    /// Those that are assigned to the caller and of no record whose tasks he may view.
+    /// Counts the tasks that are assigned to the caller, except those of records whose tasks they may view.
     fn count_assigned(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, StoreError> {
         let some: Vec<i64> = self.some.iter().map(|(class, _)| *class).collect();
         let elsewhere = self.assigned.iter().filter(|count| !self.whole.contains(&count.class));
@@ -142,7 +142,7 @@ impl VisibleTasks {
         Ok(others + conn.query_one(&sql, |row| row.int(0))?)
     }
 
-    /// Those that the caller made without a record, and that are not assigned to him.
+    /// Counts the tasks that the caller created without a record, except those that are assigned to them.
     fn count_created(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, StoreError> {
         let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE t.record IS NULL AND t.created_by = ");
         push_states_condition(sql.bind(self.user), "t.status", states);
@@ -154,7 +154,7 @@ impl VisibleTasks {
     }
 }
 
-/// Appends the condition that a column has one of these states; all of them need none.
+/// Appends the condition that a column has one of these states. All states need no condition.
 fn push_states_condition(sql: &mut Sql, column: &'static str, states: &[&'static str]) {
     if states.len() == STATES.len() {
         return;

@@ -16,13 +16,13 @@ use store::{Conn, Row, Sql, StoreError};
 
 /// The columns before those of the fields.
 const OWN_COLUMNS: [&str; 6] = ["id", "owner", "created_at", "created_by", "modified_at", "modified_by"];
-/// What programs that open a CSV take for the beginning of a formula.
+/// The characters at which programs that open a CSV recognise a formula.
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 const APOSTROPHE: char = '\'';
-/// What a file with the parameter `bom` begins with.
+/// The beginning of a file with the parameter `bom`.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// The columns of an export: aliases and ids of the fields, as the class had them when the export began.
+/// The columns of an export: aliases and ids of the fields of the class at the start of the export.
 pub struct ExportColumns {
     fields: Vec<(String, i64)>,
     has_bom: bool,
@@ -33,14 +33,14 @@ impl ExportColumns {
         ExportColumns { fields: view.fields().map(|field| (field.alias.clone(), field.id)).collect(), has_bom }
     }
 
-    /// The beginning of the file: the byte order mark that it may have, and the line of names.
+    /// The beginning of the file: the optional byte order mark and the line of names.
     pub fn header(&self) -> String {
         let names = OWN_COLUMNS.into_iter().chain(self.fields.iter().map(|(alias, _)| alias.as_str()));
         let mark = if self.has_bom { BYTE_ORDER_MARK } else { "" };
         format!("{mark}{}\r\n", names.collect::<Vec<_>>().join(","))
     }
 
-    /// The fields of the columns, as the class has them now; `None` for one that is gone.
+    /// The current fields of the columns. `None` for a field that was deleted.
     fn fields<'c>(&self, class: &'c Class) -> Vec<Option<(&'c ClassField, &'c Field)>> {
         let [_, declared, _] = class.record.parts();
         let known: HashMap<i64, _> = class.fields.iter().zip(declared).map(|both| (both.0.id, both)).collect();
@@ -48,17 +48,17 @@ impl ExportColumns {
     }
 }
 
-/// The lines of a piece as they were read, without the names of people, who are asked for when all are known.
+/// The lines of a piece without the names of people. The names are loaded once all people are collected.
 #[derive(Default)]
 struct CsvLines {
     text: String,
-    /// The lines in the order of reading: number of the record, where its text ends, and how many people come before the end.
+    /// The lines in the order of reading: the number of the record, the end of its text, and the number of people before the end.
     ends: Vec<(u32, usize, usize)>,
-    /// The people, and where their names belong in the text.
+    /// The people, with the positions of their names in the text.
     people: Vec<(usize, i64)>,
 }
 
-/// The lines of the records with these numbers, in their order; `None` when they take too many bytes.
+/// Returns the lines of the records with these numbers, in their order. `None` if they exceed the size of a piece.
 pub fn piece(
     caller: &Caller,
     conn: &mut Conn,
@@ -80,7 +80,7 @@ pub fn piece(
     let read = conn.for_each_row(&sql, |row| {
         lines.push(row, &fields)?;
         is_too_large = lines.ends.len() > 1 && lines.text.len() > MAX_PIECE_BYTES;
-        // Any error ends the reading.
+        // Any error ends the iteration.
         if is_too_large { Err(StoreError::NotFound) } else { Ok(()) }
     });
     if is_too_large {
@@ -91,7 +91,7 @@ pub fn piece(
     Ok(Some(lines.to_text(numbers, &names).into_bytes()))
 }
 
-/// What all people in these lines are called: by their usernames, or by their full names where the caller may not list them.
+/// The names of all people in these lines: their usernames, or their full names if the caller may not list them.
 fn names(caller: &Caller, conn: &mut Conn, lines: &CsvLines) -> Result<HashMap<i64, String>, StoreError> {
     let mut ids: Vec<i64> = lines.people.iter().map(|(_, id)| *id).collect();
     ids.sort_unstable();
@@ -149,13 +149,13 @@ impl CsvLines {
         Ok(())
     }
 
-    /// Adds the column of a person, without the name.
+    /// Adds the column of a person without the name.
     fn push_person(&mut self, id: Option<i64>) {
         self.text.push(',');
         self.people.extend(id.map(|id| (self.text.len(), id)));
     }
 
-    /// The text with the names, in the order of the numbers.
+    /// Returns the text with the names, in the order of the numbers.
     fn to_text(&self, numbers: &[u32], names: &HashMap<i64, String>) -> String {
         let places: HashMap<u32, usize> = self.ends.iter().enumerate().map(|(at, end)| (end.0, at)).collect();
         let mut out = String::with_capacity(self.text.len() + 40 * self.people.len());
@@ -174,7 +174,7 @@ impl CsvLines {
     }
 }
 
-/// A value as it is shown, or nothing.
+/// Formats a value, or returns an empty text.
 fn format_optional(value: Option<i64>, show: impl Fn(i64) -> String) -> String {
     value.map(show).unwrap_or_default()
 }
@@ -186,7 +186,7 @@ fn item(value: &CheckedValue) -> String {
     }
 }
 
-/// Appends a value that is no text.
+/// Appends a value that needs no quotes.
 fn push_plain(out: &mut String, value: &str) {
     out.push(',');
     out.push_str(value);
@@ -197,8 +197,8 @@ fn push_text(out: &mut String, text: &str) {
     push_cell(out, text);
 }
 
-/// Appends a text without the comma, with an apostrophe in front of one that could be taken for a formula. One that has
-/// apostrophes there already gets one more, so that an import can take one away from each.
+/// Appends a text without the comma. An apostrophe precedes a text that could be interpreted as a formula. A formula behind
+/// apostrophes gets another one, so that an import can remove one apostrophe from each.
 fn push_cell(out: &mut String, text: &str) {
     let is_guarded = text.trim_start_matches(APOSTROPHE).starts_with(FORMULA);
     let guard = if is_guarded { "'" } else { "" };

@@ -1,6 +1,6 @@
-//! Links that export without a header, so that a browser can save an export to its disk: made at
-//! `/api/object-classes/{id}/object-records/export/link/`, they work once within a minute, for the rights that their maker
-//! has then (`docs/reference/object-records.md`).
+//! Links that export without a header, so that a browser can save an export to its disk.
+//! `/api/object-classes/{id}/object-records/export/link/` creates them. They work once within a minute, with the rights that
+//! their creator has at that time (`docs/reference/object-records.md`).
 
 use super::{Format, OF_PAGES, acquire_permit, begin, download as run, refuse_unknown_filters};
 use crate::object_records::list::{ListQuery, open, related_classes};
@@ -18,11 +18,11 @@ use std::sync::Arc;
 use store::{Conn, Sql};
 use web::clock::{random_token, sha256_hex};
 
-/// How long a link works, in microseconds.
+/// The validity of a link, in microseconds.
 const LASTS_US: i64 = 60_000_000;
-/// How many unspent links a user has at most. The oldest ones stop working.
+/// The maximum number of unspent links of a user. The oldest ones stop working.
 const MAX_LINKS: i64 = 100;
-/// The most bytes of the parameters of a link.
+/// The maximum size of the parameters of a link, in bytes.
 const MAX_QUERY: usize = 8 * 1024;
 const TOKEN: &str = "token";
 
@@ -55,7 +55,7 @@ pub fn routes() -> Vec<Route> {
         Route::new(Method::GET, download, "Export by a link", Handler::Async(run))
             .answers(200, Schema::Text(&super::MEDIA_TYPES))
             .parameters(token)
-            // For the rights of whoever made the link, which may have ended.
+            // The rights of the link's creator may have ended.
             .also_answers(401, Schema::Refusal)
             .also_answers(403, Schema::Refusal)
             .public(),
@@ -88,11 +88,11 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::json(StatusCode::CREATED, json!({"url": url}).to_string()))
 }
 
-/// The parameters of a body as a query. A list is its values with commas between, as parameters have them.
+/// Returns the parameters of a body as a query. A list becomes its values with commas between them, as in parameters.
 fn query_text(body: &SentObject<'_>) -> Result<String, Refusal> {
     let (mut text, mut errors) = (String::new(), Errors::new());
     for (name, sent) in body.iter() {
-        // One that has more values is too long, whatever they are.
+        // A list with more values exceeds the maximum size anyway.
         let values = sent.as_list(MAX_QUERY).map_or_else(|| vec![sent], |(values, _)| values);
         match values.into_iter().map(value_text).collect::<Option<Vec<_>>>() {
             Some(values) => {
@@ -111,7 +111,7 @@ fn query_text(body: &SentObject<'_>) -> Result<String, Refusal> {
     Ok(text)
 }
 
-/// A string, a number or a boolean as a value of a query; null is an empty one.
+/// A string, a number or a boolean as a value of a query. Null is an empty value.
 fn value_text(sent: JsonValue<'_>) -> Option<String> {
     match sent.type_name() {
         "str" => sent.as_str().map(|text| text.into_owned()),
@@ -131,26 +131,26 @@ fn push_encoded(out: &mut String, text: &str) {
     }
 }
 
-/// The beginning of the credentials of the kind by which a caller was admitted; empty for any token.
+/// The prefix of the kind of credential by which a caller was admitted. Empty for a kind without a prefix.
 fn kind_of(admission: &Admission) -> &'static str {
     let kinds = registered().iter().flat_map(|domain| domain.callers);
     let own = kinds.filter(|(_, by)| std::ptr::eq(by, admission.by)).map(|(kind, _)| *kind).next();
     if let Some(Credential::Prefix(prefix)) = own { prefix } else { "" }
 }
 
-/// What a link was made for.
+/// The contents of a link.
 struct ExportLink {
     claims: CredentialClaims,
     credential: String,
     query: String,
 }
 
-/// Spends a link and begins its export; 404 for one that does not work. HEAD spends nothing.
+/// Spends a link and begins its export. Answers 404 if the link does not work. HEAD does not spend it.
 pub async fn download(request: Arc<Request>) -> Outcome {
     let hash = sha256_hex(request.query.last_value(TOKEN).unwrap_or(""));
     let (class, now) = (request.id(), request.now);
     let wanted = hash.clone();
-    // Anybody may ask, so a place is taken, and a write made, only after a look.
+    // Requests need no credentials, so the permit and the write follow only after a read has found the link.
     let look = move |conn: &mut Conn| {
         let sql = Sql::new(
             "SELECT user_id, session, credential, query FROM export_links \
@@ -162,7 +162,7 @@ pub async fn download(request: Arc<Request>) -> Outcome {
         })
     };
     let link = request.build.db.read_short::<_, store::StoreError>(look).await?.ok_or_else(Refusal::not_found)?;
-    // Who is refused for want of a place may try again.
+    // A caller who is refused for lack of a permit may retry, so the link is spent afterwards.
     let place = acquire_permit(&request).await?;
     let spend =
         move |conn: &mut Conn| conn.exec(&Sql::new("DELETE FROM export_links WHERE token = $1").arg(hash.clone()));

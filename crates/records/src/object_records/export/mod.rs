@@ -1,8 +1,7 @@
 //! Exports of a list of records: `/api/object-classes/{id}/object-records/export/` (`docs/reference/object-records.md`).
 //!
-//! Which records are exported, and in which order, is decided when the export begins. Then they are read in pieces, each in
-//! a transaction of its own and for the rights that the caller has at that moment, so that neither a connection nor a
-//! snapshot is held while a slow client reads.
+//! The records and their order are selected when the export begins. Then they are read in pieces. Each piece is read in its own
+//! transaction and with the current rights of the caller. So a slow client occupies neither a connection nor a snapshot.
 
 mod csv;
 mod link;
@@ -31,18 +30,18 @@ use store::{Conn, Sql};
 use web::content::PieceSender;
 use web::shares::{Permit, ShareBounds, Shares};
 
-/// How many records are read at a time.
+/// The maximum number of records in a piece.
 const RECORDS_IN_PIECE: usize = 500;
-/// The most bytes of a piece that has more than one record.
+/// The maximum size in bytes of a piece with more than one record.
 const MAX_PIECE_BYTES: usize = 1024 * 1024;
-/// How many exports a process sends at a time: in all, of one build, and of one account. Each holds the numbers of its records, 4 MB for a
-/// million, and a piece.
+/// The maximum number of exports that a process sends at a time: in total, of one build, and of one account. Each stores the
+/// numbers of its records, 4 MB for a million, and a piece.
 const EXPORTS: usize = 16;
 const EXPORTS_OF_BUILD: usize = 4;
 const EXPORTS_OF_ACCOUNT: usize = 3;
-/// How many of them are left for builds that have none.
+/// The number of these that are reserved for builds without an export.
 const EXPORTS_KEPT: usize = 4;
-/// How long an export waits for another to end.
+/// The maximum wait of an export for a permit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/api/object-classes/{class_id}/object-records/export/";
@@ -65,7 +64,7 @@ pub fn routes() -> Vec<Route> {
 /// The parameters of lists that exports do not have.
 const OF_PAGES: [&str; 2] = ["limit", "offset"];
 
-/// Those of the list but for its pages, and the format.
+/// The parameters of the list except those of its pages, and the format.
 fn parameters() -> Vec<Json> {
     let mut all = super::list::parameters();
     all.retain(|parameter| !OF_PAGES.iter().any(|name| parameter["name"] == *name));
@@ -80,12 +79,12 @@ fn parameters() -> Vec<Json> {
     all
 }
 
-/// The parameters of exports that are no filters: their own, those of lists, and `delimiter`.
+/// The parameters of exports that are not filters: their own, those of lists, and `delimiter`.
 const NO_FILTERS: [&str; 9] =
     [FORMAT, BOM, "delimiter", "fields", "search", "ordering", OF_PAGES[0], OF_PAGES[1], "dry_run"];
 
-/// Refuses filters by fields that the class does not have: an export without one of its filters has more records than were
-/// asked for.
+/// Refuses filters by fields that the class does not have. An export without one of its filters would contain more records than
+/// requested.
 fn refuse_unknown_filters(query: &Query, class: &Class, related: &RelatedClasses) -> Result<(), Refusal> {
     let mut errors = Errors::new();
     for (name, _) in query.pairs().filter(|(name, _)| !NO_FILTERS.contains(name)) {
@@ -96,7 +95,7 @@ fn refuse_unknown_filters(query: &Query, class: &Class, related: &RelatedClasses
     Ok(errors.refuse()?)
 }
 
-/// The places of the exports that a process sends.
+/// The permits of the exports that a process sends.
 pub struct Exports(Shares);
 
 impl Default for Exports {
@@ -126,7 +125,7 @@ impl Format {
         }
     }
 
-    /// Whether the file begins with a byte order mark, which a CSV alone may have.
+    /// Returns whether the file begins with a byte order mark. Only a CSV may have one.
     fn has_bom(self, query: &Query) -> Result<bool, Refusal> {
         let has_bom = match query.last_value(BOM) {
             None => return Ok(false),
@@ -159,7 +158,7 @@ async fn export(request: Arc<Request>) -> Outcome {
     begin(request, admission, &query, place).await
 }
 
-/// Begins an export of what the parameters ask for.
+/// Begins an export of the records that the parameters select.
 async fn begin(request: Arc<Request>, admission: Admission, query: &Query, place: Permit) -> Outcome {
     let query = Arc::new(query.without_parameters(&OF_PAGES));
     let selected = query.clone();
@@ -170,15 +169,15 @@ async fn begin(request: Arc<Request>, admission: Admission, query: &Query, place
         Format::Csv => ExportForm::Csv(Arc::new(columns)),
         Format::Ndjson => ExportForm::Ndjson(query),
     };
-    // A session may outlive the token with which the export began.
+    // The session may last longer than the token with which the export began.
     let export = Export { request, admission: admission.admission_for_upload(), shown, numbers, _place: place };
     let mut answer = Answer::pieces(format.content_type(), None, move |producer| export.send(producer));
     answer.headers.push(attachment(&name));
     Ok(answer)
 }
 
-/// What is exported: the format, the alias of the class, the columns of a CSV, and the numbers of the records within the class
-/// in their order.
+/// The selection of an export: the format, the alias of the class, the columns of a CSV, and the numbers of the records. The
+/// numbers count within the class and are in the order of the export.
 type ExportSelection = (Format, String, ExportColumns, Vec<u32>);
 
 fn select(request: &Request, conn: &mut Conn, query: &Query) -> Result<ExportSelection, Refusal> {
@@ -194,7 +193,7 @@ fn select(request: &Request, conn: &mut Conn, query: &Query) -> Result<ExportSel
     Ok((format, opened.class.alias.clone(), columns, numbers))
 }
 
-/// Runs a script that reads, and advises whoever asks for too much.
+/// Runs a script that reads. The refusal of an expensive request contains advice.
 async fn read<T: Send + 'static>(
     request: &Arc<Request>,
     script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Clone + Send + 'static,
@@ -202,11 +201,11 @@ async fn read<T: Send + 'static>(
     snapshot::read(request, script).await.map_err(advised)
 }
 
-/// How the records of an export are shown.
+/// The format of the records of an export.
 #[derive(Clone)]
 enum ExportForm {
     Csv(Arc<ExportColumns>),
-    /// By the parameter `fields` of the query.
+    /// Uses the parameter `fields` of the query.
     Ndjson(Arc<Query>),
 }
 
@@ -240,8 +239,8 @@ impl Export {
         Ok(())
     }
 
-    /// The records of these numbers as they are now, as far as the caller may still view them; `None` when they take too many
-    /// bytes together.
+    /// Returns the current state of the records of these numbers that the caller may still view. `None` if they exceed the size
+    /// of a piece.
     async fn piece(&self, numbers: Vec<u32>) -> Result<Option<Vec<u8>>, Refusal> {
         let request = &self.request;
         let requirement = Some(request.requirement);
@@ -260,7 +259,7 @@ impl Export {
     }
 }
 
-/// A line of JSON for each record.
+/// Returns a line of JSON for each record.
 fn ndjson(
     request: &Request,
     conn: &mut Conn,
@@ -289,7 +288,7 @@ fn ndjson(
     Ok(Some(out.into_bytes()))
 }
 
-/// The handler of an export without a header.
+/// Handles an export without a header.
 fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(link::download(request))
 }
