@@ -2,7 +2,7 @@
 //! At each step of the path the names with waiting items are served one after the other. A burst under one name therefore delays
 //! the others by one item only.
 //!
-//! When the queue is full, the name with the most items loses its newest one, so that a burst displaces only itself.
+//! In a full queue the name with the most items loses its newest one, so that a burst displaces only itself.
 
 use std::collections::VecDeque;
 

@@ -170,7 +170,7 @@ impl Resource {
         let (name, places) = self.group.as_ref()?;
         self.by_name.get(&field.name).filter(|place| places.contains(place)).map(|_| name.as_ref())
     }
-    /// Whether a field of the group has this name.
+    /// Returns whether a field of the group has this name.
     pub fn is_in_group(&self, name: &str) -> bool {
         let places = self.group.as_ref().map(|(_, places)| places);
         places.zip(self.by_name.get(name)).is_some_and(|(places, place)| places.contains(place))

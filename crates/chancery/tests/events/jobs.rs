@@ -4,7 +4,7 @@ use crate::TestServer;
 use platform::kit::app::App;
 use platform::kit::build::Build;
 use platform::kit::commit;
-use platform::kit::jobs::{self, Job, JobFailure, JobFuture, JobKind, JobSettings, JobState, NewJob};
+use platform::kit::jobs::{self, Job, JobFailure, JobFuture, JobKind, JobSettings, JobState, NewJob, StandingJob};
 use platform::kit::request::Request;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -165,6 +165,25 @@ async fn a_job_is_done_once_and_its_number_is_no_former_message_s() {
     wait_for_removal(&server, id).await;
     assert_eq!(executed_jobs(&server), ["a"]);
     assert!(id >= 1 << 40, "{id}");
+}
+
+/// Standing work that no build has.
+static OTHER: StandingJob =
+    StandingJob { name: "other", at_a_time: 1, due: |_, _, _, _| Ok(None), run: |_, _| Box::pin(async { Ok(()) }) };
+
+#[tokio::test]
+async fn a_job_runs_in_time_though_the_build_is_woken_for_other_work_alone() {
+    let server = server().await;
+    let id = put_later(&server, &ONE, "later", "nothing", None, 60 * SECOND).await;
+    quiet_period().await;
+    assert!(state(&server, id).await.is_some());
+    server.clock.advance(61 * SECOND);
+    eventually(async || {
+        jobs::wake_for(&server.app, &server.build, &OTHER);
+        state(&server, id).await.is_none()
+    })
+    .await;
+    assert_eq!(executed_jobs(&server), ["later"]);
 }
 
 #[tokio::test]

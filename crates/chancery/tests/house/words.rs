@@ -62,18 +62,21 @@ impl Paragraph {
     }
 }
 
-/// A text without what stands between backticks or quotation marks.
+/// A text in which `code` stands for each part between backticks or quotation marks.
 fn without_code(text: &str) -> String {
-    let (mut kept, mut end) = (String::new(), None);
+    let (mut prose, mut end) = (String::new(), None);
     for c in text.chars() {
         match end {
-            None if c == '`' || c == '"' => end = Some(c),
-            None => kept.push(c),
+            None if c == '`' || c == '"' => {
+                prose += "code";
+                end = Some(c);
+            }
+            None => prose.push(c),
             Some(mark) if c == mark => end = None,
             Some(_) => {}
         }
     }
-    kept
+    prose
 }
 
 /// The comments of a Rust file. Code blocks of doc comments are left out.
