@@ -1,5 +1,5 @@
-//! What somebody may do with a class or a record, and by which ways (`docs/reference/object-classes.md`,
-//! `docs/reference/object-records.md`). What is told to be allowed is what the checks of requests themselves find.
+//! The actions of a user on a class or a record, and their sources (`docs/reference/object-classes.md`,
+//! `docs/reference/object-records.md`). The answers use the checks of requests themselves.
 
 use crate::rights::{ALL, CLASS_VIEW, from_permissions, global, load_class_actions};
 use identity::visibility::{visible_groups, visible_users};
@@ -14,22 +14,22 @@ use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use store::{Conn, Row, Sql, StoreError};
 
-/// A resource with its actions, in the order in which they are shown.
+/// A resource with its actions, in the order of answers.
 pub type ResourceActions = (&'static str, Vec<(&'static str, i64)>);
 
-/// Who is asked about.
+/// The user whose access is requested.
 pub struct AccessSubject {
-    /// The person as a caller.
+    /// The user as a caller.
     pub caller: Caller,
-    /// Whether the account can be used again: one that is anonymized has nothing.
+    /// True if the account can become active again. An anonymized account has no actions.
     pub is_usable: bool,
-    /// Whether it can be used now.
+    /// True if the account is active.
     is_active: bool,
     reference: Vec<u8>,
     is_caller: bool,
 }
 
-/// What gives actions, in the order in which `ways` are shown.
+/// The sources of actions, in the order of `ways`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessWay {
     AccountType,
@@ -62,18 +62,18 @@ impl AccessWay {
     }
 }
 
-/// The group through which a grant comes; without id and name if the caller may not view it.
+/// The group through which a grant comes. It has neither id nor name if the caller may not view it.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GrantGroup {
     id: Option<i64>,
     name: Option<String>,
 }
 
-/// One thing that gives actions to a person.
+/// A source that grants actions to a user.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
     pub source: AccessWay,
-    /// The id of the role or set; `None` for other sources, and if the caller may not view it.
+    /// The id of the role or set. `None` for other sources, and if the caller may not view it.
     pub id: Option<i64>,
     pub group: Option<GrantGroup>,
     pub name: Option<String>,
@@ -97,8 +97,8 @@ impl Grant {
 }
 
 impl AccessSubject {
-    /// The user of the parameter `user`, or the caller; refuses to tell about others unless the caller `may_ask`. `None`, with an
-    /// error: there is no such user.
+    /// Returns the user of the parameter `user`, or the caller. Refuses other users unless the caller `may_ask`. If there is no
+    /// such user, adds an error and returns `None`.
     pub fn subject_from_query(
         request: &Request,
         conn: &mut Conn,
@@ -127,15 +127,15 @@ impl AccessSubject {
         Ok(Some(AccessSubject { caller: as_caller(conn, user)?, is_usable, is_active, reference, is_caller }))
     }
 
-    /// Removes id and name of what the caller may not view from the grants of somebody else: roles, the permission sets of the
-    /// class, and groups.
+    /// Removes ids and names that the caller may not view from the grants of another user. These are roles, the permission sets
+    /// of the class, and groups.
     pub fn hide(&self, request: &Request, conn: &mut Conn, class: i64, grants: &mut [Grant]) -> Result<(), Refusal> {
         if self.is_caller {
             return Ok(());
         }
         let caller = request.caller()?;
         let views_roles = ["view", "list"].iter().any(|action| caller.has_permission("roles", action));
-        // Record permission sets are listed for everybody who may view one record of the class.
+        // Every caller who may view a record of the class may list its record permission sets.
         let views_sets = load_class_actions(conn, caller, class)?.is_some_and(|rights| rights.allows(CLASS_VIEW));
         let groups = grants.iter().filter_map(|grant| grant.group.as_ref()?.id);
         let groups = viewable_groups(conn, caller, groups.collect())?;
@@ -158,7 +158,7 @@ impl AccessSubject {
         Ok(())
     }
 
-    /// What the account type, the roles and the ownership and sets of a class give.
+    /// The grants of the account type, the roles, the ownership of a class and its sets.
     pub fn grants_of_class(&self, conn: &mut Conn, class: i64) -> Result<Vec<Grant>, StoreError> {
         let user = self.caller.user;
         let account_type = self.caller.account_type;
@@ -198,7 +198,7 @@ impl AccessSubject {
         Ok(grants)
     }
 
-    /// The answer: which of the actions the person may take (of those that are `held`), and what gives each.
+    /// Returns the answer: the actions that the user may perform (a part of `held`), and the sources of each.
     pub fn answer(&self, actions: &[ResourceActions], held: i64, mut grants: Vec<Grant>) -> Vec<u8> {
         let held = if self.is_active { held } else { 0 };
         grants.sort_unstable();
@@ -245,7 +245,7 @@ fn write_grant(out: &mut JsonWriter, grant: &Grant) {
     };
 }
 
-/// The groups that the caller may view, of some.
+/// The groups among these that the caller may view.
 fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<i64>) -> Result<HashSet<i64>, StoreError> {
     if groups.is_empty() {
         return Ok(HashSet::new());
@@ -255,7 +255,7 @@ fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<i64>) -> Result
     Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
 }
 
-/// The user reference in the columns from `at` on.
+/// Reads the user reference in the columns from `at` on.
 fn reference(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> {
     let mut out = JsonWriter::with_capacity(256);
     out.raw("{");
@@ -298,7 +298,7 @@ pub fn schema(title: &'static str, actions: &[ResourceActions]) -> Json {
     openapi::titled(title, openapi::object(answer))
 }
 
-/// The parameter `user`.
+/// The query parameter `user`.
 pub fn user_parameter() -> Json {
     openapi::query(
         "user",

@@ -1,19 +1,19 @@
-//! Sets of the numbers that records have within their class, as sorted numbers where there are few of them, else as bits.
+//! Sets of the numbers of records within their class. Few numbers are stored as a sorted list, many as bits.
 
-/// A list of numbers takes less memory than bits up to this share of them.
+/// Up to one number per this many bits, a list of numbers uses less memory than bits.
 const NUMBERS_PER_BIT: usize = 32;
 
 /// A set of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bitmap {
-    /// Sorted, each once.
+    /// Sorted numbers without duplicates.
     Numbers(Vec<u32>),
-    /// Number n is bit n % 8, counted from the least significant, of byte n / 8, as `get_bit` has it.
+    /// Number n is bit n % 8, counted from the least significant one, of byte n / 8, as in `get_bit`.
     Bits(Vec<u8>),
 }
 
 impl Bitmap {
-    /// The set of these numbers, in any order and with repetitions.
+    /// Creates the set of these numbers. They may be in any order and repeat.
     pub fn from_numbers(mut numbers: Vec<u32>) -> Bitmap {
         numbers.sort_unstable();
         numbers.dedup();
@@ -27,7 +27,7 @@ impl Bitmap {
         Bitmap::Bits(bits)
     }
 
-    /// The numbers of all of these sets.
+    /// Returns the union of these sets.
     pub fn union<'a>(sets: impl Iterator<Item = &'a Bitmap> + Clone) -> Bitmap {
         let length = sets.clone().map(Bitmap::length_of_bits).max().unwrap_or(0);
         let most: usize = sets.clone().map(Bitmap::len).sum();
@@ -46,7 +46,7 @@ impl Bitmap {
         Bitmap::Bits(bits)
     }
 
-    /// How many bytes it has as bits.
+    /// The length of the set as bits, in bytes.
     fn length_of_bits(&self) -> usize {
         match self {
             Bitmap::Numbers(numbers) => numbers.last().map_or(0, |highest| *highest as usize / 8 + 1),
@@ -54,7 +54,7 @@ impl Bitmap {
         }
     }
 
-    /// How many numbers it has.
+    /// The number of members.
     pub fn len(&self) -> usize {
         match self {
             Bitmap::Numbers(numbers) => numbers.len(),
@@ -77,7 +77,7 @@ impl Bitmap {
         }
     }
 
-    /// Its numbers in order.
+    /// The members in order.
     pub fn numbers(&self) -> Vec<i64> {
         match self {
             Bitmap::Numbers(numbers) => numbers.iter().map(|number| i64::from(*number)).collect(),
@@ -88,7 +88,7 @@ impl Bitmap {
         }
     }
 
-    /// It as bits.
+    /// Returns the set as bits.
     pub fn to_bits(&self) -> Vec<u8> {
         match self {
             Bitmap::Bits(bits) => bits.clone(),
@@ -100,7 +100,7 @@ impl Bitmap {
         }
     }
 
-    /// How many bytes it takes in memory.
+    /// The size of the set in memory, in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Bitmap::Numbers(numbers) => numbers.len() * 4,
@@ -138,7 +138,7 @@ mod tests {
         }
         assert_eq!(union(&[few(), Bitmap::from_numbers(vec![5])]), Bitmap::from_numbers(vec![3, 5, 9, 70_000]));
         assert_eq!(union(&[many(), many()]), many());
-        // Two sets of few numbers may have many together.
+        // The union of two small sets can be large.
         let half = |from: u32| Bitmap::from_numbers((0..3000).map(|n| n * 40 + from).collect());
         assert!(matches!(half(0), Bitmap::Numbers(_)));
         assert_eq!((union(&[half(0), half(9)]).len(), union(&[half(0), half(9)]).bytes()), (6000, 14_997));

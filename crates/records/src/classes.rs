@@ -1,8 +1,6 @@
-//! Classes as tenants have declared them, and what follows for their records: the declaration by which records are
-//! checked, filtered and shown, and the tables in which they stand.
-//!
-//! A process keeps declarations by build, class and version. The version is asked for in each request, so that another process
-//! that changes a class need tell nobody.
+//! Classes as builds have declared them, and the data that follows from them. These are the declarations that check, filter and
+//! show records, and the tables of the records. A process caches declarations by build, class and version. Each request reads the
+//! version, so a process that changes a class does not have to notify others.
 
 use crate::field_type::FieldType;
 pub use crate::object_classes::raise_version;
@@ -20,20 +18,21 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Conn, Row, Sql, StoreError};
 
-/// How many fields stand in one table of a class. PostgreSQL takes 1,600 columns, and 8,160 bytes for the pointers of a row.
+/// The maximum number of fields in one table of a class. PostgreSQL allows 1,600 columns, and 8,160 bytes for the pointers of a
+/// row.
 pub const FIELDS_IN_TABLE: i64 = 100;
-/// The most bytes of the values of one record, as JSON.
+/// The maximum size of the values of one record, in bytes of JSON.
 pub const MAX_RECORD_BYTES: usize = 2 * 1024 * 1024;
-/// How many members of a set a body may send, repetitions counted, when it has no more options.
+/// The maximum number of members of a set in a body, repetitions included, if the set has no more options.
 const MAX_SENT_MEMBERS: usize = 1_000;
-/// The bytes from which on the options of a class are many.
+/// The size of the options of a class, in bytes, above which they count as many.
 const MANY_OPTIONS: usize = 1024 * 1024;
-/// What all declarations that a process keeps may take in its memory, in bytes. They stand in one part of the cache, so
-/// that the largest ones find a place: 500 fields with 500 options each take 60 MB.
+/// The maximum memory for all cached declarations of a process, in bytes. The cache has one shard, so that the largest
+/// declarations fit: 500 fields with 500 options each use 60 MB.
 const MAX_KEPT_BYTES: u64 = 96 * 1024 * 1024;
-/// About how many classes it holds.
+/// The approximate number of cached classes.
 const USUAL_CLASSES: usize = 4 * 1024;
-/// How many classes are read at the same time.
+/// The maximum number of classes that are read concurrently.
 const TURNS: usize = 64;
 
 /// A class at one version.
@@ -42,20 +41,20 @@ pub struct Class {
     pub version: i64,
     pub name: String,
     pub alias: String,
-    /// Whether the domain of tasks makes tasks for its new records.
+    /// True if the tasks module creates tasks for its new records.
     pub makes_tasks: bool,
-    /// The fields in their order, which is also that of [`Class::record`]'s group.
+    /// The fields in their order, which is also the order of [`Class::record`]'s group.
     pub fields: Vec<ClassField>,
-    /// The field by whose value a record is named.
+    /// The field whose value is the label of a record.
     pub label_field: Option<usize>,
-    /// The declaration of its records, whose group `fields` has the fields.
+    /// The declaration of its records. Its group `fields` contains the fields.
     pub record: Arc<Resource>,
     /// The shape of whole records.
     pub shape: Arc<RowShape>,
     by_alias: HashMap<String, usize>,
     /// The most bytes that a value of each field takes as JSON.
     max_bytes: Vec<usize>,
-    /// What the options of all fields take in memory, in bytes, about.
+    /// The approximate memory of the options of all fields, in bytes.
     bytes_of_options: usize,
 }
 
@@ -70,9 +69,10 @@ pub struct ClassField {
     pub default: Option<Json>,
     pub is_required: bool,
     pub is_unique: bool,
-    /// Whether a text is unique in form NFC. Fields of older builds are unique by their stored texts until a job has changed it.
+    /// True if a text is unique in form NFC. Fields of older builds are unique by their stored texts until a job has changed
+    /// them.
     pub is_unique_in_nfc: bool,
-    /// Whether its index stands.
+    /// True if its index exists.
     pub is_indexed: bool,
     pub max_length: Option<i64>,
     pub min_value: Option<i64>,
@@ -80,14 +80,14 @@ pub struct ClassField {
     pub precision: Option<i64>,
     pub scale: Option<i64>,
     pub max_num_of_files: Option<i64>,
-    /// The options of an enum, a set or a status, which its declaration shares: there may be many.
+    /// The options of an enum, a set or a status. The declaration shares them, because there may be many.
     pub options: Arc<[EnumOption]>,
     /// The initial option of a status.
     pub initial: Option<String>,
     pub related_object_class: Option<i64>,
-    /// Whether a relation becomes null when its parent is deleted.
+    /// True if a relation becomes null when its parent is deleted.
     pub clears_on_delete: bool,
-    /// Which table of the class has its column.
+    /// The number of the class's table with its column.
     pub table_number: i64,
 }
 
@@ -96,7 +96,7 @@ pub fn table(class: i64) -> String {
     format!("r{class}")
 }
 
-/// The table of the fields with this number; that of 0 is the class's own.
+/// The table of the fields with this number. Number 0 is the class's own table.
 pub fn table_of(class: i64, number: i64) -> String {
     if number == 0 { table(class) } else { format!("r{class}_{number}") }
 }
@@ -107,23 +107,23 @@ impl ClassField {
         format!("f{}", self.id)
     }
 
-    /// The column of the folded copies of its texts.
+    /// The column of the folded copies of its texts. `None` for other types.
     pub fn fold_column(&self) -> Option<String> {
         self.kind.is_text().then(|| format!("f{}_fold", self.id))
     }
 
-    /// The name of the index that makes it unique.
+    /// The name of the index that enforces uniqueness.
     pub fn unique_index(&self, class: i64) -> String {
         let suffix = if self.kind.is_text() && self.is_unique_in_nfc { "_nfc" } else { "" };
         format!("r{class}_f{}_unique{suffix}", self.id)
     }
 
-    /// The name of the index by which lists are filtered and sorted.
+    /// The name of the index for the filters and the order of lists.
     pub fn index(&self, class: i64) -> String {
         format!("r{class}_f{}", self.id)
     }
 
-    /// What its options take in memory, in bytes, about.
+    /// The approximate memory of its options, in bytes.
     fn bytes_of_options(&self) -> usize {
         const OVERHEAD: usize = size_of::<EnumOption>() + 32;
         self.options.iter().map(|option| option.value.len() + option.text.len() + OVERHEAD).sum()
@@ -178,7 +178,7 @@ impl ClassField {
         }
     }
 
-    /// The field as records have it.
+    /// The declaration of the field in records.
     fn to_resource_field(&self, class: i64) -> Field {
         let mut field = Field::new(self.alias.clone(), self.value_kind());
         field.label = Some(self.label.clone().into());
@@ -197,7 +197,7 @@ impl ClassField {
         field.sorts_naturally = self.kind == FieldType::String;
         field.isnull = self.kind != FieldType::Status;
         field.also_in = self.kind == FieldType::Relation;
-        // Where it fits no more, since a bound was lowered with a limit of the build, there is none.
+        // A default that a lowered limit of the build excludes is dropped.
         field.default = self
             .default
             .as_ref()
@@ -208,7 +208,7 @@ impl ClassField {
         if self.is_unique { field.unique_exactly(self.unique_index(class)) } else { field }
     }
 
-    /// A default as records get it, or what is wrong with it. Whether a user or record exists is asked elsewhere.
+    /// Returns a default as a value of records, or the errors of it. The existence of users and records is checked elsewhere.
     pub fn checked_default(&self, default: JsonValue<'_>) -> Result<CheckedValue, Vec<String>> {
         let field = Field::new(self.alias.clone(), self.value_kind()).nullable().blank_is_null();
         resource::check_value(&field, default)
@@ -216,7 +216,7 @@ impl ClassField {
 }
 
 impl Class {
-    /// Reads a class with its fields. It is one statement, so that version and fields belong together.
+    /// Reads a class with its fields. This is one statement, so that version and fields are consistent.
     pub(crate) fn load(conn: &mut Conn, id: i64) -> Result<Option<Class>, StoreError> {
         let mut sql = Sql::new("SELECT ");
         sql.push(FIELD_COLUMNS).push(
@@ -274,7 +274,7 @@ impl Class {
         }
     }
 
-    /// The field by whose value a record is named, as records have it.
+    /// The declaration of the field whose value is the label of a record.
     pub fn label(&self) -> Option<&Field> {
         self.label_field.and_then(|at| self.resource_field(&self.fields[at].alias))
     }
@@ -283,12 +283,12 @@ impl Class {
         self.by_alias.get(alias).map(|at| &self.fields[*at])
     }
 
-    /// The field of this alias as records have it.
+    /// The declaration of the field with this alias in records.
     pub fn resource_field(&self, alias: &str) -> Option<&Field> {
         self.by_alias.get(alias).and_then(|_| self.record.field(alias))
     }
 
-    /// The numbers of the tables beside the class's own that have fields.
+    /// The numbers of the tables with fields, except the class's own table.
     pub fn further_tables(&self) -> Vec<i64> {
         let mut numbers: Vec<i64> = self.fields.iter().map(|field| field.table_number).filter(|n| *n > 0).collect();
         numbers.sort_unstable();
@@ -306,20 +306,20 @@ impl Class {
         fields.map(|(_, bytes)| bytes).sum()
     }
 
-    /// Whether its options are too many for documents that name them several times.
+    /// Returns whether it has too many options for documents that contain them several times.
     pub fn has_many_options(&self) -> bool {
         self.bytes_of_options > MANY_OPTIONS
     }
 }
 
-/// Where the group of fields begins among the fields of a record's declaration.
+/// The index of the first field of a class in the declaration of its records.
 pub const FIRST_FIELD: usize = 3;
 
 /// The declaration of the records of a class.
 pub fn record(class: i64, fields: &[ClassField]) -> Resource {
     let [created_at, created_by, modified_at, modified_by] = Field::audit().map(Field::sort);
     let mut id = Field::id().also_in();
-    // It is written with the class, which no column has.
+    // The id is written together with the class, which has no column.
     id.in_list = false;
     let mut all = vec![
         id,
@@ -374,24 +374,24 @@ pub fn read_field(row: &Row<'_>) -> Result<ClassField, StoreError> {
     })
 }
 
-/// The options in the JSON of a field.
+/// The options in a field's JSON.
 pub fn options_of(options: Option<Json>) -> Arc<[EnumOption]> {
     let text = |option: &Json, name: &str| option[name].as_str().map(str::to_owned);
     let option = |option: &Json| Some(EnumOption::new(text(option, "value")?, text(option, "text")?));
     options.as_ref().and_then(Json::as_array).into_iter().flatten().filter_map(option).collect()
 }
 
-/// The declarations that a process keeps of the classes of all builds, each at the version that was asked for last.
+/// The declarations of the classes of all builds that a process caches, each at the version that was read last.
 pub struct KnownClasses {
     kept: Cache<ClassKey, Arc<Class>, ClassWeighter>,
-    /// Held while a class is read, so that a large one is read once for all who ask for it at the same time.
+    /// Locked while a class is read, so that concurrent requests read a large class only once.
     turns: [Mutex<()>; TURNS],
 }
 
-/// The uid of a build and a class.
+/// The uid of a build, and a class.
 type ClassKey = (String, i64);
 
-/// Weighs a class in bytes, about.
+/// Weighs a class by its approximate bytes.
 #[derive(Clone)]
 struct ClassWeighter;
 
@@ -422,7 +422,7 @@ impl KnownClasses {
     }
 
     fn store(&self, key: ClassKey, class: &Arc<Class>) {
-        // A snapshot may show an older version than another request has seen.
+        // A snapshot may contain an older version than another request has cached.
         if self.kept.peek(&key).is_none_or(|known| known.version <= class.version) {
             self.kept.insert(key, class.clone());
         }
@@ -435,7 +435,7 @@ impl KnownClasses {
     }
 }
 
-/// A class at the version that the transaction sees; `None` when there is no such class.
+/// Returns a class at this version, which the transaction has read. `None` if there is no such class.
 pub fn class_at(
     app: &App,
     build: &Build,
@@ -456,12 +456,12 @@ pub fn class_at(
     Ok(Some(class))
 }
 
-/// A class as this process saw it last, if it is kept; its version must be compared with that in the database.
+/// Returns a class from the cache of this process. Its version must be compared with that in the database.
 pub fn known_class(app: &App, build: &Build, id: i64) -> Option<Arc<Class>> {
     app.slot::<KnownClasses>().kept.get(&(build.uid.clone(), id))
 }
 
-/// A class as the transaction sees it; `None` when there is no such class.
+/// Returns a class in the snapshot of the transaction. `None` if there is no such class.
 pub fn class(app: &App, build: &Build, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, StoreError> {
     let sql = Sql::new("SELECT version FROM object_classes WHERE id = $1").arg(id);
     match conn.query_optional(&sql, |row| row.int(0))? {

@@ -1,12 +1,12 @@
-//! How many records each class has, against the limit of the build (`docs/reference/limits.md`). One row for each class would
-//! be locked by every create, so the number is the sum of slots.
+//! Counts the records of each class against the limit of the build (`docs/reference/limits.md`). Every create would lock the
+//! single row of a class, so the number is the sum of slots.
 
 use crate::visible_records::slot;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use store::{Conn, Sql, StoreError};
 
-/// The records of a class.
+/// The maximum number of records of a class.
 pub static OBJECT_RECORDS: Limit = Limit {
     name: "object_records_per_object_class",
     default: 1_000_000,
@@ -15,11 +15,12 @@ pub static OBJECT_RECORDS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// While more places than this are left, a create does not lock all slots: so many records cannot be in the making at once.
+/// The distance to the limit above which a create does not lock all slots. Concurrent transactions cannot create this many
+/// records.
 const PLENTY: i64 = 100_000;
 
-/// Counts so many more records; refuses when they exceed the limit. It comes last in its transaction, since others
-/// wait for the slot until the commit.
+/// Adds new records to the count. Refuses them if they exceed the limit. This is the last write of its transaction, because
+/// others wait for the slot until the commit.
 pub fn add_records(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
     let [mut held, mut most] = held_and_most(conn, class)?;
     if !conn.is_embedded() && held + more + PLENTY > most {
@@ -30,13 +31,13 @@ pub fn add_records(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal
     add(conn, class, more).map_err(Refusal::from)
 }
 
-/// Refuses when so many more records would exceed the limit; counts nothing.
+/// Refuses new records that would exceed the limit, without counting them.
 pub fn check(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
     let [held, most] = held_and_most(conn, class)?;
     limits::check_bound(&OBJECT_RECORDS, most, held + more)
 }
 
-/// How many records a class has, and how many it may have.
+/// The number of records of a class, and the limit.
 fn held_and_most(conn: &mut Conn, class: i64) -> Result<[i64; 2], StoreError> {
     let sql = Sql::new(
         "SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT), \
@@ -47,7 +48,7 @@ fn held_and_most(conn: &mut Conn, class: i64) -> Result<[i64; 2], StoreError> {
     conn.query_one(&sql, |row| Ok([row.int(0)?, row.int(1)?]))
 }
 
-/// Counts so many fewer records.
+/// Subtracts records from the count.
 pub fn give_back(conn: &mut Conn, class: i64, less: i64) -> Result<(), StoreError> {
     add(conn, class, -less)
 }
@@ -60,13 +61,13 @@ fn add(conn: &mut Conn, class: i64, more: i64) -> Result<(), StoreError> {
     conn.exec(&sql.arg(class).arg(slot(conn)).arg(more)).map(|_| ())
 }
 
-/// How many records a class has.
+/// The number of records of a class.
 pub fn sum(conn: &mut Conn, class: i64) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT) FROM record_counts c WHERE c.class_id = $1");
     conn.query_one(&sql.arg(class), |row| row.int(0))
 }
 
-/// Locks every slot, in their order. The embedded database has one writer, and nothing to lock.
+/// Locks all slots in their order. The embedded database has one writer and needs no locks.
 fn lock_all(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     if conn.is_embedded() {
         return Ok(());

@@ -1,10 +1,10 @@
 //! The types of the fields of a class (`docs/reference/object-class-fields.md`).
 
-/// The most characters of a string that is unique or indexed. A folded one takes up to six bytes a character, and an entry
-/// of an index of PostgreSQL 2,704.
+/// The maximum length of a string that is unique or indexed, in characters. A folded character takes up to six bytes, and an
+/// index entry of PostgreSQL at most 2,704.
 pub const MAX_INDEXED_LENGTH: i64 = 400;
 
-/// The type of a field, by which it is checked, stored, filtered and shown.
+/// The type of a field. It decides how the field is checked, stored, filtered and shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {
     String,
@@ -27,7 +27,7 @@ pub enum FieldType {
 use FieldType::*;
 
 impl FieldType {
-    /// The types with their names and texts, in the order in which they are shown.
+    /// The types with their names and texts, in the order of answers.
     pub const ALL: [(FieldType, &'static str, &'static str); 15] = [
         (String, "string", "String"),
         (Text, "text", "Text"),
@@ -54,17 +54,17 @@ impl FieldType {
         FieldType::ALL.iter().find(|(kind, _, _)| *kind == self).map_or("", |(_, name, _)| name)
     }
 
-    /// Whether its values are texts, which have a folded copy and are searched.
+    /// Returns whether its values are texts, which have a folded copy and are searched.
     pub fn is_text(self) -> bool {
         matches!(self, String | Text | Url | Email)
     }
 
-    /// Whether a field of it may be unique or indexed.
+    /// Returns whether a field of this type may be unique or indexed.
     pub fn is_indexable(self) -> bool {
         !matches!(self, Text | Url | Set | Document)
     }
 
-    /// Whether lists may be sorted by it.
+    /// Returns whether lists may be sorted by a field of this type.
     pub fn is_sortable(self) -> bool {
         !matches!(self, Text | Set | Document)
     }

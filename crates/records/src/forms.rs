@@ -1,5 +1,5 @@
-//! Standalone forms of object classes: `/api/object-class-forms/` (`docs/reference/forms.md`). What a form looks like, its
-//! `configuration`, is the front end's.
+//! Standalone forms of object classes: `/api/object-class-forms/` (`docs/reference/forms.md`). The front end defines the
+//! `configuration`, which is the layout of a form.
 
 use crate::named_components::{self, CUSTOM_COMPONENTS, custom_components};
 use crate::object_classes::class::RECORD_ACTIONS;
@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 use uuid::Uuid;
 
-/// How many forms a class may have.
+/// The maximum number of forms of a class.
 pub static FORMS: Limit = Limit {
     name: "object_class_forms",
     default: 100,
@@ -33,11 +33,12 @@ pub static FORMS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// The most bytes of a configuration.
+/// The maximum size of a configuration in bytes.
 const MAX_CONFIGURATION: usize = 1024 * 1024;
-/// How many levels of lists and objects a configuration may have.
+/// The maximum depth of lists and objects in a configuration.
 const MAX_LEVELS: usize = 64;
-/// Of longer configurations the administration log tells the size alone, since pages of it have a thousand entries.
+/// The maximum size of a configuration in the administration log, in bytes. Longer ones are logged by their size only, since a
+/// page of the log has a thousand entries.
 const MAX_LOGGED: usize = 64 * 1024;
 
 const COLLECTION: &str = "/api/object-class-forms/";
@@ -51,9 +52,9 @@ static TYPE: FieldKey<String> = FieldKey::new("type");
 static CONFIGURATION: FieldKey<serde_json::Value> = FieldKey::new("configuration");
 static IS_ENABLED: FieldKey<bool> = FieldKey::new("is_enabled");
 
-/// A form as lists and GET show it: without its configuration, which may be long.
+/// A form in lists and in the answer to GET: without its configuration, which may be long.
 static FORM: LazyLock<Resource> = LazyLock::new(|| declaration("ObjectClassForm", Field::write_only));
-/// A form as creates and changes answer it.
+/// A form in the answer to a create or a change.
 static WHOLE_FORM: LazyLock<Resource> =
     LazyLock::new(|| declaration("ObjectClassFormWithConfiguration", Field::detail_only));
 
@@ -125,7 +126,7 @@ fn shape(form: &'static LazyLock<Resource>) -> RowShape {
     RowShape::with_declaration(Declaration::Static(form), extra, write_meta)
 }
 
-/// Writes `_meta`. Whoever is shown a form may view it.
+/// Writes `_meta`. A caller who receives a form may view it.
 fn write_meta(
     out: &mut JsonWriter,
     form: RowForm,
@@ -175,7 +176,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&document))
 }
 
-/// The forms of the classes that the caller may view.
+/// Lists the forms of the classes that the caller may view.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let mut visible = Sql::new("t.class_id IN (SELECT t.id FROM object_classes t WHERE ");
     visible.append(&visible_classes(request.caller()?)).push(")");
@@ -234,7 +235,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Deletes the forms of a class that is deleted.
+/// Deletes the forms of a deleted class.
 pub const ON_CLASS_LEAVING: Reaction = Reaction {
     resource: "object_classes",
     when: ReactionTime::Leaving,
@@ -249,7 +250,7 @@ pub const ON_CLASS_LEAVING: Reaction = Reaction {
     },
 };
 
-/// Takes a custom component that is deleted out of the forms that name it.
+/// Removes a deleted custom component from the forms that name it.
 pub const ON_COMPONENT_LEAVING: Reaction = Reaction {
     resource: "custom_components",
     when: ReactionTime::Leaving,
@@ -259,7 +260,7 @@ pub const ON_COMPONENT_LEAVING: Reaction = Reaction {
     },
 };
 
-/// A form with its configuration. Its tag is the one that GET shows.
+/// Answers a form with its configuration. The tag is the same as that of GET.
 fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Outcome {
     let tag = etag(&rows::view_id(request, conn, &SHAPE, id)?);
     let whole = rows::view_id(request, conn, &WHOLE_SHAPE, id)?;
@@ -272,7 +273,7 @@ struct StoredForm {
     class: i64,
 }
 
-/// The form of the path; 404 when there is none, or the caller may not view its class.
+/// Loads the form of the path. Answers 404 if there is none, or the caller may not view its class.
 fn load_from_path(request: &Request, conn: &mut Conn) -> Result<StoredForm, Refusal> {
     let sql = Sql::new("SELECT id, class_id FROM object_class_forms WHERE uuid = $1").arg(request.uuid().to_string());
     let found = conn.query_optional(&sql, |row| Ok(StoredForm { id: row.int(0)?, class: row.int(1)? }))?;
@@ -281,7 +282,8 @@ fn load_from_path(request: &Request, conn: &mut Conn) -> Result<StoredForm, Refu
     Ok(found)
 }
 
-/// The form of the path with its row and that of its class locked, when the caller may change it and `If-Match` fits.
+/// Loads the form of the path and locks its row and that of its class. Refuses callers who may not change it, and an `If-Match`
+/// that differs.
 fn load_for_change(request: &Request, conn: &mut Conn) -> Result<(StoredForm, Changes), Refusal> {
     let found = load_from_path(request, conn)?;
     lock_class(conn, found.class)?;
@@ -290,7 +292,7 @@ fn load_for_change(request: &Request, conn: &mut Conn) -> Result<(StoredForm, Ch
     Ok((found, form))
 }
 
-/// The class that a create names, with its row locked, or what is wrong with it beyond what the declaration says.
+/// Returns the class that a create names, with its row locked, and the errors of it beyond those of the declaration.
 fn class_sent(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Result<(Option<i64>, Errors), Refusal> {
     let Some(sent) = body.get(OBJECT_CLASS.name()).filter(|sent| sent.is_integer()) else {
         return Ok((None, Errors::new()));
@@ -321,7 +323,7 @@ fn check_body(conn: &mut Conn, body: &SentObject<'_>, id: Option<i64>, class: i6
     Ok(accepted)
 }
 
-/// Writes the administration log, in which a form is its uuid with its name.
+/// Writes the administration log. The name of a form in it is its uuid with its name.
 fn write_log(
     request: &Request,
     conn: &mut Conn,

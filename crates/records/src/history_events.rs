@@ -1,4 +1,4 @@
-//! The history events of a write to records (`docs/reference/history.md`), collected so that they reach the outbox together.
+//! The history events of a write to records (`docs/reference/history.md`), collected so that one write puts them into the outbox.
 
 use crate::classes::ClassField;
 use events::outbox::{self, OutboxHistoryEvent};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql};
 
-/// An assignment of a user, or of a group as its negative id, to a record by a permission set.
+/// An assignment of a principal to a record by a permission set. The principal is a user, or a group as its negative id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
     pub set: i64,
@@ -23,14 +23,14 @@ pub struct Assignment {
 /// The events of one transaction.
 pub struct Events {
     source: EventSource,
-    /// The full names of users whom the events are about.
+    /// The full names of the users in the events.
     names: HashMap<i64, String>,
     at: i64,
     all: Vec<OutboxHistoryEvent>,
 }
 
 impl Events {
-    /// Events that the caller causes, about these users and others, all under their present names.
+    /// Starts the events of a write by the caller. They contain the current names of the caller and of the users in `about`.
     pub fn for_request(
         request: &Request,
         conn: &mut Conn,
@@ -97,7 +97,7 @@ impl Events {
         self.push(record, &RecordChangeEvent::RecordDeleted);
     }
 
-    /// Puts them into the outbox; refuses when it has no room for all.
+    /// Writes the events to the outbox. Refuses the write if the outbox is full.
     pub fn write_to_outbox(self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         if self.all.is_empty() { Ok(()) } else { outbox::put_history(request, conn, &self.all) }
     }
@@ -118,7 +118,7 @@ pub fn names_of_users(
     Ok(conn.query_all(sql.push_any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
 }
 
-/// The value of a field, as answers show it.
+/// The value of a field in the format of answers.
 pub fn value(field: &ClassField, shown: Json) -> FieldValue<'_> {
     FieldValue { field_id: field.id, field_type: field.kind.name(), field_value: shown, field_name: &field.label }
 }

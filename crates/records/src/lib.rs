@@ -1,4 +1,4 @@
-//! The domain of records: the classes that tenants declare, their fields, their records, and who may do what with them
+//! The records module: the classes that builds declare, their fields, their records, and the permissions on them
 //! (`docs/reference/`).
 
 mod access;
@@ -30,7 +30,7 @@ use visible_records::KnownSets;
 /// The actions of the permission resource `object_classes`.
 const CLASS_ACTIONS: &[&str] = &["list", "view", "create", "edit", "delete", "edit_perm_set"];
 
-/// What this domain hands over to `platform`.
+/// The registration of the records module.
 pub static MODULE: Module = Module {
     name: "records",
     routes: || {
@@ -111,14 +111,14 @@ pub static MODULE: Module = Module {
     ..Module::EMPTY
 };
 
-/// The functions that read what comes from outside, for `crates/hostile`.
+/// The functions that read external input, for `crates/hostile`.
 #[doc(hidden)]
 pub mod readers {
     use crate::classes::{ClassField, record};
     use crate::object_classes::fields;
     use resource::{Errors, Resource, SentObject};
 
-    /// A field of a class out of the body that makes it, as far as that needs no database.
+    /// Reads a field of a class from the body of its create, with the checks that need no database.
     pub fn field(id: i64, body: &SentObject<'_>) -> Result<ClassField, Errors> {
         fields::read(id, body)
     }

@@ -4,12 +4,12 @@ use resource::{CheckedValue, Field, FieldKey, FieldKind, JsonValue, ReferenceTar
 use std::collections::{BTreeSet, HashMap};
 use store::{Conn, Sql, StoreError};
 
-/// How many custom components may be named together.
+/// The maximum number of custom components in one list.
 pub const MAX_COMPONENTS: usize = 100;
 
 pub static CUSTOM_COMPONENTS: FieldKey<Vec<i64>> = FieldKey::new("custom_components");
 
-/// The field `custom_components`. Which components a row names stands in this table, whose column `owner` has the row's id.
+/// The field `custom_components`. The components that a row names are in `table`, whose column `owner` contains the row's id.
 pub fn custom_components(table: &'static str, owner: &'static str) -> Field {
     let target = ReferenceTarget { table: "custom_components".into(), autocomplete: None };
     CUSTOM_COMPONENTS
@@ -18,8 +18,8 @@ pub fn custom_components(table: &'static str, owner: &'static str) -> Field {
         .default(CheckedValue::List(Vec::new()))
 }
 
-/// The custom components of a body, each once, or the messages about them. They must be enabled, and stay as they are until
-/// the end of the write.
+/// Checks the custom components of a body and returns their ids without duplicates, or the errors. They must be enabled, and are
+/// locked until the end of the write.
 pub fn accept(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Result<CheckedValue, Vec<String>>, StoreError> {
     let list = |ids: BTreeSet<i64>| CheckedValue::List(ids.into_iter().map(CheckedValue::Int).collect());
     Ok(accept_ids(conn, sent)?.map(list))

@@ -1,5 +1,5 @@
-//! How the owners of classes and records are shown (`docs/reference/object-classes.md`,
-//! `docs/reference/object-records.md`): an ownership with the user who owns.
+//! The format of owners of classes and records in answers: an ownership with the user (`docs/reference/object-classes.md`,
+//! `docs/reference/object-records.md`).
 
 use identity::assignees::{Principals, check_each};
 use kit::caller::Caller;
@@ -53,8 +53,8 @@ fn write_creator(
     Ok(())
 }
 
-/// The rows of a collection of owners, out of a subselect `o` with the columns `id`, `user_id`, `created_at` and
-/// `created_by`. Deleted and anonymized accounts own nothing.
+/// The rows of a collection of owners, from a subselect `o` with the columns `id`, `user_id`, `created_at` and `created_by`.
+/// Deleted and anonymized accounts own nothing.
 pub fn rows_of(ownerships: &Sql) -> Sql {
     let mut sql = Sql::new(
         "SELECT o.id, u.id AS owner_id, u.full_name AS name, u.full_name_fold AS name_fold, o.created_at, o.created_by \
@@ -74,7 +74,7 @@ pub fn check_users(conn: &mut Conn, caller: &Caller, users: &[i64], thing: &str)
 /// The schema document of a collection of owners, with the build's limit.
 pub fn document(resource: &Resource, limit: i64) -> serde_json::Value {
     let mut document = resource::options::document(resource);
-    // The others stand in answers alone.
+    // The other fields appear only in answers.
     let is_column = |name: &serde_json::Value| name != "type" && name != "user";
     if let Some(columns) = document["list"]["columns"].as_array_mut() {
         columns.retain(|column| is_column(&column["alias"]));

@@ -1,7 +1,6 @@
-//! The permission sets for single records of a class, and what of them each connector of agents has:
+//! The permission sets for single records of a class, and the actions of them that each connector of agents has:
 //! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
-//!
-//! What a connector has is always within its set: both are changed with the row of the set locked.
+//! The actions of a connector are always a part of its set's actions: both are changed under the lock of the set's row.
 
 use crate::object_records::leaving;
 use crate::rights::{
@@ -27,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The record permission sets of a class.
+/// The maximum number of record permission sets of a class.
 pub static RECORD_SETS: Limit = Limit {
     name: "records_permission_set",
     default: 10,
@@ -36,16 +35,16 @@ pub static RECORD_SETS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// The name of the field with what each connector has.
+/// The name of the field with the actions of each connector.
 const MCP_PERMISSIONS: &str = "mcp_permissions";
-/// The name of an item's member with the id of the connector.
+/// The member of an item with the id of the connector.
 const CONNECTOR: &str = "connector";
 
 static MCP_GRANTS: FieldKey<Json> = FieldKey::new(MCP_PERMISSIONS);
 
 /// A record permission set.
 static SET: LazyLock<Resource> = LazyLock::new(|| declaration(|field| field));
-/// A new one, for which connectors have nothing yet.
+/// A new set, for which connectors have no actions yet.
 static NEW_SET: LazyLock<Resource> = LazyLock::new(|| declaration(Field::read_only));
 
 static SETS: PermissionSets =
@@ -104,7 +103,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
     SETS.document(conn)
 }
 
-/// The sets of a class, for whoever may view the class.
+/// Lists the sets of a class for callers who may view the class.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rights_on_class(request, conn)?;
     let connectors = connectors(conn, request.id(), None)?;
@@ -143,7 +142,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Deletes what connectors have of a set that is deleted, and has the assignments to it removed.
+/// Deletes the connectors' actions of a deleted set, and queues the removal of its assignments.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "record_permission_sets",
     when: ReactionTime::Leaving,
@@ -162,7 +161,7 @@ struct RecordPermissionSet {
     connectors: Vec<AssociatedConnector>,
 }
 
-/// What a connector that is associated with the class has of a set.
+/// A connector that is associated with the class, with its actions of a set.
 #[derive(Clone)]
 struct AssociatedConnector {
     id: i64,
@@ -171,7 +170,7 @@ struct AssociatedConnector {
     grants: i64,
 }
 
-/// What a connector has, as `mcp_permissions` shows it.
+/// The actions of connectors in the format of `mcp_permissions`.
 fn to_value(connectors: &[AssociatedConnector]) -> CheckedValue {
     let item = |of: &AssociatedConnector| json!({CONNECTOR: of.id, PERMISSIONS: RECORD_VOCABULARY.to_json(of.grants)});
     CheckedValue::Json(connectors.iter().map(item).collect())
@@ -203,24 +202,24 @@ fn connectors(
     Ok(of_sets)
 }
 
-/// What a connector has of a set.
+/// The actions of a set that a connector has.
 pub struct ConnectorActions {
     pub id: i64,
     pub name: String,
     /// The actions, as bits.
     grants: i64,
-    /// Whether the set assigns a person to a record.
+    /// True if the set assigns the person to a record.
     is_assigned: bool,
 }
 
 impl ConnectorActions {
-    /// The actions, as sets show them.
+    /// The actions in the format of sets.
     pub fn permissions(&self) -> Json {
         RECORD_VOCABULARY.to_json(self.grants)
     }
 }
 
-/// The sets of a class that give something to a connector, in their order, for an agent of a person.
+/// The sets of a class that grant actions to a connector, in their order, for an agent of a person.
 pub fn sets_of_connector(
     conn: &mut Conn,
     class: i64,
@@ -240,7 +239,7 @@ pub fn sets_of_connector(
     })
 }
 
-/// A record for which an agent may make tasks by one of these sets, and change it if there is one.
+/// Returns a record for which an agent may create tasks by one of these sets. It prefers a record that the agent may edit.
 pub fn record_for_tasks(conn: &mut Conn, sets: &[ConnectorActions], person: i64) -> Result<Option<i64>, StoreError> {
     let makes = |set: &&ConnectorActions| set.is_assigned && set.grants & (VIEW | TASKS_CREATE) == VIEW | TASKS_CREATE;
     let Some(set) = sets.iter().filter(makes).max_by_key(|set| set.grants & EDIT) else { return Ok(None) };
@@ -249,13 +248,13 @@ pub fn record_for_tasks(conn: &mut Conn, sets: &[ConnectorActions], person: i64)
     conn.query_optional(&sql, |row| row.int(0))
 }
 
-/// Appends the assignments of a person, his own and those of his groups.
+/// Appends the assignments of a person and of their groups.
 fn from_assignments(sql: &mut Sql, person: i64) -> &mut Sql {
     sql.push("FROM record_assignees a WHERE a.principal IN (SELECT CAST(").bind(person).push(" AS BIGINT) UNION ALL ");
     sql.push("SELECT -m.group_id FROM user_group_members m WHERE m.user_id = ").bind(person).push(")")
 }
 
-/// What the caller holds on the path's class, whose row is locked and whose sets he may change.
+/// Locks the row of the path's class and returns the caller's rights on it. Refuses callers who may not change its sets.
 fn rights_for_change(request: &Request, conn: &mut Conn) -> Result<ClassRights, Refusal> {
     lock_class(conn, request.id())?;
     let rights = load_class_rights(conn, request.caller()?, request.id())?;
@@ -263,7 +262,8 @@ fn rights_for_change(request: &Request, conn: &mut Conn) -> Result<ClassRights, 
     Ok(rights)
 }
 
-/// The path's set with its row and the associations of its class locked, when the caller has the right and `If-Match` fits.
+/// Loads the path's set, and locks its row and the associations of its class. Refuses callers without the right, and an
+/// `If-Match` that differs.
 fn change_target(request: &Request, conn: &mut Conn) -> Result<(RecordPermissionSet, ClassRights), Refusal> {
     let (class, id) = (request.id(), request.second_id());
     let rights = rights_for_change(request, conn)?;
@@ -279,17 +279,16 @@ fn change_target(request: &Request, conn: &mut Conn) -> Result<(RecordPermission
     Ok((RecordPermissionSet { id, name, grants, connectors }, rights))
 }
 
-/// A body that was accepted.
+/// A valid body.
 struct CheckedSet {
     changes: Changes,
-    /// The actions that the set has afterwards, as bits.
+    /// The set's actions after the write, as bits.
     grants: i64,
-    /// The actions that each connector has afterwards, in the order of the connectors.
+    /// The actions of each connector after the write, in the order of the connectors.
     connectors: Vec<i64>,
 }
 
-/// Accepts a body. Nobody gives an action that he does not hold on all records of the class, neither through the set nor to
-/// a connector.
+/// Checks a body. Callers cannot grant actions that they lack on all records of the class, neither by the set nor to a connector.
 fn accept(
     request: &Request,
     conn: &mut Conn,
@@ -303,7 +302,7 @@ fn accept(
     let before = set.map_or(0, |set| set.grants);
     let grants = RECORD_VOCABULARY.accept(&mut accepted, before, ALL);
     let known: &[AssociatedConnector] = set.map_or(&[], |set| &set.connectors);
-    // When a set shrinks, so does what all connectors have of it, whether or not they were sent.
+    // If a set shrinks, the actions of all its connectors shrink too, even of those that were not sent.
     let mut connectors: Vec<AssociatedConnector> =
         known.iter().map(|of| AssociatedConnector { grants: of.grants & grants, ..of.clone() }).collect();
     if let Some(sent) = body.get(MCP_PERMISSIONS).filter(|_| set.is_some()) {
@@ -324,9 +323,9 @@ fn accept(
     Ok(CheckedSet { changes: accepted.changes, grants, connectors: connectors.iter().map(|of| of.grants).collect() })
 }
 
-/// Applies the `mcp_permissions` of a body to the connectors of a set. Connectors and keys that are not sent stay.
+/// Applies the `mcp_permissions` of a body to the connectors of a set. Connectors and keys that are not sent remain unchanged.
 fn merge_connectors(sent: JsonValue<'_>, connectors: &mut [AssociatedConnector], errors: &mut Errors) {
-    // Of one more than there are, one is unknown or there twice.
+    // Among one more item than connectors, one is unknown or a duplicate.
     let Some((items, _)) = sent.as_list(connectors.len() + 1) else {
         let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
         return errors.add(MCP_PERMISSIONS, wrong);
@@ -375,13 +374,13 @@ fn merge_connector(sent: Option<JsonValue<'_>>, connector: &mut AssociatedConnec
             refused
         }
     };
-    // Messages about the list as a whole stay.
+    // Messages about the list as a whole remain.
     if !errors.has_field(MCP_PERMISSIONS) {
         errors.nest(MCP_PERMISSIONS, refused);
     }
 }
 
-/// Refuses what a connector would have beyond its set.
+/// Refuses actions of a connector that its set does not grant.
 fn refuse_excess(connector: &AssociatedConnector, grants: i64, errors: &mut Errors) {
     let excess = connector.grants & !grants;
     if excess == 0 {
@@ -396,7 +395,7 @@ fn refuse_excess(connector: &AssociatedConnector, grants: i64, errors: &mut Erro
     errors.add(MCP_PERMISSIONS, format!("Permissions of connector {id} exceed the permissions of the set: {names}"));
 }
 
-/// Stores what connectors have of a set.
+/// Stores the connectors' actions of a set.
 fn store_connectors(conn: &mut Conn, set: &RecordPermissionSet, accepted: &CheckedSet) -> Result<(), StoreError> {
     for (connector, grants) in set.connectors.iter().zip(&accepted.connectors) {
         if connector.grants == *grants {
@@ -408,7 +407,7 @@ fn store_connectors(conn: &mut Conn, set: &RecordPermissionSet, accepted: &Check
         );
         conn.exec(&sql.arg(set.id).arg(connector.id).arg(*grants))?;
     }
-    // Also what an association left behind stays within the set.
+    // The rows of former associations must stay within the set too.
     let sql = Sql::new("UPDATE record_set_connectors SET permissions = permissions & $1 WHERE permission_set = $2");
     conn.exec(&sql.arg(accepted.grants).arg(set.id))?;
     conn.exec(
@@ -420,7 +419,7 @@ fn store_connectors(conn: &mut Conn, set: &RecordPermissionSet, accepted: &Check
 /// The stored values of a set.
 static STORED: RowShape = RowShape::from_declaration(Declaration::Static(&SET));
 
-/// Sets with these connectors.
+/// The shape of sets with these connectors.
 fn shape(of_sets: BTreeMap<i64, Vec<AssociatedConnector>>) -> RowShape {
     RowShape::with_declaration(
         Declaration::Static(&SET),

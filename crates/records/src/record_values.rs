@@ -1,4 +1,4 @@
-//! What records hold, as documents show it to people: the texts of options, the names of people, the labels of records.
+//! The values of records in documents for people: the texts of options, the names of users, the labels of records.
 
 use crate::classes::{Class, ClassField, class, table_of};
 use crate::field_type::FieldType;
@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-/// A value as people see it.
+/// A value in the form for people.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DisplayValue {
     Empty,
-    /// A text; several ones with `, ` between.
+    /// A text. Several texts are separated by `, `.
     Text(String),
-    /// Digits, a sign and a point.
+    /// Digits, a sign and a decimal point.
     Number(String),
     /// A date, such as `2026-11-22`.
     Date(String),
@@ -29,10 +29,10 @@ pub enum DisplayValue {
     Bool(bool),
 }
 
-/// What a record shows of itself.
+/// The displayed data of a record.
 #[derive(Default)]
 pub struct DisplayRecord {
-    /// By alias; with them `id`, `created_at` and `modified_at`.
+    /// The values by alias, and also `id`, `created_at` and `modified_at`.
     pub values: HashMap<String, DisplayValue>,
     /// The related records, by the aliases of the relations.
     pub related: HashMap<String, i64>,
@@ -40,12 +40,12 @@ pub struct DisplayRecord {
     pub owner: Option<String>,
 }
 
-/// Why records cannot be shown.
+/// The reason why records cannot be displayed.
 #[derive(Debug)]
 pub enum DisplayError {
-    /// A related record is one that the caller may not view.
+    /// The caller may not view a related record.
     Hidden,
-    /// They hold more bytes than there is room for.
+    /// The records contain more bytes than `room`.
     TooLarge,
     Refused(Refusal),
 }
@@ -62,8 +62,8 @@ impl From<StoreError> for DisplayError {
     }
 }
 
-/// Reads what records of a class show in these fields. The caller may view the records; those that their relations name are
-/// looked at here. Texts take their bytes from `room`.
+/// Reads the displayed values of records of a class in these fields. The caller may view the records. The visibility of related
+/// records is checked here. The bytes of texts are subtracted from `room`.
 pub fn shown_records(
     request: &Request,
     conn: &mut Conn,
@@ -96,7 +96,7 @@ fn bytes_of(value: &CheckedValue) -> usize {
     64 + if let CheckedValue::Text(text) = value { text.len() } else { 0 }
 }
 
-/// What users, records and files are called.
+/// The labels of users, records and files.
 struct Labels {
     users: HashMap<i64, String>,
     records: HashMap<i64, String>,
@@ -180,7 +180,7 @@ impl Labels {
     }
 }
 
-/// Those of these records of a class that the caller may view.
+/// Returns those of these records of a class that the caller may view.
 pub fn viewable_of(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) -> Result<HashSet<i64>, Refusal> {
     let Some(VisibleClass { class, visible, .. }) = classes_with_visible(request, conn, vec![class])?.pop() else {
         return Ok(HashSet::new());
@@ -191,8 +191,8 @@ pub fn viewable_of(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) 
     Ok(found.into_iter().filter(|(_, n)| visible.contains(*n)).map(|(id, _)| id).collect())
 }
 
-/// Whether the caller may view all of these records of a class. Of one that is deleted that holds for those who may view all
-/// records of the class.
+/// Returns whether the caller may view all of these records of a class. Callers who may view all records of the class may also
+/// view its deleted records.
 pub fn may_view_all(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) -> Result<bool, Refusal> {
     let visible = classes_with_visible(request, conn, vec![class])?.pop().map(|class| class.visible);
     match visible {
@@ -201,14 +201,14 @@ pub fn may_view_all(request: &Request, conn: &mut Conn, class: i64, ids: &[i64])
     }
 }
 
-/// A record that points at another.
+/// A record that points to another.
 pub struct ChildOf {
     pub parent: i64,
     pub id: i64,
 }
 
-/// The records of a class, at most so many, that point at one of these parents over a relation and that the caller may view,
-/// by their ids.
+/// Returns at most `most` records of a class that point to one of these parents by a relation. The caller may view them. The
+/// order is that of their ids.
 pub fn children_of(
     request: &Request,
     conn: &mut Conn,
@@ -233,12 +233,12 @@ pub fn children_of(
     Ok(conn.query_all(&sql, |row| Ok(ChildOf { parent: row.int(0)?, id: row.int(1)? }))?)
 }
 
-/// A class while the transaction changes it, which no other may come to know yet.
+/// Loads a class that the transaction changes, without the cache. Other transactions must not see it yet.
 pub fn changing_class(conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, StoreError> {
     Ok(Class::load(conn, id)?.map(Arc::new))
 }
 
-/// A class as the transaction sees it.
+/// Returns a class in the snapshot of the transaction.
 pub fn class_of_id(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, StoreError> {
     class(&request.app, &request.build, conn, id)
 }

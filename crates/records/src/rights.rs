@@ -1,8 +1,7 @@
-//! Who may do what with a class and its records (`docs/reference/object-classes.md`): the actions as bits, what a caller
-//! holds by account type, roles, ownership and class permission sets, and which classes a caller may view.
-//!
-//! What is held on single records, by their sets and owners, is in `object_records/held.rs`; which of many records a caller
-//! may view is in `visible_records.rs`.
+//! The rights on a class and its records (`docs/reference/object-classes.md`). It declares the actions as bits, and computes the
+//! actions of a caller by account type, roles, ownership and class permission sets. It also selects the classes that a caller may
+//! view. `object_records/held.rs` computes the rights on single records by their sets and owners. `visible_records.rs` selects
+//! the records of a class that a caller may view.
 
 use kit::caller::{Agent, Caller};
 use kit::permission_set::{PermissionKey, SetAction, Vocabulary};
@@ -33,9 +32,9 @@ pub const TASKS_ASSIGN: i64 = 1 << 15;
 pub const ALL: i64 = (1 << 16) - 1;
 /// Every action on a single record and its tasks.
 pub const RECORD_ALL: i64 = ALL & !(CLASS_VIEW | CLASS_EDIT | CLASS_DELETE | CLASS_EDIT_PERM_SET | CREATE | LIST);
-/// Actions of which each opens the class to its holder.
+/// The actions that each make the class visible to their holder.
 const OPENS_CLASS: i64 = CLASS_VIEW | CREATE | VIEW;
-// The SQL of this file has both as numbers.
+// The SQL of this file contains these numbers.
 const _: () = assert!(ALL == 65535 && OPENS_CLASS == 81 && TASKS_VIEW == 4096);
 
 /// The actions on a class.
@@ -75,10 +74,10 @@ const RECORD_ACTIONS: PermissionKey = PermissionKey {
     ],
 };
 
-/// The actions that a permission set of a class can give: on the class, and on all of its records and their tasks.
+/// The actions that a permission set of a class can grant: on the class, and on all of its records and their tasks.
 pub static CLASS_VOCABULARY: Vocabulary = Vocabulary(&[CLASS_ACTIONS, RECORD_ACTIONS, TASK_ACTIONS]);
 
-/// The actions that a record permission set can give: on a single record and its tasks.
+/// The actions that a record permission set can grant: on a single record and its tasks.
 pub static RECORD_VOCABULARY: Vocabulary = Vocabulary(&[
     PermissionKey {
         name: "object_records",
@@ -91,12 +90,12 @@ pub static RECORD_VOCABULARY: Vocabulary = Vocabulary(&[
     TASK_ACTIONS,
 ]);
 
-/// What a caller holds on every class, by account type and roles.
+/// The actions of a caller on every class, by account type and roles.
 pub fn global(caller: &Caller) -> i64 {
     if caller.is_super() { ALL } else { from_permissions(caller.permissions) }
 }
 
-/// What global permissions give on every class.
+/// The actions that global permissions grant on every class.
 pub fn from_permissions(permissions: Permissions) -> i64 {
     let of = |key: PermissionKey| {
         let held = key.actions.iter().filter(|action| permissions.contains(key.name, action.name));
@@ -105,8 +104,8 @@ pub fn from_permissions(permissions: Permissions) -> i64 {
     of(CLASS_ACTIONS) | of(RECORD_ACTIONS)
 }
 
-/// SQL for whether the class permission set `s` counts for `{caller}`: one of type `everyone` for all standard users,
-/// another for those who are assigned to it, by themselves or through a group.
+/// SQL for whether the class permission set `s` applies to `{caller}`. A set of type `everyone` applies to all standard users,
+/// another one to its assignees, directly or through a group.
 macro_rules! counts_for_caller {
     () => {
         "((s.type = 'everyone' AND EXISTS (SELECT 1 FROM users x WHERE x.id = {caller} \
@@ -117,7 +116,7 @@ macro_rules! counts_for_caller {
     };
 }
 
-/// SQL for what `{caller}` holds on the class `t` as its owner and by its class permission sets.
+/// SQL for the actions of `{caller}` on the class `t` as its owner and by its class permission sets.
 pub const HELD: &str = concat!(
     "(CASE WHEN EXISTS (SELECT 1 FROM object_class_owners o WHERE o.class_id = t.id AND o.user_id = {caller}) \
      THEN 65535 ELSE COALESCE((SELECT ",
@@ -135,8 +134,8 @@ macro_rules! principals {
 }
 pub(crate) use principals;
 
-/// SQL for the ids of the classes of which `{caller}` may view a single record: as its owner, or by a record permission set.
-/// Each of these sets that gives anything gives `view`.
+/// SQL for the ids of the classes in which `{caller}` may view a single record, as its owner or by a record permission set. Each
+/// of these sets that grants an action also grants `view`.
 const CLASSES_OF_RECORDS: &str = concat!(
     "SELECT v.class_id FROM record_viewers v WHERE v.principal = {caller} GROUP BY v.class_id HAVING sum(v.owned) > 0 \
      UNION ALL SELECT s.class_id FROM record_permission_sets s WHERE s.permissions <> 0 \
@@ -154,15 +153,15 @@ const CLASSES_OF_SETS: &str = concat!(
     counts_for_caller!()
 );
 
-/// SQL for the ids of the classes of which `{caller}` may view the tasks of all records, as their owner or by their class
-/// permission sets.
+/// SQL for the ids of the classes in which `{caller}` may view the tasks of all records. The reason is the ownership of the class
+/// or a class permission set.
 pub(crate) const CLASSES_OF_TASKS: &str = concat!(
     "SELECT o.class_id FROM object_class_owners o WHERE o.user_id = {caller} \
      UNION ALL SELECT s.class_id FROM object_class_permission_sets s WHERE (s.permissions & 4096) <> 0 AND ",
     counts_for_caller!()
 );
 
-/// The condition on `object_classes t` for the classes that a caller may view.
+/// Returns the condition on `object_classes t` for the classes that a caller may view.
 pub fn visible_classes(caller: &Caller) -> Sql {
     if let Some(agent) = &caller.agent {
         let mut sql = Sql::new("t.id IN (");
@@ -181,7 +180,7 @@ pub fn visible_classes(caller: &Caller) -> Sql {
     sql
 }
 
-/// Appends the column of what the caller holds on `object_classes t`, for [`ClassRights::new`].
+/// Appends the column of the caller's actions on `object_classes t`, for [`ClassRights::new`].
 pub fn select_held(sql: &mut Sql, caller: &Caller) {
     match caller.agent {
         Some(_) => drop(sql.push("CAST(0 AS BIGINT)")),
@@ -189,7 +188,7 @@ pub fn select_held(sql: &mut Sql, caller: &Caller) {
     }
 }
 
-/// Appends the statement for the classes with which the connector of an agent is associated.
+/// Appends the statement that selects the classes of an agent's connector.
 pub fn select_associated(sql: &mut Sql, agent: &Agent) {
     sql.push("SELECT k.object_class FROM mcp_connector_classes k WHERE k.connector = ").bind(agent.connector);
 }
@@ -212,7 +211,7 @@ pub fn select_rights(sql: &mut Sql, caller: &Caller) {
     sql.push(") THEN 1 ELSE 0 END");
 }
 
-/// What a caller holds on a class and on all of its records.
+/// The rights of a caller on a class and on all of its records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassRights {
     held: i64,
@@ -225,18 +224,18 @@ impl ClassRights {
         Ok(ClassRights { held: row.int(at)? | global(caller), views_records: row.flag(at + 1)? })
     }
 
-    /// What is held on a class; whether one of its records may be viewed is asked elsewhere.
+    /// Creates the rights from the actions on a class, without the visibility of its records.
     pub fn new(caller: &Caller, held: i64) -> ClassRights {
         ClassRights { held: held | global(caller), views_records: false }
     }
 
-    /// The actions that are held on the class, and on all of its records.
+    /// The actions on the class and on all of its records.
     pub fn actions(self) -> i64 {
         self.held
     }
 
-    /// The actions that the caller may take on one record of the class: all of them as its owner; else what is held on all
-    /// records, and what is granted on this one by record permission sets.
+    /// The actions of the caller on one record of the class. An owner has all of them. Others have the actions on all records,
+    /// and those that record permission sets grant on this one.
     pub fn record_actions(self, caller: &Caller, owner: Option<i64>, granted: i64) -> i64 {
         if caller.agent.is_none() && owner == Some(caller.user) {
             RECORD_ALL
@@ -249,33 +248,32 @@ impl ClassRights {
         self.held & action == action
     }
 
-    /// Whether the class may be viewed: by a right on it, or since one of its records may be viewed or created.
+    /// Returns whether the class may be viewed: by a right on it, or because one of its records may be viewed or created.
     pub fn sees_class(self) -> bool {
         self.views_records || self.held & OPENS_CLASS != 0
     }
 
-    /// 404 unless the class may be viewed, 403 without an action.
+    /// Answers 404 unless the class may be viewed, and 403 without the action.
     pub fn require(self, action: i64) -> Result<(), Refusal> {
         self.needs_to_see()?;
         if self.allows(action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
 
-    /// 404 unless the class may be viewed.
+    /// Answers 404 unless the class may be viewed.
     pub fn needs_to_see(self) -> Result<(), Refusal> {
         if self.sees_class() { Ok(()) } else { Err(Refusal::not_found()) }
     }
 }
 
-/// What a caller holds on a class; 404 when there is no such class, or the caller may not view it.
+/// Loads the rights of a caller on a class. Answers 404 if there is no such class, or the caller may not view it.
 pub fn load_class_rights(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
     let rights = load_class_actions(conn, caller, class)?.ok_or_else(Refusal::not_found)?;
     rights.needs_to_see()?;
     Ok(rights)
 }
 
-/// What [`load_class_rights`] returns, asked for in two steps: first the rights on the class itself, which nearly everybody has who
-/// writes to it. Only where these do not show the class, it is asked whether the caller may view one of its records, which
-/// takes longer.
+/// Returns the same as [`load_class_rights`], in two steps. First it reads the rights on the class itself, which nearly all
+/// writers have. Only if these do not show the class, it reads whether the caller may view one of its records, which is slower.
 pub fn load_class_rights_for_write(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
     let mut sql = Sql::new("SELECT ");
     select_held(&mut sql, caller);
@@ -287,7 +285,7 @@ pub fn load_class_rights_for_write(conn: &mut Conn, caller: &Caller, class: i64)
     }
 }
 
-/// What a caller holds on a class, though it be nothing; `None` when there is no such class.
+/// Loads the rights of a caller on a class, even if there are none. `None` if there is no such class.
 pub fn load_class_actions(conn: &mut Conn, caller: &Caller, class: i64) -> Result<Option<ClassRights>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     select_rights(&mut sql, caller);
@@ -295,24 +293,24 @@ pub fn load_class_actions(conn: &mut Conn, caller: &Caller, class: i64) -> Resul
     conn.query_optional(&sql, |row| ClassRights::read(caller, row, 0))
 }
 
-/// What the caller holds on the path's class, which he may view.
+/// Loads the caller's rights on the path's class. Answers 404 if they may not view it.
 pub fn rights_on_class(request: &Request, conn: &mut Conn) -> Result<ClassRights, Refusal> {
     load_class_rights(conn, request.caller()?, request.id())
 }
 
-/// Locks the row of a class for a change of it or below it, and returns its name; 404 when there is no such class.
+/// Locks the row of a class for a change of the class or its parts, and returns its name. Answers 404 if there is no such class.
 pub fn lock_class(conn: &mut Conn, class: i64) -> Result<String, Refusal> {
     let sql = Sql::new("SELECT name FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
     conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
 }
 
-/// Whether a user owns a class.
+/// Returns whether a user owns a class.
 pub fn owns_class(conn: &mut Conn, user: i64, class: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM object_class_owners WHERE class_id = $1 AND user_id = $2").arg(class).arg(user);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
-/// Whether an account has rights on single classes or records: it owns one, or is assigned to a set, by itself or through
+/// Returns whether an account has rights on single classes or records: it owns one, or is assigned to a set, directly or through
 /// a group.
 pub fn holds_records(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT CASE WHEN EXISTS (");

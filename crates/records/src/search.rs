@@ -1,9 +1,7 @@
-//! The search over all classes, people and groups: `/api/search/` (`docs/reference/search.md`).
-//!
-//! What it costs has bounds, however many classes there are: classes are looked at some at a time and until some moment,
-//! of each as many records as its share allows, and those of which the caller sees no record are not even read.
-//! Some at a time are looked at in a transaction of their own: PostgreSQL locks each table and index that a statement names
-//! until the end of the transaction, and has room for some thousand locks of all callers together.
+//! The search over all classes, users and groups: `/api/search/` (`docs/reference/search.md`). Its cost does not depend on the
+//! number of classes. Classes are searched in batches until a time limit, with a maximum number of records of each. Classes
+//! without a visible record are not even read. Each batch is searched in its own transaction. PostgreSQL locks each table and
+//! index of a statement until the end of the transaction, and has some thousand locks for all callers together.
 
 use crate::object_records::list::advised;
 use crate::object_records::read::{join_label, select_label};
@@ -28,19 +26,19 @@ use store::{Conn, Sql, StoreError};
 
 const TEXT: &str = "text";
 const LIMIT: &str = "limit";
-/// The most characters of a text.
+/// The maximum number of characters of a text.
 const MAX_TEXT: usize = 200;
-/// How many results are answered at most, and to who does not say.
+/// The maximum number of results, and the default number.
 const MAX_LIMIT: i64 = 50;
 const DEFAULT_LIMIT: i64 = 10;
-/// How many classes are looked at in one statement, and in one transaction.
+/// The number of classes in one statement and in one transaction.
 const CLASSES_AT_A_TIME: usize = 25;
-/// How many records that have the words a search looks at, of all classes together, about.
+/// The approximate number of records with the words that a search reads, of all classes together.
 const MAX_LOOKED_AT: usize = 100_000;
-/// How many of one class, the newest ones: at least, since each class gets a share, and at most.
+/// The minimum and the maximum share of one class in these records. The newest records of a class are read.
 const LOOKED_AT_OF_CLASS: [usize; 2] = [200, 20_000];
-/// After how long it looks at no further class: a word that most records have takes its time in each, though few of them be
-/// the caller's.
+/// The time after which a search reads no further class. The search for a frequent word is slow in each class, even if few of its
+/// records are visible.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Vec<Route> {
@@ -96,7 +94,7 @@ fn search(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// The people and groups that are found, and the classes of which the caller may view records.
+/// Searches users and groups, and returns them with the classes that the caller may view.
 fn search_people(
     request: &Request,
     conn: &mut Conn,
@@ -105,7 +103,7 @@ fn search_people(
     let caller = request.caller()?;
     let mut found = BestResults::new(wanted);
     if caller.agent.is_none() {
-        // An agent lists nobody.
+        // An agent may not list users or groups.
         found.add_named(conn, ResultKind::User, "users", ["full_name", "username"], &visible_users(caller))?;
         found.add_named(conn, ResultKind::Group, "user_groups", ["name", "name"], &visible_groups(caller))?;
     }
@@ -114,7 +112,7 @@ fn search_people(
     Ok((found, conn.query_all(&sql, |row| row.int(0))?))
 }
 
-/// The best records of some classes.
+/// Returns the best records of some classes.
 fn records(
     request: &Request,
     conn: &mut Conn,
@@ -131,13 +129,13 @@ fn records(
     Ok(found)
 }
 
-/// What a request looks for.
+/// The text and the limit of a search.
 struct SearchQuery {
-    /// Folded.
+    /// The folded text.
     text: String,
-    /// The same without marks.
+    /// The folded text without marks.
     plain: String,
-    /// Behind every text that begins with it.
+    /// The upper bound of all texts with this prefix.
     behind: String,
     limit: i64,
 }
@@ -161,7 +159,7 @@ impl SearchQuery {
         Ok(SearchQuery { text, plain, behind, limit })
     }
 
-    /// Appends the condition that the folded text in a column begins with what is looked for.
+    /// Appends the condition that the folded text in a column begins with the text.
     fn push_prefix_condition(&self, sql: &mut Sql, column: impl Fn(&mut Sql)) {
         column(sql);
         sql.push(" >= ").bind(self.text.as_str()).push(" AND ");
@@ -169,7 +167,7 @@ impl SearchQuery {
         sql.push(" < ").bind(self.behind.as_str());
     }
 
-    /// The id of the record that is called by it where nothing names it: `#12`.
+    /// The id in a text such as `#12`, which is the label of a record without a label value.
     fn number(&self) -> Option<i64> {
         self.text.strip_prefix('#').and_then(|digits| digits.parse().ok())
     }
@@ -192,10 +190,10 @@ impl ResultKind {
     }
 }
 
-/// A result, in the order in which results are shown.
+/// A result. The order is that of the answer.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SearchResult {
-    /// Whether the label begins with something else.
+    /// True if the label begins with another text.
     is_inside: bool,
     folded: String,
     kind: ResultKind,
@@ -238,7 +236,7 @@ impl BestResults {
         self.insert(SearchResult { is_inside, folded, kind, id, label: label.to_owned(), object_class });
     }
 
-    /// Adds those of a table whose names, the first of which is shown, have all words of the text between them.
+    /// Adds the rows of a table whose two names together contain all words of the text. The first name is the label.
     fn add_named(
         &mut self,
         conn: &mut Conn,
@@ -269,7 +267,7 @@ impl BestResults {
         Ok(())
     }
 
-    /// Adds the best records of these classes, of each out of so many that have the words.
+    /// Adds the best records of these classes. At most `share` records of each class that contain the words are read.
     fn add_records(&mut self, conn: &mut Conn, classes: &[VisibleClass], share: i64) -> Result<(), StoreError> {
         let mut sql = Sql::new("");
         for of in classes {
@@ -289,8 +287,8 @@ impl BestResults {
         })
     }
 
-    /// By what records of a class are found, which may be the same ones: their words, the beginning of their labels where an
-    /// index has it, and their numbers.
+    /// The conditions that find records of a class, which may overlap: their words, the prefix of their labels if it is indexed,
+    /// and their numbers.
     fn conditions(&self, conn: &mut Conn, of: &VisibleClass, share: i64) -> Result<Vec<Sql>, StoreError> {
         let wanted = &self.wanted;
         let visible = |sql: &mut Sql, n: &'static str| of.visible.condition(sql.push(" AND "), n);
@@ -324,7 +322,7 @@ impl BestResults {
         Ok([by_words, by_label, by_number].into_iter().flatten().collect())
     }
 
-    /// Appends the statement for the best of the records that fulfil a condition: class, id, label.
+    /// Appends the statement for the best records that fulfil a condition: class, id, label.
     fn push_best(&self, sql: &mut Sql, of: &VisibleClass, condition: &Sql) {
         let class = &of.class;
         sql.push("SELECT h.class_id, h.id, h.label FROM (SELECT CAST(").bind(class.id);

@@ -1,5 +1,5 @@
-//! The tables of a class, which are made and changed while the server runs: `r12` for the class 12, `r12_1` and so on for
-//! more fields than one table holds, and the words of its texts.
+//! The tables of a class, which are created and changed while the server runs. They are `r12` for the class 12, `r12_1` and so on
+//! for further fields, and the words of its texts.
 
 use crate::classes::{ClassField, table, table_of};
 use crate::field_type::FieldType;
@@ -8,7 +8,7 @@ use resource::fold::normal_forms;
 use resource::{Field, nfc};
 use store::{Argument, BorrowedArgument, ColumnKind, Conn, Index, IndexKind, Sql, StoreError, TableColumn, TableLock};
 
-/// Makes the tables of a new class.
+/// Creates the tables of a new class.
 pub fn create_class(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     let name = table(class);
     let numbers =
@@ -33,8 +33,8 @@ pub fn drop_class(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     conn.drop_table(&table(class))
 }
 
-/// Adds the columns of a new field, whose table is made with its first one. Older records hold the initial of a status, and
-/// else null.
+/// Adds the columns of a new field, and its table if it is the first field in it. Existing records get the initial value of a
+/// status, otherwise null.
 pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_table: bool) -> Result<(), StoreError> {
     let (name, fold) = (field.column(), field.fold_column());
     let kind = match field.kind {
@@ -59,42 +59,42 @@ pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_ta
         false => conn.add_columns(&table, &columns)?,
     }
     if field.kind == FieldType::Relation {
-        // By it the children of a record are found.
+        // The index finds the children of a record.
         let index = format!("{}_children", field.index(class));
         conn.create_index(&Index { name: &index, table: &table, columns: &[&name], kind: IndexKind::Present })?;
     }
     Ok(())
 }
 
-/// Drops the columns of a field, with their indexes. Returns whether the columns are left, with their values.
+/// Drops the columns of a field, with their indexes. Returns whether the database retains the columns with their values.
 pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, StoreError> {
     let columns = [Some(field.column()), field.fold_column()];
     let columns: Vec<&str> = columns.iter().flatten().map(String::as_str).collect();
-    // An index of an expression does not tell its column.
+    // The database does not know which column an index on an expression uses.
     drop_unique(conn, class, field)?;
     conn.drop_columns(&table_of(class, field.table_number), &columns)
 }
 
-/// Makes the index that keeps a field unique.
+/// Creates the index that makes a field unique.
 ///
 /// # Errors
-/// [`StoreError::Unique`] when two records have the same value.
+/// [`StoreError::Unique`] if two records have the same value.
 pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     with_unique_index(class, field, |index| conn.create_index(index))?;
     set_unique_in_nfc(conn, field)
 }
 
-/// Makes a field of texts unique in form NFC that is unique by its stored texts, while others write. For
+/// Makes a field of texts unique in form NFC that is unique by its stored texts, concurrently with other writes. For
 /// [`store::Database::run_outside_transaction`]. [`replace_unique`] follows.
 ///
 /// # Errors
-/// [`StoreError::Unique`] when two records have the same text in other forms.
+/// [`StoreError::Unique`] if two records have the same text in different forms.
 pub fn make_unique_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     let field = ClassField { is_unique_in_nfc: true, ..field.clone() };
     with_unique_index(class, &field, |index| conn.create_index_concurrently(index))
 }
 
-/// Removes the index of the stored texts of a field whose index of texts in form NFC stands.
+/// Drops the index on the stored texts of a field after its index on texts in form NFC exists.
 pub fn replace_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     conn.drop_index(&ClassField { is_unique_in_nfc: false, ..field.clone() }.unique_index(class))?;
     set_unique_in_nfc(conn, field)
@@ -114,7 +114,7 @@ fn set_unique_in_nfc(conn: &mut Conn, field: &ClassField) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Takes the uniqueness of a field away.
+/// Removes the uniqueness of a field.
 pub fn drop_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     for is_unique_in_nfc in [false, true] {
         conn.drop_index(&ClassField { is_unique_in_nfc, ..field.clone() }.unique_index(class))?;
@@ -123,7 +123,7 @@ pub fn drop_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<()
     conn.exec(&sql).map(|_| ())
 }
 
-/// What tells a value of a unique field from others: a text in form NFC.
+/// The key by which values of a unique field are compared. The key of a text is its form NFC.
 pub fn unique_key(declared: &Field, value: &resource::CheckedValue) -> Option<String> {
     match to_argument(declared, value) {
         Argument::Text(text) => Some(nfc(&text).into_owned()),
@@ -144,7 +144,7 @@ pub fn push_has_one_of(sql: &mut Sql, field: &ClassField, declared: &Field, valu
     if is_text {
         let forms = |arg: &Argument| match arg {
             Argument::Text(text) if field.is_unique_in_nfc => vec![nfc(text).into_owned()],
-            // The index has the texts as they were stored: composed or not, as nearly all are.
+            // The index contains the stored texts. Nearly all of them are in one of the normal forms.
             Argument::Text(text) => normal_forms(text),
             _ => Vec::new(),
         };
@@ -157,12 +157,13 @@ pub fn push_has_one_of(sql: &mut Sql, field: &ClassField, declared: &Field, valu
     sql.push(")");
 }
 
-/// Removes the index by which lists are filtered and sorted, if it stands.
+/// Drops the index for filters and order of lists, if it exists.
 pub fn drop_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     conn.drop_index(&field.index(class))
 }
 
-/// Makes the index by which lists are filtered and sorted, while others write. For [`store::Database::run_outside_transaction`].
+/// Creates the index for filters and order of lists, concurrently with other writes. For
+/// [`store::Database::run_outside_transaction`].
 pub fn make_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     let (name, table) = (field.index(class), table_of(class, field.table_number));
     let column = field.fold_column().unwrap_or_else(|| field.column());
@@ -174,38 +175,38 @@ pub fn make_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(),
     conn.create_index_concurrently(&Index { name: &name, table: &table, columns: &[&column], kind })
 }
 
-/// Whether a class has records. Its tables are locked, so that none is made meanwhile.
+/// Returns whether a class has records. Its tables are locked, so that no record is created meanwhile.
 pub fn has_records(conn: &mut Conn, class: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(&table(class)).push(" LIMIT 1");
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
-/// Whether a record holds a value in a field.
+/// Returns whether a record has a value in a field.
 pub fn has_values(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(&table_of(class, field.table_number)).push(" x WHERE x.").name(&field.column());
     Ok(conn.query_optional(sql.push(" IS NOT NULL LIMIT 1"), |_| Ok(()))?.is_some())
 }
 
-/// Whether a record holds a text of more than so many characters in a field.
+/// Returns whether a record has a text of more than `most` characters in a field.
 pub fn has_longer(conn: &mut Conn, class: i64, field: &ClassField, most: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(&table_of(class, field.table_number)).push(" x WHERE length(x.").name(&field.column());
     Ok(conn.query_optional(sql.push(") > ").bind(most).push(" LIMIT 1"), |_| Ok(()))?.is_some())
 }
 
-/// Keeps a class as it is declared until the end of a write to its records.
+/// Prevents changes of a class's declaration until the end of a write to its records.
 pub fn lock_for_write(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     conn.lock_table(&table(class), TableLock::Rows)
 }
 
-/// Keeps writers of records out until the end of a change of their class.
+/// Blocks writers of records until the end of a change of their class.
 pub fn lock_for_change(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     conn.lock_table(&table(class), TableLock::Declaration)
 }
 
-/// Inserts rows, and returns what `then` asks of them, as [`Conn::insert_rows`].
+/// Inserts rows and returns the values that `then` selects, like [`Conn::insert_rows`].
 pub fn insert(
     conn: &mut Conn,
     table: &str,

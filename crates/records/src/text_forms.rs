@@ -1,5 +1,5 @@
-//! Brings records of older versions to the forms in which texts are compared: folded copies in form NFC, words without marks
-//! and by pairs of characters, and unique fields whose index compares form NFC (`platform/src/text_forms.rs` has the passes).
+//! Converts records of older versions to the current forms for comparison: folded copies in form NFC, words without marks and by
+//! pairs of characters, and unique fields whose index compares form NFC. `platform/src/text_forms.rs` has the passes.
 
 use crate::classes::{ClassField, FIELD_COLUMNS, class, raise_version, read_field};
 use crate::object_records::texts::refold_page;
@@ -8,11 +8,11 @@ use kit::app::App;
 use kit::build::Build;
 use store::{Conn, Sql, StoreError};
 
-/// How many records one step reads.
+/// The number of records that one step reads.
 const RECORDS_IN_STEP: i64 = 200;
 
-/// Refolds some records of a class, from the one behind the number `after`. Records that were changed before the moment
-/// `since` are left out. Returns the number of the last one; `None`: there was none.
+/// Refolds some records of a class, from the record after the number `after`. Records whose last change is before `since` are
+/// skipped. Returns the number of the last record, or `None` if there was none.
 pub fn refold_records(
     app: &App,
     build: &Build,
@@ -24,14 +24,14 @@ pub fn refold_records(
         return Ok(None);
     }
     tables::lock_for_write(conn, id)?;
-    // It may have been changed while its lock was waited for.
+    // The class may have changed during the wait for the lock.
     match class(app, build, conn, id)? {
         Some(class) => refold_page(conn, &class, after, RECORDS_IN_STEP, since),
         None => Ok(None),
     }
 }
 
-/// The next field behind this id that is unique by its stored texts, with its class.
+/// Returns the next field after this id that is unique by its stored texts, with its class.
 pub fn next_unique_by_stored_texts(conn: &mut Conn, after: i64) -> Result<Option<(i64, ClassField)>, StoreError> {
     let at = FIELD_COLUMNS.split(',').count();
     let mut sql = Sql::new("SELECT ");
@@ -42,8 +42,8 @@ pub fn next_unique_by_stored_texts(conn: &mut Conn, after: i64) -> Result<Option
     conn.query_optional(sql.bind(after).push(" ORDER BY f.id LIMIT 1"), |row| Ok((row.int(at)?, read_field(row)?)))
 }
 
-/// Makes the index of a field that compares form NFC. For [`store::Database::run_outside_transaction`]. Returns `false` if two records have
-/// one text in several forms: both stay, and the field stays unique by its stored texts.
+/// Creates the index of a field that compares form NFC. For [`store::Database::run_outside_transaction`]. Returns `false` if two
+/// records have the same text in several forms. Both then remain, and the field stays unique by its stored texts.
 pub fn index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, StoreError> {
     match tables::make_unique_in_nfc(conn, class, field) {
         Ok(()) => Ok(true),
@@ -52,7 +52,7 @@ pub fn index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<b
     }
 }
 
-/// Makes a field unique by the index of [`index_in_nfc`] alone. For [`store::Database::alter`].
+/// Makes the index of [`index_in_nfc`] the only unique index of a field. For [`store::Database::alter`].
 pub fn use_index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
     conn.query_optional(&lock, |_| Ok(()))?;

@@ -1,9 +1,8 @@
-//! Which records a caller may view (`docs/reference/object-records.md`), as a set of their numbers within the class.
-//!
-//! Who holds `view` of all records of a class needs no set. For others the sets of their principals are united: of the user,
-//! with the records that he owns, and of each of his groups. A process keeps them by build, class and principal. Every change of
-//! assignments and owners raises a version of the principal in its own transaction, and a set is used only while version
-//! and permission sets are the same in the database, asked for in each request: so it is exact in every process.
+//! The records that a caller may view, as a set of their numbers within the class (`docs/reference/object-records.md`).
+//! A caller with `view` on all records of a class needs no set. For others the sets of their principals are united: of the user,
+//! with the records that they own, and of each of their groups. A process caches the sets by build, class and principal. Every
+//! change of assignments and owners raises a version of the principal in its own transaction. Each request reads the version and
+//! the permission sets. A cached set is used only if both are unchanged, so it is exact in every process.
 
 use crate::bitmap::Bitmap;
 use crate::classes::{Class, class_at, table};
@@ -17,15 +16,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use store::{BorrowedArgument, Conn, Sql, StoreError};
 
-/// What all kept sets may take in the memory of a process, in bytes.
+/// The maximum memory for all cached sets of a process, in bytes.
 const MAX_KEPT_BYTES: u64 = 128 * 1024 * 1024;
-/// Parts of that memory with a lock each. The largest sets, of 12 MB, must fit into one.
+/// The number of shards of that memory, each with a lock. The largest sets, of 12 MB, must fit into one shard.
 const SHARDS: usize = 4;
-/// About how many sets it holds.
+/// The approximate number of cached sets.
 const USUAL_SETS: usize = 16 * 1024;
-/// Up to so many numbers are handed to a statement as a list, more as bits.
+/// The maximum size of a set that a statement receives as a list of numbers. Larger sets are bits.
 const MAX_LISTED: usize = 5_000;
-/// In how many rows the version of a principal stands, so that writers seldom wait for each other.
+/// The number of rows that store the version of a principal, so that writers seldom wait for each other.
 pub const SLOTS: i64 = 16;
 
 /// The records of a class that a caller may view.
@@ -33,12 +32,12 @@ pub const SLOTS: i64 = 16;
 pub enum VisibleRecords {
     All,
     Some(Arc<Bitmap>),
-    /// Those of an agent, to whom nothing tells of others, the time that an answer takes included.
+    /// The records of an agent. Queries must not reveal other records to it, also not by a timing side channel.
     OfAgent(Arc<Bitmap>),
 }
 
 impl VisibleRecords {
-    /// The numbers of the records; `None`: all of the class.
+    /// The numbers of the records. `None` means all of the class.
     pub fn numbers(&self) -> Option<&Bitmap> {
         match self {
             VisibleRecords::All => None,
@@ -46,12 +45,12 @@ impl VisibleRecords {
         }
     }
 
-    /// How many there are; `None`: all of the class.
+    /// The number of records. `None` means all of the class.
     pub fn count(&self) -> Option<i64> {
         self.numbers().map(|numbers| numbers.len() as i64)
     }
 
-    /// Whether there are none, whatever the class holds.
+    /// Returns whether there are none, independent of the records of the class.
     pub fn is_none(&self) -> bool {
         self.numbers().is_some_and(Bitmap::is_empty)
     }
@@ -61,7 +60,7 @@ impl VisibleRecords {
         u32::try_from(number).is_ok_and(|number| numbers.contains(number))
     }
 
-    /// Some of these records, of the same caller.
+    /// Restricts the set to these numbers, for the same caller.
     pub fn restrict_to(&self, numbers: Bitmap) -> VisibleRecords {
         match self {
             VisibleRecords::OfAgent(_) => VisibleRecords::OfAgent(Arc::new(numbers)),
@@ -69,17 +68,18 @@ impl VisibleRecords {
         }
     }
 
-    /// Whether its condition tests every record that is looked at, instead of naming the records.
+    /// Returns whether the condition tests each row that is read, instead of listing the numbers.
     pub fn is_tested(&self) -> bool {
         self.numbers().is_some_and(|numbers| numbers.len() > MAX_LISTED)
     }
 
-    /// Whether the records are read before anything is asked of them: an agent's, unless they are too many (see [`read_first`]).
+    /// Returns whether the records are read before other conditions apply. This is so for an agent, unless there are too many
+    /// (see [`read_first`]).
     pub fn is_read_first(&self) -> bool {
         matches!(self, VisibleRecords::OfAgent(_)) && !self.is_tested()
     }
 
-    /// The table of a class under an alias, and the condition on its rows that is left; the column holds the number.
+    /// Returns the table of a class under an alias, and the remaining condition on its rows. `column` contains the number.
     pub fn rows(&self, conn: &Conn, table: &str, alias: &'static str, column: &'static str) -> (Sql, Sql) {
         let mut condition = Sql::new("");
         self.condition(&mut condition, column);
@@ -87,8 +87,8 @@ impl VisibleRecords {
             return read_first(table, alias, &condition);
         }
         let mut rows = aliased(table, alias);
-        // The numbers are the rows' own in SQLite, so that it goes by them where it may use no index. A subselect takes half as
-        // long again.
+        // In SQLite the number is the row id, so that it reads the rows by number if it may not use an index. A subselect takes
+        // 50% longer.
         rows.push(if self.is_read_first() { "/*sqlite  NOT INDEXED*/" } else { "" });
         (rows, condition)
     }
@@ -107,7 +107,7 @@ impl VisibleRecords {
             }
             Some(numbers) => {
                 let bits = numbers.to_bits();
-                // PostgreSQL refuses to look beyond the last bit.
+                // PostgreSQL refuses a position after the last bit.
                 sql.push("CASE WHEN ").push(column).push(" < ").bind(bits.len() as i64 * 8);
                 sql.push(" THEN get_bit(").bind(bits).push(", ").push(column).push(") END = 1");
             }
@@ -115,18 +115,18 @@ impl VisibleRecords {
     }
 }
 
-/// A class, with what the caller holds on it and which of its records he may view.
+/// A class with the caller's rights on it and its visible records.
 pub struct VisibleClass {
     pub class: Arc<Class>,
     pub on_class: ClassRights,
     pub visible: VisibleRecords,
 }
 
-/// The sets that a process keeps of all builds.
+/// The cached sets of all builds.
 pub struct KnownSets(Cache<SetKey, CachedSet, SetWeighter>);
 
-/// The uid of a build, a class, a principal, the action that sets must give, and the connector to which they must give it (0: to the
-/// principal alone).
+/// The uid of a build, a class, a principal, the action that sets must grant, and the connector to which they must grant it. The
+/// connector is 0 if they must grant it only to the principal.
 type SetKey = (String, i64, i64, i64, i64);
 
 #[derive(Clone)]
@@ -135,14 +135,14 @@ struct CachedSet {
     numbers: Arc<Bitmap>,
 }
 
-/// What a set was made of: the version of its principal, and the permission sets that give the action.
+/// The state from which a set was computed: the version of its principal, and the permission sets that grant the action.
 #[derive(Clone, PartialEq)]
 struct SetVersion {
     version: i64,
     sets: Arc<[i64]>,
 }
 
-/// Weighs what is kept in bytes, about.
+/// Weighs a cached set by its approximate bytes.
 #[derive(Clone)]
 struct SetWeighter;
 
@@ -171,13 +171,13 @@ impl KnownSets {
     }
 }
 
-/// A table under an alias, and the condition on its rows that is left, for an agent: the rows that it may view are read before
-/// anything is asked of them. A filter that went first, by an index, would take longer where it finds a hidden row than where
-/// it finds none.
+/// Returns a table under an alias, and the remaining condition on its rows, for an agent. The rows that it may view are read
+/// before other conditions apply. A filter by an index that applied first would take longer for a hidden row than for a missing
+/// one.
 pub fn read_first(table: &str, alias: &'static str, may_view: &Sql) -> (Sql, Sql) {
     let mut sql = Sql::new("(SELECT ");
     sql.push(alias).push(".* FROM ").append(&aliased(table, alias)).push(" WHERE ").append(may_view);
-    // Both engines read a subselect with an offset as it stands.
+    // Neither engine merges a subselect with an offset into the statement around it.
     sql.push("/*sqlite  LIMIT -1*/ OFFSET 0) ").push(alias);
     (sql, Sql::new("1 = 1"))
 }
@@ -188,12 +188,12 @@ fn aliased(table: &str, alias: &'static str) -> Sql {
     sql
 }
 
-/// The number of a record within its class, as it is stored.
+/// Converts the stored number of a record within its class.
 pub fn number(stored: i64) -> Result<u32, StoreError> {
     u32::try_from(stored).map_err(|_| StoreError::Db(format!("{stored} as the number of a record")))
 }
 
-/// The records of a class that the caller may view, who holds this on the class.
+/// The records of a class that the caller may view, with these rights on the class.
 pub fn visible(request: &Request, conn: &mut Conn, class: i64, rights: ClassRights) -> Result<VisibleRecords, Refusal> {
     if rights.allows(VIEW) {
         return Ok(VisibleRecords::All);
@@ -207,8 +207,8 @@ fn empty_set() -> Bitmap {
     Bitmap::Numbers(Vec::new())
 }
 
-/// On which records of each of these classes the caller may take an action by sets and as an owner. The number of statements
-/// does not grow with that of the classes.
+/// The records of each of these classes on which the caller may perform an action by sets and as an owner. The number of
+/// statements does not depend on the number of classes.
 fn visible_in(
     request: &Request,
     conn: &mut Conn,
@@ -222,7 +222,7 @@ fn visible_in(
     let known: &KnownSets = request.app.slot();
     let connector = agent.map_or(0, |agent| agent.connector);
     let key = |class: i64, principal: i64| (request.build.uid.clone(), class, principal, action, connector);
-    // What a write sees may not be committed, or be of another moment in its next statement.
+    // Data that a write reads may be uncommitted, or differ from the snapshot of its next statement, so it is not cached.
     let is_kept = request.method == http::Method::GET;
     let mut sql =
         Sql::new("SELECT s.class_id, CAST(0 AS BIGINT), s.id, CAST(0 AS BIGINT) FROM record_permission_sets s");
@@ -255,7 +255,7 @@ fn visible_in(
     let (mut found, mut missing) = (HashMap::<i64, Vec<Arc<Bitmap>>>::new(), Vec::new());
     for (class, principal, version, owned) in versions {
         let state = SetVersion { version, sets: sets.get(&class).cloned().unwrap_or_default() };
-        // What a person owns gives an agent nothing.
+        // Ownership of the person grants an agent nothing.
         let owned = if agent.is_some() { 0 } else { owned };
         match known.get(&key(class, principal), &state) {
             Some(numbers) => found.entry(class).or_default().push(numbers),
@@ -282,7 +282,7 @@ fn visible_in(
     Ok(visible)
 }
 
-/// Which records of a class the caller may view, and what he holds on it, before the class is read.
+/// The visible records of a class and the caller's rights on it, before the class is loaded.
 pub struct ClassView {
     id: i64,
     version: i64,
@@ -291,7 +291,7 @@ pub struct ClassView {
 }
 
 impl ClassView {
-    /// Reads the class; `None` when there is no such class any more.
+    /// Loads the class. `None` if it does not exist any more.
     pub fn read(self, request: &Request, conn: &mut Conn) -> Result<Option<VisibleClass>, StoreError> {
         let ClassView { id, version, on_class, visible } = self;
         let class = class_at(&request.app, &request.build, conn, id, version)?;
@@ -299,7 +299,7 @@ impl ClassView {
     }
 }
 
-/// Those of the classes with these ids that exist. The number of statements does not grow with that of the classes.
+/// Returns those of these classes that exist. The number of statements does not depend on the number of classes.
 pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<ClassView>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
@@ -315,7 +315,7 @@ pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result
     Ok(found.into_iter().map(seen).collect())
 }
 
-/// Those of the classes with these ids that exist, each with what the caller holds on it and which of its records he may view.
+/// Loads those of these classes that exist, each with the caller's rights on it and its visible records.
 pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<VisibleClass>, Refusal> {
     let mut classes = Vec::with_capacity(ids.len());
     for seen in seen_classes(request, conn, ids)? {
@@ -324,7 +324,7 @@ pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -
     Ok(classes)
 }
 
-/// The classes of which the caller may view tasks of records, each with these records; of a super admin it need not be asked.
+/// The classes in which the caller may view tasks of records, each with these records. Not needed for a super admin.
 pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(i64, VisibleRecords)>, Refusal> {
     let (caller, agent) = ([("{caller}", request.caller()?.user)], request.caller()?.agent.as_ref());
     let mut sql = Sql::new("SELECT DISTINCT c.class_id FROM (");
@@ -343,12 +343,12 @@ pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(i64, Vis
     Ok(whole.chain(some.filter(|(_, visible)| !visible.is_none())).collect())
 }
 
-/// A class, a principal whose set is not known, what it is to be made of, and how many records the user owns.
+/// A class, a principal whose set is not cached, the state for its computation, and the number of records that the user owns.
 type MissingSet = (i64, i64, SetVersion, i64);
-/// Class and principal, what their set was made of, and the numbers of the records.
+/// A class and a principal, the state of their set, and the numbers of the records.
 type LoadedSet = ((i64, i64), SetVersion, Vec<u32>);
 
-/// The numbers of the records that each of these principals sees.
+/// Loads the numbers of the records that each of these principals may view.
 fn load_sets(conn: &mut Conn, user: i64, missing: &[MissingSet]) -> Result<Vec<LoadedSet>, StoreError> {
     if missing.is_empty() {
         return Ok(Vec::new());
@@ -388,7 +388,7 @@ fn load_sets(conn: &mut Conn, user: i64, missing: &[MissingSet]) -> Result<Vec<L
     Ok(taken.collect())
 }
 
-/// How many records of each of these classes the caller may view.
+/// The number of records of each of these classes that the caller may view.
 pub fn counts(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<HashMap<i64, i64>, Refusal> {
     if classes.is_empty() {
         return Ok(HashMap::new());
@@ -409,23 +409,23 @@ pub fn counts(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<Has
     Ok(rights.into_iter().map(count).collect())
 }
 
-/// Changes of what principals see in a class, to be noted at the end of their transaction.
+/// Changes of the visible records of principals in a class, written at the end of their transaction.
 #[derive(Default)]
 pub struct VersionChanges(BTreeMap<i64, i64>);
 
 impl VersionChanges {
-    /// A principal sees other records now: a user, or a group as its negative id.
+    /// Notes that the visible records of a principal have changed. The principal is a user, or a group as its negative id.
     pub fn principal(&mut self, principal: i64) {
         self.0.entry(principal).or_default();
     }
 
-    /// A user owns so many records more, or less.
+    /// Notes that a user owns `more` records more than before. The number may be negative.
     pub fn owner(&mut self, user: i64, more: i64) {
         *self.0.entry(user).or_default() += more;
     }
 
-    /// Raises the versions, in the order of the principals, so that transactions do not wait for each other in a circle.
-    /// It comes last, since others wait for these rows until the commit.
+    /// Raises the versions in the order of the principals, to avoid deadlocks between transactions. This is the last write,
+    /// because others wait for these rows until the commit.
     pub fn raise_versions(self, conn: &mut Conn, class: i64) -> Result<(), StoreError> {
         let slot = slot(conn);
         let row = |(principal, owned)| [principal, class, slot, 1, owned].map(BorrowedArgument::Int);
@@ -437,7 +437,7 @@ impl VersionChanges {
     }
 }
 
-/// The slot that a transaction writes to. The embedded database has one writer, so one slot does.
+/// The slot that a transaction writes to. The embedded database has one writer, so it needs only one slot.
 pub fn slot(conn: &Conn) -> i64 {
     if conn.is_embedded() {
         return 0;

@@ -1,5 +1,5 @@
-//! The domain of tasks: templates of tasks, tasks that people complete, what happens to these in time, and the links by which
-//! one-time accounts come to theirs (`docs/reference/task-templates.md`, `docs/reference/tasks.md`).
+//! The tasks module: task templates, tasks that people complete, the schedule of tasks, and the links that open tasks for
+//! one-time accounts (`docs/reference/task-templates.md`, `docs/reference/tasks.md`).
 
 pub mod moments;
 mod one_time;
@@ -14,7 +14,7 @@ use kit::domain::Module;
 use records::single_records::RecordHooks;
 use tasks::per_record::KnownBlocks;
 
-/// What this domain hands over to `platform`.
+/// The registration of the tasks module.
 pub static MODULE: Module = Module {
     name: "tasks",
     routes: || [task_templates::routes(), tasks::routes(), one_time::routes()].into_iter().flatten().collect(),

@@ -1,5 +1,6 @@
-//! When a task is due and expires, when it reminds and is renewed (`docs/reference/task-templates.md`): arithmetic alone, in
-//! microseconds since 1970, UTC. A date is its last microsecond, and a moment beyond the year 9999 is the last one of it.
+//! Computes the times of a task: due, expiry, reminders and renewals (`docs/reference/task-templates.md`). This is arithmetic
+//! only, in microseconds since 1970, UTC. A date means its last microsecond. Times beyond the year 9999 become the last
+//! microsecond of that year.
 
 use jiff::Span;
 use jiff::civil::{self, Date, DateTime};
@@ -24,12 +25,12 @@ pub struct TimeFrame {
 }
 
 impl TimeFrame {
-    /// So long after a moment. A month later is the same day, else the last one of that month.
+    /// The time after this duration. A month later is the same day, or the last day of that month.
     pub fn add_to(self, moment: i64) -> i64 {
         self.from(moment, 1)
     }
 
-    /// So long before a moment.
+    /// The time before this duration.
     pub fn subtract_from(self, moment: i64) -> i64 {
         self.from(moment, -1)
     }
@@ -46,7 +47,7 @@ impl TimeFrame {
     }
 }
 
-/// What a reminder counts from.
+/// The event from which a reminder counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Notice {
@@ -62,7 +63,7 @@ pub struct Reminder {
     pub time: TimeFrame,
 }
 
-/// By when a task is to be completed.
+/// The deadline of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CompleteBy {
     Asap,
@@ -70,7 +71,7 @@ pub enum CompleteBy {
     TimeFrame(TimeFrame),
 }
 
-/// When a task expires.
+/// The expiry of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expiry {
     AfterAssignment(TimeFrame),
@@ -82,20 +83,20 @@ pub enum Expiry {
     Annually(i64, i64),
 }
 
-/// What a task keeps of its template for later.
+/// The parts of a template that a task retains for later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// How long after its completion it expires.
+    /// The time between its completion and its expiry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_after: Option<TimeFrame>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reminders: Vec<Reminder>,
-    /// How long before its expiry it is renewed.
+    /// The times before its expiry at which it is renewed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renewals: Vec<TimeFrame>,
 }
 
-/// When a task that is made now is due.
+/// The due time of a task that is created now.
 pub fn due_at(complete_by: CompleteBy, now: i64) -> i64 {
     match complete_by {
         CompleteBy::Asap => now,
@@ -104,7 +105,7 @@ pub fn due_at(complete_by: CompleteBy, now: i64) -> i64 {
     }
 }
 
-/// When a task that is made now expires; `None`: never, or not before it is completed.
+/// The expiry of a task that is created now. `None` if it never expires, or not before its completion.
 pub fn expires_at(expiry: Expiry, now: i64) -> Option<i64> {
     match expiry {
         Expiry::AfterAssignment(time) => Some(time.add_to(now)),
@@ -121,14 +122,14 @@ pub fn expires_at(expiry: Expiry, now: i64) -> Option<i64> {
     }
 }
 
-/// This day of the date's month; of a shorter month the last one.
+/// This day of the date's month, or the last day of a shorter month.
 fn day_of_month(date: Date, day: i64) -> Date {
     let last = i64::from(date.days_in_month());
     let day = i8::try_from(day.clamp(1, last)).unwrap_or(1);
     date.with().day(day).build().unwrap_or(date)
 }
 
-/// The end of the next such day behind today: that of this month or year, or of the next one.
+/// The end of the next such day after today, in this month or year or in the next one.
 fn next_day(now: i64, such_day: impl Fn(Date) -> Date, months: i32) -> i64 {
     let today = datetime(now).date();
     let this = such_day(today);
@@ -139,12 +140,12 @@ fn next_day(now: i64, such_day: impl Fn(Date) -> Date, months: i32) -> i64 {
     next.map_or(micros(LAST), |next| end_of(such_day(next)))
 }
 
-/// Whether a date lies in the future: today does not.
+/// Returns whether a date is in the future. Today is not.
 pub fn is_future(date: Date, now: i64) -> bool {
     date > datetime(now).date()
 }
 
-/// The text of a moment for people: the end of a day is that day, in no zone; any other moment is to the minute, in UTC.
+/// Formats a time for people. The end of a day is formatted as that day without a zone, other times to the minute in UTC.
 pub fn for_people(moment: i64) -> String {
     let at = datetime(moment);
     match moment == end_of(at.date()) {
@@ -196,7 +197,7 @@ mod tests {
             ("2026-03-31T09:30:00Z", Unit::Months, 1, "2026-04-30T09:30:00.000000Z"),
             ("2028-02-29T00:00:00Z", Unit::Months, 12, "2029-02-28T00:00:00.000000Z"),
             ("2026-12-31T23:59:59.999999Z", Unit::Months, 2, "2027-02-28T23:59:59.999999Z"),
-            // A change of the clocks somewhere changes nothing: days are those of UTC.
+            // Changes to or from daylight saving time have no effect, because days are UTC days.
             ("2026-03-28T12:00:00Z", Unit::Days, 1, "2026-03-29T12:00:00.000000Z"),
             ("2026-10-24T23:30:00Z", Unit::Weeks, 1, "2026-10-31T23:30:00.000000Z"),
             ("9999-12-31T00:00:00Z", Unit::Months, 100, "9999-12-31T23:59:59.999999Z"),

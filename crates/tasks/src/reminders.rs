@@ -14,10 +14,10 @@ use kit::rows::sql::tokens;
 use serde_json::{Value as Json, json};
 use store::{Conn, Sql, StoreError};
 
-/// The mail that reminds somebody of a task. Its payload is what [`ReminderMail`] holds.
+/// The mail that reminds a user of a task. Its payload has the fields of [`ReminderMail`].
 pub static REMINDER: MailKind = MailKind { name: "task_reminder", make, accepted: None };
 
-/// The users whom a reminder of a task reaches, in the order of their ids: at most `limit` behind the user `after`.
+/// The receivers of a task's reminder in the order of their ids: at most `limit` users after the user `after`.
 pub fn receivers(conn: &mut Conn, task: i64, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
     let sql = Sql::new(
         "SELECT u.id FROM (SELECT a.principal AS id FROM task_assignees a WHERE a.task = $1 AND a.principal > 0 \
@@ -32,7 +32,7 @@ pub fn receivers(conn: &mut Conn, task: i64, after: i64, limit: usize) -> Result
 pub struct ReminderMail {
     pub task: i64,
     pub user: i64,
-    /// Whether it counts from the expiry: then it is for a completed task, too.
+    /// True if the reminder counts from the expiry. It is then also for a completed task.
     pub of_expiry: bool,
 }
 
@@ -45,7 +45,7 @@ pub fn enqueue_mails(request: &Request, conn: &mut Conn, mails: &[ReminderMail])
     queue::put_many(request, conn, &REMINDER, mails.iter().map(payload).collect())
 }
 
-/// The mail; `None` when the task has ended or is gone meanwhile, or is not assigned to this user any more.
+/// Composes the mail. Returns `None` if the task has ended or was deleted meanwhile, or is not assigned to this user any more.
 fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Option<MailMessage>, StoreError> {
     let (Some(task), Some(user)) = (payload[0].as_i64(), payload[1].as_i64()) else { return Ok(None) };
     let mut sql = Sql::new(
@@ -61,7 +61,7 @@ fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Opti
     sql.push(")");
     let moment = |at: Option<i64>| at.map(for_people).unwrap_or_default();
     let found = conn.query_optional(&sql, |row| {
-        // The name stands in the subject, too, which is one line.
+        // The name is also in the subject, which is one line.
         let text = |at: usize| Ok::<_, StoreError>(row.text(at)?.replace(char::is_control, " "));
         Ok((text(0)?, text(1)?, text(2)?, moment(row.opt_int(3)?), moment(row.opt_int(4)?)))
     })?;

@@ -1,5 +1,6 @@
-//! What happens to tasks by itself (`docs/reference/tasks.md`): they expire, remind and are renewed. Each such moment is a row
-//! of `task_moments`, which any process takes when it has come, once. What is due while no process runs is done when one does.
+//! The scheduled changes of tasks (`docs/reference/tasks.md`): they expire, remind and are renewed. Each such moment is a row of
+//! `task_moments`, which one process handles once when it is due. Moments that become due while no process runs are handled at
+//! the next start.
 
 use crate::moments::{Notice, Plan};
 use crate::one_time;
@@ -26,16 +27,16 @@ const EXPIRE: &str = "expire";
 const REMIND: &str = "remind";
 const RENEW: &str = "renew";
 
-/// How many tasks one transaction looks at.
+/// The maximum number of due moments that one transaction reads.
 const PAGE: i64 = 50;
-/// How many mails one transaction puts into the queue.
+/// The maximum number of mails that one transaction puts into the queue.
 const MAILS: usize = 1_000;
-/// The longest pause behind what some tasks took.
+/// The maximum pause after a transaction. The pause is as long as the transaction took.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
-/// How long to wait for tasks that somebody else has locked.
+/// The pause if other transactions have locked the tasks.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
-/// A kind of moment, and which reminder or renewal of the plan it is.
+/// A kind of moment, and the index of the reminder or renewal in the plan.
 type MomentKey = (&'static str, i64);
 
 /// The moments of a task in this state.
@@ -69,12 +70,12 @@ fn schedule_moments(
     moments
 }
 
-/// Whether what was to happen at a moment is left out when its task learns of it only now: a reminder that comes too late.
+/// Returns whether a new moment is skipped because it is past. This applies only to reminders.
 fn is_past((kind, _): MomentKey, at: i64, now: i64) -> bool {
     kind == REMIND && at < now
 }
 
-/// Sets the moments of tasks that were made just now, with the same plan.
+/// Inserts the moments of new tasks with the same plan.
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
@@ -120,8 +121,7 @@ fn insert(
     conn.insert_rows("task_moments", &["task", "kind", "n", "at", "is_done"], rows, then).map(drop)
 }
 
-/// Sets the moments of a task anew that has another state now, or is due or expires at another time. What was done for a
-/// moment that stays is not done again.
+/// Updates the moments of a task whose state, due time or expiry has changed. Moments that stay and are done are not repeated.
 pub fn reset(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<(), StoreError> {
     let mut wanted = schedule_moments(&task.plan, &task.status, task.due_at, task.expires_at);
     let sql = Sql::new("SELECT kind, n, at, is_done FROM task_moments WHERE task = $1").arg(task.id);
@@ -129,13 +129,13 @@ pub fn reset(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<()
     let mut gone = Vec::new();
     for (kind, n, at, is_done) in stored {
         let Some(kind) = [EXPIRE, REMIND, RENEW].into_iter().find(|known| *known == kind) else { continue };
-        // What has expired and is open again expires again.
+        // A task that expired and was reopened expires again.
         let is_over = kind == EXPIRE && is_done;
         let is_wanted = wanted.get(&(kind, n)).map(|wanted| *wanted == at && !is_over);
         if is_wanted == Some(true) {
             wanted.remove(&(kind, n));
         }
-        // What is done and is not wanted now may be wanted again.
+        // A done moment that is not wanted now stays, because it may be wanted again.
         if is_wanted == Some(false) || (is_wanted.is_none() && !is_done) {
             gone.push((kind, n));
         }
@@ -149,7 +149,7 @@ pub fn reset(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<()
     insert(request, conn, &rows, "")
 }
 
-/// Does what is due of all tasks of a build.
+/// Handles the due moments of all tasks of a build.
 pub static MOMENTS: StandingJob = StandingJob {
     name: "tasks",
     at_a_time: 8,
@@ -168,24 +168,24 @@ async fn run(app: App, build: Arc<Build>) -> Result<(), StoreError> {
         drop(place);
         match done.map_err(|refusal| refusal.cause.map_or(StoreError::Busy, |cause| *cause))? {
             ScheduleProgress::All => return Ok(()),
-            // Where very much is due at once, others have their turn.
+            // Other builds get their turn if very many moments are due at once.
             ScheduleProgress::Some => tokio::time::sleep(started.elapsed().min(LONGEST_TURN)).await,
             ScheduleProgress::Busy => tokio::time::sleep(BUSY_PAUSE).await,
         }
     }
 }
 
-/// How far a transaction came.
+/// The progress of a transaction.
 enum ScheduleProgress {
     /// Nothing is due.
     All,
     Some,
-    /// What is due is of tasks that somebody else has locked.
+    /// Other transactions have locked all tasks with due moments.
     Busy,
 }
 
-/// Does what is due of some tasks. A task is locked first, as in requests, and before it the records of those that may be
-/// renewed, as in their deletion.
+/// Handles the due moments of some tasks. A task is locked first, as in requests. The records of tasks that may be renewed are
+/// locked before it, as in their deletion.
 fn some_due(request: &Request, conn: &mut Conn) -> Result<ScheduleProgress, Refusal> {
     let now = request.now;
     let sql = Sql::new(
@@ -224,15 +224,15 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<ScheduleProgress, Refu
                     expiring.push((task.id, former));
                 }
             }
-            // The latest takes the place of those that became due before it and were not sent.
+            // The latest reminder replaces those that became due before it and were not sent.
             REMIND if is_timely(task, &moment, now) => drop(reminders.insert(task.id, moment)),
             REMIND => {}
-            // It has become due since the records were locked.
+            // The renewal became due after the lock of the records.
             _ if task.status == COMPLETED && task.record.is_some_and(|record| !records.contains(&record)) => {
                 later.insert_moment(moment);
             }
             _ if task.status == COMPLETED => {
-                // What has expired before is not open any more.
+                // Tasks that have expired before must not count as open.
                 write_expired(request, conn, std::mem::take(&mut expiring))?;
                 renew(request, conn, task)?;
             }
@@ -256,8 +256,8 @@ struct DueMoment {
     reminded_to: i64,
 }
 
-/// Marks what is due of some tasks as done, and returns it in its order: at the same moment a task is renewed first, then reminds,
-/// and expires last.
+/// Marks the due moments of some tasks as done, and returns them in their order. Among moments of the same time, a renewal comes
+/// first, then reminders, and the expiry last.
 fn take_due(conn: &mut Conn, tasks: Vec<i64>, now: i64) -> Result<Vec<DueMoment>, StoreError> {
     let mut sql = Sql::new("SELECT task, kind, n, at, reminded_to FROM task_moments WHERE is_done = 0 AND at <= ");
     sql.bind(now).push(" AND task").push_any(tasks.as_slice()).push(" ORDER BY at, task, kind DESC, n");
@@ -270,19 +270,19 @@ fn take_due(conn: &mut Conn, tasks: Vec<i64>, now: i64) -> Result<Vec<DueMoment>
     Ok(due)
 }
 
-/// The notice type of a reminder that is due, by the plan of its task.
+/// The notice type of a due reminder in the plan of its task.
 fn due_notice(task: &TaskAccess, moment: &DueMoment) -> Option<Notice> {
     let reminder = usize::try_from(moment.n).ok().and_then(|n| task.plan.reminders.get(n));
     reminder.map(|reminder| reminder.notice_type)
 }
 
-/// Returns whether a reminder still applies: one that counts from before `due_at` does not once the task is due.
+/// Returns whether a reminder still applies. A reminder before `due_at` does not apply once the task is due.
 fn is_timely(task: &TaskAccess, moment: &DueMoment, now: i64) -> bool {
     let is_late = |due: i64| moment.at < due && due <= now;
     due_notice(task, moment) != Some(Notice::BeforeDue) || !task.due_at.is_some_and(is_late)
 }
 
-/// The mails of reminders, which are given by task: at most [`MAILS`]; the others are left for later.
+/// The mails of reminders, which are grouped by task: at most [`MAILS`]. The others are left for later.
 fn mails_of(
     conn: &mut Conn,
     tasks: &BTreeMap<i64, TaskAccess>,
@@ -305,8 +305,8 @@ fn mails_of(
     Ok(mails)
 }
 
-/// What a transaction leaves to a later one: it has put enough mails into the queue, or has not locked a record. `reminded_to` of a
-/// moment is the last user who is reminded.
+/// The moments that a transaction leaves to a later one, because it has queued the maximum number of mails or has not locked a
+/// record. `reminded_to` of a moment is the last user who was reminded.
 #[derive(Default)]
 struct Later {
     tasks: BTreeSet<i64>,
@@ -333,20 +333,20 @@ impl Later {
     }
 }
 
-/// Removes a moment that came behind the expiry of its task.
+/// Removes a moment that follows the expiry of its task.
 fn undo(conn: &mut Conn, moment: &DueMoment) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM task_moments WHERE task = $1 AND kind = $2 AND n = $3");
     conn.exec(&sql.arg(moment.task).arg(moment.kind.as_str()).arg(moment.n)).map(drop)
 }
 
-/// Expires a task whose time has come; returns its former status.
+/// Expires a task whose expiry is due. Returns its former status.
 fn expire(task: &mut TaskAccess, now: i64) -> Option<String> {
     let is_due = task.expires_at.is_some_and(|at| at <= now);
     let expires = is_due && [OPEN, IN_APPROVAL, COMPLETED].contains(&task.status.as_str());
     expires.then(|| std::mem::replace(&mut task.status, EXPIRED.to_owned()))
 }
 
-/// Writes that tasks have expired, each with its former status. An expired task has no moments to come.
+/// Writes the expiry of tasks, each with its former status, and deletes their future moments.
 fn write_expired(request: &Request, conn: &mut Conn, expired: Vec<(i64, String)>) -> Result<(), Refusal> {
     let ids: Vec<i64> = expired.iter().map(|(id, _)| *id).collect();
     if ids.is_empty() {

@@ -1,4 +1,4 @@
-//! What somebody may do with a class and its records: `/api/object-classes/{id}/access/`
+//! Returns the actions of a user on a class and its records: `/api/object-classes/{id}/access/`
 //! (`docs/reference/object-classes.md`).
 
 use crate::access::{AccessSubject, ResourceActions, schema, user_parameter};
@@ -28,7 +28,7 @@ fn actions() -> Vec<ResourceActions> {
     CLASS_VOCABULARY.0.iter().map(of_key).collect()
 }
 
-/// Whoever may view the class may ask about himself; holders of `edit_perm_set` may ask about others.
+/// Answers callers who may view the class about themselves. Callers with `edit_perm_set` may ask about other users.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     let may_ask = rights_on_class(request, conn)?.allows(CLASS_EDIT_PERM_SET);
@@ -37,7 +37,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let (mut held, mut grants) = (0, Vec::new());
     if person.is_usable {
         let rights = load_class_actions(conn, &person.caller, class)?.ok_or_else(Refusal::not_found)?;
-        // A class may also be viewed since its records may be.
+        // The visibility of a record also makes the class visible.
         held = rights.actions() | if rights.sees_class() { CLASS_VIEW } else { 0 };
         grants = person.grants_of_class(conn, class)?;
         person.hide(request, conn, class, &mut grants)?;

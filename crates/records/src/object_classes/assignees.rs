@@ -17,9 +17,9 @@ use resource::Resource;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
-/// What the limits count, in the words of their message.
+/// The limited items, in the words of the limit's message.
 pub const ASSIGNEES: &str = "Permission Set Assignees";
-/// The users assigned to a permission set of a class.
+/// The maximum number of users assigned to a permission set of a class.
 pub static CLASS_SET_USERS: Limit = Limit {
     name: "object_class_permission_set_assignees",
     default: 100,
@@ -27,7 +27,7 @@ pub static CLASS_SET_USERS: Limit = Limit {
     summary: LimitSummary::Additional("object_class_permission_set_assignees_users"),
     ..Limit::EMPTY
 };
-/// The groups assigned to a permission set of a class.
+/// The maximum number of groups assigned to a permission set of a class.
 pub static CLASS_SET_GROUPS: Limit = Limit {
     name: "object_class_permission_set_users_groups_assignees",
     default: 10,
@@ -100,7 +100,7 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The id of the path's set, in a class on which the caller holds `view`.
+/// Returns the id of the path's set. The caller needs `view` on its class.
 fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT ");
@@ -113,7 +113,7 @@ fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     set.ok_or_else(Refusal::not_found)
 }
 
-/// Refuses with 404 unless the path's class, which the caller may view, has the path's set.
+/// Answers 404 unless the caller may view the path's class and it has the path's set.
 fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     rights_on_class(request, conn)?;
     set_of_class(request, conn).map(|_| ())
@@ -125,15 +125,15 @@ fn set_of_class(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     set.ok_or_else(Refusal::not_found)
 }
 
-/// The path's set with its row locked, in a class whose sets the caller may change.
+/// Loads the path's set and locks its row. The caller must have the right to change the sets of its class.
 fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusal> {
     lock_class(conn, request.id())?;
     load_class_rights(conn, request.caller()?, request.id())?.require(CLASS_EDIT_PERM_SET)?;
     SETS.load_for_change(conn, request.id(), request.second_id())
 }
 
-/// The path's set with its row locked, for adding assignees, by a caller who holds what it gives. The set of the system
-/// has none: it is for everyone.
+/// Loads the path's set and locks its row, for new assignees. The caller must have the actions that the set grants. The system's
+/// set has no assignees: it applies to everyone.
 fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
     let set = set_for_change(request, conn)?;
     load_class_rights(conn, request.caller()?, request.id())?.require(set.grants)?;
@@ -143,7 +143,7 @@ fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal>
     Ok(set.into())
 }
 
-/// Removes a group that is deleted from the assignees of classes.
+/// Removes a deleted group from the assignees of classes.
 pub const ON_GROUP_LEAVING: Reaction = Reaction {
     resource: "user_groups",
     when: ReactionTime::Leaving,

@@ -1,4 +1,4 @@
-//! What an object class is (`docs/reference/object-classes.md`).
+//! The declaration of an object class (`docs/reference/object-classes.md`).
 
 use crate::rights::{CLASS_DELETE, CLASS_EDIT, CLASS_EDIT_PERM_SET, CLASS_VIEW, CREATE, DELETE, EDIT, LIST, VIEW};
 use kit::limits::{Limit, LimitSummary};
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The classes of a build.
+/// The maximum number of classes of a build.
 pub static OBJECT_CLASSES: Limit = Limit {
     name: "object_classes",
     default: 500,
@@ -21,19 +21,19 @@ pub static NAME: FieldKey<String> = FieldKey::new("name");
 pub static ALIAS: FieldKey<String> = FieldKey::new("alias");
 pub static LABEL_FIELD: FieldKey<String> = FieldKey::new("label_field");
 
-/// The longest alias of a class or a field.
+/// The maximum length of an alias of a class or a field.
 pub const MAX_ALIAS: usize = 50;
 
-/// The characters of an alias. That it holds no `__`, which stands before predicates, no charset can say.
+/// The characters of an alias. A charset cannot exclude `__`, which precedes predicates.
 pub const ALIAS_CHARSET: Charset =
     Charset { allows: |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_', regex: "^[a-z](_?[a-z0-9])*_?$" };
 
-/// The field `alias` of a class or a field, which stays.
+/// The field `alias` of a class or a field. It cannot be changed.
 pub fn alias_field(index: &'static str) -> Field {
     ALIAS.text(MAX_ALIAS).not_blank().charset(ALIAS_CHARSET).create_only().unique(index).filter()
 }
 
-/// Whether a text is an alias.
+/// Returns whether a text is a valid alias.
 pub fn is_alias(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text.chars().all(ALIAS_CHARSET.allows)
@@ -41,8 +41,7 @@ pub fn is_alias(text: &str) -> bool {
         && text.len() <= MAX_ALIAS
 }
 
-/// The alias that follows from a name, before it is made unique. `prefix` stands before what is left of a name that
-/// begins with no letter.
+/// Derives an alias from a name. It may not be unique yet. `prefix` precedes an alias that would not begin with a letter.
 pub fn default_alias(name: &str, prefix: &str) -> String {
     let lower = name.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit()).filter(|word| !word.is_empty());
@@ -53,7 +52,7 @@ pub fn default_alias(name: &str, prefix: &str) -> String {
     format!("{prefix}{}", truncate_alias(&alias, MAX_ALIAS - prefix.len()))
 }
 
-/// The alias, or with `_2`, `_3`, … the first that is free.
+/// Returns the alias, or the first free one with `_2`, `_3`, … appended.
 pub fn free_alias(alias: &str, is_taken: impl Fn(&str) -> bool) -> String {
     if !is_taken(alias) {
         return alias.to_owned();
@@ -65,12 +64,12 @@ pub fn free_alias(alias: &str, is_taken: impl Fn(&str) -> bool) -> String {
     (2..).map(numbered).find(|alias| !is_taken(alias)).unwrap_or_default()
 }
 
-/// The beginning of an alias, without `_` at its end.
+/// Returns the beginning of an alias, without trailing `_`.
 fn truncate_alias(alias: &str, most: usize) -> String {
     alias.chars().take(most).collect::<String>().trim_end_matches('_').to_owned()
 }
 
-/// The actions of `_meta.permissions` on the class, and those on its records.
+/// The actions on the class in `_meta.permissions`. [`RECORD_ACTIONS`] are those on its records.
 pub const CLASS_ACTIONS: [(&str, i64); 4] =
     [("view", CLASS_VIEW), ("edit", CLASS_EDIT), ("delete", CLASS_DELETE), ("edit_perm_set", CLASS_EDIT_PERM_SET)];
 pub const RECORD_ACTIONS: [(&str, i64); 5] =
@@ -118,7 +117,7 @@ pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
     })
 });
 
-/// An alias that no class has.
+/// Derives a free alias of a class from a name.
 pub fn free_class_alias(conn: &mut Conn, name: &str) -> Result<String, StoreError> {
     let taken = conn.query_all(&Sql::new("SELECT alias FROM object_classes"), |row| Ok(row.text(0)?.to_owned()))?;
     Ok(free_alias(&default_alias(name, "class_"), |alias| taken.iter().any(|other| other == alias)))

@@ -1,5 +1,5 @@
-//! `GET /api/object-classes/{id}/openapi.json` (`docs/reference/object-classes.md`): the records of one class, with the types
-//! of its fields, for generators of clients.
+//! Describes the records of one class, with the types of its fields, for client generators: `GET
+//! /api/object-classes/{id}/openapi.json` (`docs/reference/object-classes.md`).
 
 use crate::classes::{Class, ClassField, class, record};
 use crate::object_records;
@@ -38,7 +38,7 @@ fn describe(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&document(&class)))
 }
 
-/// The declaration of the records, without the options of fields where they are too many.
+/// The declaration of the records, without the options of fields if there are too many.
 fn described(class: &Class) -> Arc<Resource> {
     if !class.has_many_options() {
         return class.record.clone();
@@ -53,7 +53,7 @@ fn document(class: &Class) -> Json {
     let fields = |schema: Json| schema["properties"]["fields"].clone();
     let mut shown = fields(response(&declared, RowForm::Detail));
     if let Some(shown) = shown.as_object_mut() {
-        // The parameter `fields` may leave any of them out.
+        // The parameter `fields` may leave out any field.
         shown.shift_remove("required");
     }
     let record = typed(record_schema(), "ObjectRecord", shown);
@@ -78,7 +78,7 @@ fn document(class: &Class) -> Json {
             (_, &Method::GET) => record.clone(),
             (_, &Method::POST | &Method::PATCH) => with_hidden_record(record.clone()),
             (_, &Method::DELETE) => Json::Null,
-            // The schema document is none that clients ask for.
+            // The document omits the schema document, which clients do not need.
             _ => return None,
         };
         if !schema.is_null() {
@@ -91,7 +91,7 @@ fn document(class: &Class) -> Json {
         }
         if route.path == COLLECTION {
             let own = operation["parameters"].as_array().cloned().unwrap_or_default();
-            // The path names the class now, and the filters are those of its fields.
+            // The path already contains the class, and the filters are those of its fields.
             let of_any_class = open_parameters();
             let is_kept = |parameter: &Json| parameter["in"] != "path" && !of_any_class.contains(parameter);
             let of_list = if route.method == Method::GET { parameters(&declared) } else { Vec::new() };
@@ -103,7 +103,7 @@ fn document(class: &Class) -> Json {
     openapi::document_of(&RECORDS, &class.name, &text, describe)
 }
 
-/// A schema of records of any class, with the fields of this one.
+/// The schema of records of any class, with the fields of this class.
 fn typed(mut schema: Json, title: &str, mut fields: Json) -> Json {
     fields["description"] = "Values by alias".into();
     schema["properties"]["fields"] = fields;

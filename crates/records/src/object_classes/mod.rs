@@ -1,5 +1,5 @@
-//! Object classes: `/api/object-classes/` (`docs/reference/object-classes.md`), and below them their owners, their
-//! permission sets, and who is assigned to a set.
+//! Object classes: `/api/object-classes/` (`docs/reference/object-classes.md`), with their owners, their permission sets, and the
+//! assignees of a set.
 
 mod access;
 pub(crate) mod assignees;
@@ -65,7 +65,7 @@ fn complete(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let scope = scope(request.caller()?, conn)?;
-    // Which classes the page has is asked first, so that their records are counted together.
+    // The classes of the page are read first, so that one query counts their records together.
     let select = select(&CLASS, &request.query)?;
     let mut page = Sql::new("SELECT t.id FROM object_classes t WHERE ");
     page.append(&scope.condition);
@@ -84,7 +84,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let caller = request.caller()?;
-    // An alias that is free when it is looked for must be so when it is stored.
+    // The lock ensures that an alias that is found free is still free when it is stored.
     fields::relations::lock_all(conn)?;
     let mut accepted = check_body(request, conn, None)?;
     if accepted.changes.get(&ALIAS).is_none() {
@@ -111,7 +111,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     rights_on_class(request, conn)?.require(CLASS_DELETE)?;
-    // The table before the row, as writers of records lock them.
+    // The table is locked before the row, as by writers of records.
     tables::lock_for_change(conn, id)?;
     let before = load_for_change(request, conn, CLASS_DELETE)?;
     let relations = Sql::new("SELECT 1 FROM object_class_fields WHERE related_object_class = $1 AND class_id <> $1");
@@ -125,7 +125,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Checks a body: the declaration's rules, the form of the alias, and that the label field is a field of texts.
+/// Checks a body: the rules of the declaration, the form of the alias, and that the label field is a field of the type `string`.
 fn check_body(request: &Request, conn: &mut Conn, id: Option<i64>) -> Result<CheckedBody, Refusal> {
     let mut accepted = rows::check_body(conn, &CLASS, &request.object()?, id)?;
     let alias = accepted.changes.get(&ALIAS);
@@ -142,7 +142,7 @@ fn check_body(request: &Request, conn: &mut Conn, id: Option<i64>) -> Result<Che
     Ok(CheckedBody { changes: accepted.changes, ..Default::default() })
 }
 
-/// The stored class with its row locked, when the caller holds an action on it and `If-Match` fits.
+/// Loads the stored class and locks its row. Refuses callers without the action on it, and an `If-Match` that differs.
 fn load_for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<Changes, Refusal> {
     let id = request.id();
     lock_class(conn, id)?;
@@ -152,12 +152,12 @@ fn load_for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<Ch
     rows::load(conn, &RowShape::from_declaration(Declaration::Static(&CLASS)), id)?.ok_or_else(Refusal::not_found)
 }
 
-/// Notes that a class, its fields or their options are others now: declarations that processes keep are outdated.
+/// Raises the version of a class after a change of it, its fields or their options. Cached declarations become outdated.
 pub fn raise_version(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("UPDATE object_classes SET version = version + 1 WHERE id = $1").arg(class)).map(|_| ())
 }
 
-/// The classes that the caller may view. For those who may view every class, the counter gives the total.
+/// The classes that the caller may view. For callers who may view every class, the counter is the total.
 fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, StoreError> {
     let mut scope = Scope::matching(visible_classes(caller)).cacheable();
     if global(caller) & CLASS_VIEW != 0 {
@@ -172,7 +172,7 @@ fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Ou
     Ok(Answer { tag: Some(tag), ..Answer::instance(status, instance) })
 }
 
-/// A class as an instance, and its tag, which does not depend on how many records there are.
+/// Returns a class as an instance, and its tag, which does not depend on the number of records.
 fn instance(
     request: &Request,
     conn: &mut Conn,
@@ -186,10 +186,10 @@ fn instance(
     Ok((instance, tag))
 }
 
-/// How many records of each class the caller may view, for `num_of_records`.
+/// The number of records of each class that the caller may view, for `num_of_records`.
 struct RecordCounts {
     counts: HashMap<i64, i64>,
-    /// Where the number stands in what was written last.
+    /// The position of the number in the bytes that were written last.
     place: std::sync::Arc<Mutex<(usize, usize)>>,
 }
 
@@ -206,7 +206,7 @@ impl RecordCounts {
         })
     }
 
-    /// Writes `num_of_records` and `_meta`. Whoever is shown a class may view it.
+    /// Writes `num_of_records` and `_meta`. A caller who receives a class may view it.
     fn write(&self, out: &mut JsonWriter, row: &RowCells<'_>, at: usize, request: &Request) -> Result<(), StoreError> {
         let class = row.int(at)?.unwrap_or(0);
         let begin = out.name("num_of_records").bytes().len();
@@ -226,7 +226,7 @@ impl RecordCounts {
     }
 }
 
-/// Deletes what belongs to a class that is deleted, and its tables.
+/// Deletes the data of a deleted class, and its tables.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "object_classes",
     when: ReactionTime::Leaving,

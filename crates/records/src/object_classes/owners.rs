@@ -1,5 +1,5 @@
-//! The owners of a class (`docs/reference/object-classes.md`). An owner holds everything, so only owners and super admins
-//! make and remove them.
+//! The owners of a class (`docs/reference/object-classes.md`). An owner has all actions, so only owners and super admins add and
+//! remove owners.
 
 use super::class::CLASS;
 use crate::owners::{CLASS_OWNER, CLASS_OWNER_SHAPE, check_users, document, rows_of};
@@ -18,7 +18,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use store::{Conn, Sql, StoreError};
 
-/// The owners of a class.
+/// The maximum number of owners of a class.
 pub static CLASS_OWNERS: Limit = Limit {
     name: "object_class_owners",
     default: 10,
@@ -27,7 +27,7 @@ pub static CLASS_OWNERS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// The most users in one request.
+/// The maximum number of users in one request.
 const MAX_IN_BATCH: usize = 10;
 
 pub fn routes() -> Vec<Route> {
@@ -91,7 +91,7 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Makes the creator of a class its first owner, whatever the account type.
+/// Makes the creator of a class its first owner, independent of the account type.
 pub fn make_first_owner(
     request: &Request,
     conn: &mut Conn,
@@ -125,7 +125,7 @@ fn owners(conn: &mut Conn, class: i64) -> Result<Vec<i64>, StoreError> {
     })
 }
 
-/// The name of the path's class, with its row locked, when the caller may change its owners.
+/// Returns the name of the path's class and locks its row. Refuses callers who may not change its owners.
 fn class_for_change(request: &Request, conn: &mut Conn) -> Result<String, Refusal> {
     let (caller, class) = (request.caller()?, request.id());
     let name = lock_class(conn, class)?;
@@ -133,8 +133,8 @@ fn class_for_change(request: &Request, conn: &mut Conn) -> Result<String, Refusa
     if caller.is_super() || owns_class(conn, caller.user, class)? { Ok(name) } else { Err(Refusal::forbidden()) }
 }
 
-/// Removes a user who is deleted or anonymized from the owners of classes and the assignees of their sets. The last owner
-/// is removed too: super admins look after a class without owners.
+/// Removes a deleted or anonymized user from the owners of classes and the assignees of their sets. The last owner is removed
+/// too: super admins administrate a class without owners.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
     when: ReactionTime::Leaving,

@@ -1,4 +1,4 @@
-//! The permission sets of a class, which give actions on the class and on all of its records
+//! The permission sets of a class, which grant actions on the class and on all of its records
 //! (`docs/reference/object-classes.md`).
 
 use crate::rights::{
@@ -18,7 +18,7 @@ use resource::{Changes, Resource};
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The permission sets of a class, that of the system counted.
+/// The maximum number of permission sets of a class, including the system's set.
 pub static CLASS_SETS: Limit = Limit {
     name: "object_class_permission_set",
     default: 10,
@@ -27,7 +27,7 @@ pub static CLASS_SETS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// The types of sets: value, text, and whether only the system makes sets of the type.
+/// The types of sets: value, text, and true if only the system creates sets of the type.
 const TYPES: [(&str, &str, bool); 2] = [("everyone", "Everyone", true), ("custom", "Custom", false)];
 
 /// A permission set of a class.
@@ -86,7 +86,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     SETS.delete(request, conn, &set)
 }
 
-/// Deletes the assignments to a set that is deleted.
+/// Deletes the assignments to a deleted set.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "object_class_permission_sets",
     when: ReactionTime::Leaving,
@@ -101,7 +101,7 @@ pub const ON_LEAVING: Reaction = Reaction {
     },
 };
 
-/// What the caller holds on the path's class, whose row is locked and whose sets he may change.
+/// Locks the row of the path's class and returns the caller's rights on it. Refuses callers who may not change its sets.
 fn rights_for_change(request: &Request, conn: &mut Conn) -> Result<ClassRights, Refusal> {
     lock_class(conn, request.id())?;
     let rights = load_class_rights(conn, request.caller()?, request.id())?;
@@ -109,7 +109,7 @@ fn rights_for_change(request: &Request, conn: &mut Conn) -> Result<ClassRights, 
     Ok(rights)
 }
 
-/// The path's set with its row locked, when the caller has the right and `If-Match` fits.
+/// Loads the path's set and locks its row. Refuses callers without the right, and an `If-Match` that differs.
 fn change_target(request: &Request, conn: &mut Conn) -> Result<(StoredSet, ClassRights), Refusal> {
     let rights = rights_for_change(request, conn)?;
     let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
@@ -117,7 +117,8 @@ fn change_target(request: &Request, conn: &mut Conn) -> Result<(StoredSet, Class
     Ok((set, rights))
 }
 
-/// Accepts a body: its changes, and the actions that the set has afterwards, as bits. Nobody gives an action that he lacks.
+/// Checks a body. Returns its changes, and the set's actions after the write, as bits. Callers cannot grant actions that they
+/// lack.
 fn accept(
     request: &Request,
     conn: &mut Conn,
@@ -134,7 +135,7 @@ fn accept(
     Ok((accepted.changes, grants))
 }
 
-/// The actions that the type of a set accepts, as bits.
+/// The actions that the type of a set allows, as bits.
 fn allowed(set: &StoredSet) -> i64 {
     if set.kind == "everyone" { CLASS_VIEW | CREATE | LIST | VIEW } else { ALL }
 }

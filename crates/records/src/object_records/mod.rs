@@ -91,7 +91,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn document_pieces(class: &Class, limit: i64) -> impl Iterator<Item = String> {
     let mut columns: Vec<&Field> = class.record.columns().filter(|field| field.name != "object_class").collect();
-    // The fields of every class stand before the fields of this one.
+    // The fields that every class has precede the fields of this one.
     columns.sort_by_key(|field| class.field(&field.name).is_some());
     options::pieces(&class.record, columns, json!({"limit_items": limit}))
 }

@@ -13,7 +13,7 @@ fn record_path(record: i64) -> String {
     format!("/api/object-records/{record}/access/")
 }
 
-/// The actions that are true, as `resource.action`.
+/// Returns the actions that are true, as `resource.action`.
 fn true_actions(answer: &Value) -> Vec<String> {
     let resources = answer["permissions"].as_object().unwrap();
     let of = |(resource, actions): (&String, &Value)| {
@@ -29,7 +29,7 @@ fn true_actions(answer: &Value) -> Vec<String> {
     held
 }
 
-/// The ways without their actions, each once, in their order.
+/// Returns the ways without their actions and without duplicates, in their order.
 fn sources(answer: &Value) -> Vec<Value> {
     let mut sources = Vec::new();
     for way in answer["ways"].as_array().unwrap() {
@@ -81,7 +81,7 @@ async fn each_thing_that_gives_an_action_is_told() {
     ann.get(&format!("{path}?user={}", ann.id)).await.expect_reply(200, expected.clone());
     api.get(&format!("{path}?user={}", ann.id)).await.expect_reply(200, expected);
 
-    // A super admin has every action by the account type, here also as owner of the record and of the class.
+    // A super admin has every action by the account type, and here also as owner of the record and of the class.
     let of_admin = api.get(&path).await.ok();
     assert_eq!((of_admin["user"].clone(), true_actions(&of_admin).len()), (admin(), 10));
     let owner = |source: &str| json!([source, null, null, null]);
@@ -101,7 +101,7 @@ async fn a_class_is_told_with_what_its_records_open() {
         (server.as_type("external").await, server.as_type("internal").await, server.as_type("internal").await);
     ann.get(CLASS).await.expect_reply(404, message::not_found());
     api.post(&assignees(one, readers), json!([ann.id])).await.expect_created();
-    // The class may be viewed since a record may be: there is no way that gives it.
+    // The visibility of a record makes the class visible, without an entry in `ways`.
     let answer = ann.get(CLASS).await.ok();
     assert_eq!((true_actions(&answer), answer["ways"].clone()), (vec!["object_classes.view".to_owned()], json!([])));
     assert_eq!(answer["permissions"]["object_records"].as_object().unwrap().len(), 6);
@@ -128,11 +128,11 @@ async fn a_class_is_told_with_what_its_records_open() {
         ]
     );
     assert_eq!(sources(&answer), [of_team, everyone.clone()]);
-    // Who may change the sets asks about others, nobody else does.
+    // Only callers who may change the sets may ask about others.
     assert_eq!(sources(&ben.get(&format!("{CLASS}?user={}", carl.id)).await.ok()), [everyone]);
     carl.get(&format!("{CLASS}?user={}", ben.id)).await.expect_reply(403, message::forbidden());
     carl.get(&format!("{CLASS}?user={}", carl.id)).await.ok();
-    // What is for everyone is not for services.
+    // The set for everyone does not apply to services.
     let service = server.as_type("service_external").await;
     let answer = api.get(&format!("{CLASS}?user={}", service.id)).await.ok();
     assert_eq!((true_actions(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
@@ -154,17 +154,17 @@ async fn who_may_ask() {
     ann.get(&about(&ben)).await.expect_reply(403, message::forbidden());
     ann.get(&format!("{path}?user=999")).await.expect_reply(403, message::forbidden());
     with_class_set(&api, ann.id, json!({"object_records": ["edit_owners"]})).await;
-    // Whom the caller may not list is unknown to him.
+    // Users whom the caller may not list are refused like unknown ids.
     for unknown in [ben.id.to_string(), "999".to_owned(), "x".to_owned(), String::new()] {
         let errors = json!({"user": [format!("Invalid pk {unknown} - object does not exist.")]});
         ann.get(&format!("{path}?user={unknown}")).await.refuses(errors);
     }
-    // Of a stranger nothing is told but that; an account that is anonymized can do nothing, one that is deleted is unknown.
+    // A user without grants has empty ways. An anonymized account has no actions, and a deleted one is unknown.
     let answer = api.get(&about(&stranger)).await.ok();
     assert_eq!((true_actions(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
     api.post(&assignees(one, readers), json!([ben.id, stranger.id])).await.expect_created();
     assert_eq!(true_actions(&api.get(&about(&ben)).await.ok()), ["object_records.edit", "object_records.view"]);
-    // One that is deactivated can do nothing now, but has what is given to it.
+    // A deactivated account has no actions now, but its ways remain.
     let ways = api.get(&about(&ben)).await["ways"].clone();
     api.post(&format!("/api/users/{}/deactivate/", ben.id), json!({})).await.ok();
     let answer = api.get(&about(&ben)).await.ok();
@@ -187,7 +187,7 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
     let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.expect_created();
     with_class_set(&api, ann.id, json!({"object_records": ["view"]})).await;
-    // Who may view no group but one of which all are members.
+    // These users may view only one group, which all of them are members of.
     let (owner, keeper) = (server.as_type("external").await, server.as_type("external").await);
     let shared = group(&api, "Shared", &[ann.id, owner.id, keeper.id]).await;
     let view = json!({"permissions": {"user_groups": ["view"]}});
@@ -219,14 +219,14 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
         json!(["class_permission_set", 2, of_class, null]),
         of_set(json!({"id": team, "name": "Team"})),
     ];
-    // Each sees all of what gives something to themselves.
+    // Each user sees all ways of their own actions.
     assert_eq!(named(&ann, &record_path(one)).await, all);
     assert_eq!(named(&api, &path).await, all);
-    // By the rights to view it, everything is named.
+    // A caller with the rights to view them sees all names.
     let viewer = server.with_role(json!({"users": ["list"], "roles": ["view"], "user_groups": ["view"]})).await;
     with_class_set(&api, viewer.id, json!({"object_classes": ["view"], "object_records": ["edit_owners"]})).await;
     assert_eq!(named(&viewer, &path).await, all);
-    // The same of a class.
+    // The same applies to a class.
     with_class_set(&api, keeper.id, json!({"object_classes": ["edit_perm_set"]})).await;
     let of_ann = named(&keeper, &format!("{CLASS}?user={}", ann.id)).await;
     assert_eq!(of_ann, [json!(["role", null, null, null]), all[1].clone()]);
@@ -242,7 +242,7 @@ async fn an_agent_has_what_sets_give_to_its_connector() {
     let path = record_path(one);
     let give = json!({"mcp_permissions": [{"connector": 7, "permissions": {"object_records": ["edit"]}}]});
     api.patch(&format!("/api/object-classes/1/record-permission-sets/{editors}/"), give).await.ok();
-    // Ownership, account type and class ownership give an agent nothing.
+    // Ownership, account type and class ownership grant an agent nothing.
     let answer = api.get(&format!("{path}?connector=7")).await.ok();
     assert_eq!((true_actions(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
     let ann = server.as_type("internal").await;
@@ -255,7 +255,7 @@ async fn an_agent_has_what_sets_give_to_its_connector() {
         true_actions(&ann.get(&path).await.ok()),
         ["object_records.delete", "object_records.edit", "object_records.view"]
     );
-    // A connector that is not associated with the class has nothing, whatever was saved.
+    // A connector that is not associated with the class has no actions, independent of stored rows.
     sql(&server, &["INSERT INTO record_set_connectors(permission_set, connector, permissions) VALUES (1, 9, 64)"])
         .await;
     assert_eq!(true_actions(&ann.get(&format!("{path}?connector=9")).await.ok()), Vec::<String>::new());

@@ -10,7 +10,7 @@ use testkit::{ApiClient, SECOND, one_wins, send_concurrently};
 const FORMS: &str = "/api/object-class-forms/";
 const LOG: &str = "/api/administration/log/?resource=object_class_forms";
 
-/// Two custom components that are enabled, and one that is not.
+/// Two enabled custom components and a disabled one.
 const COMPONENTS: &[&str] =
     &["INSERT INTO custom_components(id, name, is_enabled) VALUES (3, 'Map', 1), (5, 'Chart', 1), (7, 'Old', 0)"];
 
@@ -18,7 +18,7 @@ fn body(name: &str) -> Value {
     json!({"name": name, "object_class": 1, "type": "create", "configuration": {}})
 }
 
-/// Makes a form of class 1; its address.
+/// Creates a form of class 1 and returns its address.
 async fn form(api: &ApiClient, name: &str) -> String {
     address(&api.post(FORMS, body(name)).await.expect_created())
 }
@@ -27,7 +27,7 @@ fn address(form: &Value) -> String {
     format!("{FORMS}{}/", form["uuid"].as_str().unwrap())
 }
 
-/// The form as GET and lists show it, with what they tell of records.
+/// The form in the answers to GET and lists, with these permissions on records.
 fn form_json(form: &Value, records: Value) -> Value {
     let mut listed = form.clone();
     listed.as_object_mut().unwrap().shift_remove("configuration");
@@ -73,7 +73,7 @@ async fn a_form_from_its_making_to_its_end() {
     api.get(FORMS).await.expect_reply(200, page(json!([form_json(&shown, record_permissions(true))])));
 
     server.advance(SECOND);
-    // The class and the type stay; what is not sent stays.
+    // The class and the type cannot be changed. Members that are not sent stay.
     let body =
         json!({"name": "Order", "object_class": 9, "type": "list", "configuration": [1], "custom_components": []});
     let changed = api.patch(&one, body).await;
@@ -164,14 +164,14 @@ async fn wrong_bodies_are_refused() {
     ] {
         api.post(FORMS, with(name, value)).await.refuses(json!({name: [text]}));
     }
-    // All that is wrong is told at once; the limit comes last.
+    // All errors are reported together, except the limit, which comes last.
     set_limits(&server, json!({"object_class_forms": 2})).await;
     let body = json!({"name": "taken", "object_class": 1, "type": "list", "is_enabled": 1, "custom_components": [9]});
     api.post(FORMS, body).await.refuses(json!({
         "name": ["This field must be unique."], "type": ["list is not a valid choice."], "configuration": required,
         "is_enabled": ["Must be a valid boolean."], "custom_components": ["Invalid pk 9 - object does not exist."],
     }));
-    // In another class the name is free.
+    // The name is free in another class.
     api.post("/api/object-classes/", json!({"name": "Other"})).await.expect_created();
     api.post(FORMS, with("object_class", json!(2))).await.expect_created();
     api.post(FORMS, json!({"name": "TAKEN", "object_class": 2, "type": "create", "configuration": 1}))
@@ -227,12 +227,12 @@ async fn a_configuration_is_any_json_within_bounds() {
     ] {
         configure(&wrong).await.refuses(json!({"configuration": [message]}));
     }
-    // Blanks do not count; the levels of a body and its bytes do.
+    // Blanks do not count in the limit, but in that of the body's bytes. The body's levels are limited too.
     configure(&format!("[{}]", " ".repeat(MIB + 1))).await.ok();
     configure(&nested(100)).await.expect_reply(400, message::detail("JSON parse error - too deep."));
     configure(&text(2 * MIB)).await.expect_reply(413, message::detail("Request body is too large."));
 
-    // Of a long one the log tells the size.
+    // The log contains only the size of a long configuration.
     let long = format!("{} bytes", 65 * 1024);
     configure(&text(65 * 1024)).await.ok();
     configure("1").await.ok();
@@ -240,7 +240,7 @@ async fn a_configuration_is_any_json_within_bounds() {
     assert_eq!(log[0], json!({"configuration": [long, 1]}));
     assert_eq!(log[1], json!({"configuration": [[], long]}));
     assert_eq!(log[2], json!({"configuration": ["1048576 bytes", []]}));
-    // What is sent as it was is no change.
+    // Sending the stored value again is not a change.
     let entries = log.len();
     configure("1").await.ok();
     assert_eq!(api.get(LOG).await["filtered_count"], entries);
@@ -279,7 +279,7 @@ async fn custom_components_are_enabled_ones() {
         api.patch(&one, json!({"custom_components": sent})).await.refuses(json!({"custom_components": wrong}));
     }
     assert_eq!(api.patch(&one, json!({"custom_components": [5, 3]})).await.ok()["custom_components"], json!([3, 5]));
-    // One that is disabled later stays until the list is sent again.
+    // A component that is disabled later stays until the list is sent again.
     sql(&server, &["UPDATE custom_components SET is_enabled = 0 WHERE id = 5"]).await;
     assert_eq!(api.patch(&one, json!({"name": "A"})).await.ok()["custom_components"], json!([3, 5]));
     api.patch(&one, json!({"custom_components": [3, 5]}))
@@ -297,7 +297,7 @@ async fn forms_are_for_those_who_may_view_their_class() {
     let hidden = address(&api.post(FORMS, hidden).await.expect_created());
     let one = form(&api, "Form").await;
 
-    // By a role, by a class set, by the right to create records, by a record set.
+    // The callers have a role, a class set, the right to create records, and a record set.
     let by_role = server.with_role(json!({"object_classes": ["list", "view"]})).await;
     let [by_set, creator, of_record, owner, editor, stranger] = [
         server.as_type("internal").await,
@@ -330,7 +330,7 @@ async fn forms_are_for_those_who_may_view_their_class() {
         let shown = caller.get(&one).await.ok();
         assert_eq!(shown["_meta"]["permissions"], permissions(edits, json!({"create": records["create"]})));
         caller.get(&format!("{one}configuration/")).await.expect_reply(200, json!({"configuration": {}}));
-        // The other class is as if it were not there.
+        // The other class is hidden like a missing one.
         for path in [&hidden, &format!("{hidden}configuration/")] {
             caller.get(path).await.expect_reply(404, message::not_found());
         }
@@ -346,7 +346,7 @@ async fn forms_are_for_those_who_may_view_their_class() {
             caller.delete(&address(&made)).await.expect_empty();
         } else {
             let wrong = json!({"object_class": ["You do not have permission to use this object class."]});
-            // Which names there are is not told by this.
+            // The refusal does not reveal existing names.
             caller.post(FORMS, body("Form")).await.refuses(wrong);
             caller.patch(&one, json!({"name": null})).await.expect_reply(403, message::forbidden());
             caller.delete(&one).await.expect_reply(403, message::forbidden());
@@ -362,7 +362,7 @@ async fn forms_are_for_those_who_may_view_their_class() {
     let unknown = json!({"object_class": ["Invalid pk 1 - object class does not exist."]});
     stranger.post(FORMS, body("Form")).await.refuses(unknown);
     api.options(&one).await.expect_reply(405, message::detail("Method \"OPTIONS\" not allowed."));
-    // A right that ends takes effect at once.
+    // The end of a right takes effect immediately.
     api.delete(&format!("/api/object-classes/1/owners/{ownership}/")).await.expect_empty();
     owner.get(&one).await.expect_reply(404, message::not_found());
     owner.get(FORMS).await.expect_reply(200, page(json!([])));
@@ -436,7 +436,7 @@ async fn a_class_has_so_many_forms() {
     let refused = message::limit_exceeded("3 standalone forms for the class");
     one_wins(&send_concurrently(calls).await, 201, &refused);
     api.post(FORMS, body("More")).await.expect_reply(400, refused);
-    // Another class has its own.
+    // Another class has its own limit.
     api.post("/api/object-classes/", json!({"name": "Other"})).await.expect_created();
     let mut there = body("More");
     there["object_class"] = json!(2);

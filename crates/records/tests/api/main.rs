@@ -1,6 +1,5 @@
-//! The contract of the endpoints of classes and records, a module for each address.
-//!
-//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+//! The contract of the endpoints of classes and records, with a module for each address.
+//! Each test starts its own server, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

@@ -8,7 +8,7 @@ use testkit::message;
 use testkit::shown::{START, admin, page, user};
 use testkit::{ApiClient, SECOND, eventually};
 
-/// A server with one class, and its first super admin.
+/// Starts a server with one class, and returns it with its first super admin.
 async fn with_class() -> (TestServer, ApiClient) {
     let server = TestServer::start().await;
     let api = server.admin().await;
@@ -16,7 +16,7 @@ async fn with_class() -> (TestServer, ApiClient) {
     (server, api)
 }
 
-/// A field of a type with no more than it needs.
+/// The body of a field of this type with only the required members.
 fn field_body(kind: &str, label: &str) -> Value {
     let mut field = json!({"label": label, "type": kind});
     if ["enum", "set", "status"].contains(&kind) {
@@ -31,7 +31,7 @@ fn field_body(kind: &str, label: &str) -> Value {
     field
 }
 
-/// Makes a record with these values; the record.
+/// Creates a record with these values and returns it.
 async fn record(api: &ApiClient, class: i64, fields: Value) -> Value {
     api.post(&format!("/api/object-classes/{class}/object-records/"), json!({"fields": fields})).await.expect_created()
 }
@@ -45,7 +45,7 @@ async fn a_field_from_its_declaration_to_its_end() {
         "max_length": 255,
         "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
     });
-    // What other types add is ignored.
+    // Members of other types are ignored.
     let body = json!({
         "label": " Invoice no. ", "description": "As printed", "type": "string", "id": 9, "options": 5, "scale": "x",
     });
@@ -68,7 +68,7 @@ async fn a_field_from_its_declaration_to_its_end() {
     let patch = || second.call("PATCH", "/api/object-classes/1/fields/1/").header("if-match", &tag).json(&change);
     patch().send().await.expect_reply(200, field.clone());
     patch().send().await.expect_reply(412, json!({"detail": "Object has been changed."}));
-    // A new bound holds for later writes.
+    // A new bound applies to later writes.
     api.post("/api/object-classes/1/object-records/", json!({"fields": {"invoice_no": "A-2"}}))
         .await
         .refuses(json!({"fields": {"invoice_no": ["Ensure this field has no more than 2 characters."]}}));
@@ -150,7 +150,7 @@ async fn aliases_follow_from_labels_and_some_are_reserved() {
         let body = json!({"label": "x", "type": "date", "alias": alias});
         api.post(FIELDS, body).await.refuses(json!({"alias": [message]}));
     }
-    // Another class may have the alias, too.
+    // Another class may use the same alias.
     api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     let other = json!({"label": "x", "type": "date", "alias": "owner_2"});
     api.post("/api/object-classes/2/fields/", other).await.expect_created();
@@ -312,7 +312,7 @@ async fn options_are_added_and_renamed_but_none_in_use_is_removed() {
         assert_eq!(api.patch(&field, options(&kept)).await.ok()["options"], options(&kept)["options"]);
         api.patch(&field, options(&["a", "c", "d"])).await.refuses(in_use("b"));
         api.patch(&field, options(&["a", "b"])).await.refuses(in_use("d"));
-        // What a deleted record held does not count.
+        // Values of deleted records do not count.
         api.patch(&field, options(&["a", "b", "d"])).await.ok();
     }
     api.patch("/api/object-classes/1/fields/2/", options(&["b", "d"])).await.refuses(in_use("a"));
@@ -352,19 +352,19 @@ async fn unique_fields_keep_values_apart_letter_by_letter() {
     api.delete(&format!("/api/object-records/{}/", second["id"])).await.expect_empty();
     assert_eq!(make_unique().await.ok()["is_unique"], true);
 
-    // Older records would all hold the same status.
+    // Existing records would all get the same status.
     let mut status = field_body("status", "Status");
     status["is_unique"] = json!(true);
     api.post(FIELDS, status).await.refuses(repeated);
 }
 
-/// Waits until a field says whether it is indexed.
+/// Waits until a field is indexed.
 async fn wait_for_index(api: &ApiClient, field: i64) {
     let path = format!("/api/object-classes/1/fields/{field}/");
     eventually(async || api.get(&path).await.ok()["is_indexed"] == true).await;
 }
 
-/// The names of the indexes of a class's fields.
+/// Returns the names of the indexes of a class's fields.
 async fn indexes(server: &TestServer) -> Vec<String> {
     let read = |conn: &mut Conn| {
         let sql = match conn.is_embedded() {
@@ -406,7 +406,7 @@ async fn twenty_fields_are_indexed_at_most() {
     api.post(FIELDS, field(20)).await.refuses(exceeded.clone());
     let index = json!({"is_indexed": true});
     api.patch("/api/object-classes/1/fields/21/", index.clone()).await.refuses(exceeded);
-    // Of one that is indexed already nothing is asked.
+    // A field that is already indexed passes the check.
     api.patch("/api/object-classes/1/fields/20/", index.clone()).await.ok();
     api.patch("/api/object-classes/1/fields/20/", json!({"is_indexed": false})).await.ok();
     api.patch("/api/object-classes/1/fields/21/", index).await.ok();
@@ -439,7 +439,7 @@ async fn a_relation_needs_edit_of_both_classes() {
     relate(1).await.expect_created();
     give(2, json!(["edit"])).await;
     let field = relate(2).await.expect_created();
-    // What is there stays when the right has ended.
+    // The relation stays after the right has ended.
     api.delete("/api/object-classes/2/permission-sets/5/").await.expect_empty();
     keeper.patch(&format!("/api/object-classes/1/fields/{}/", field["id"]), json!({"label": "Renamed"})).await.ok();
 }
@@ -465,7 +465,7 @@ async fn relations_make_no_circles_and_no_long_chains_of_classes() {
     relate(1, 1).await.expect_created();
     relate(1, 5).await.refuses(refused("Circular relations are not allowed."));
     relate(11, 7).await.expect_created();
-    // 1 to 5 and 6 to 11 are eleven.
+    // The chains 1 to 5 and 6 to 11 have eleven classes together.
     relate(6, 5).await.refuses(refused("Limit of 10 relation levels has been exceeded."));
     relate(6, 4).await.expect_created();
     relate(12, 11).await.refuses(refused("Limit of 10 relation levels has been exceeded."));
@@ -487,7 +487,7 @@ async fn limits_are_told_with_their_names() {
         .await
         .refuses(message::limit_exceeded("2 Object Relation Children"));
 
-    // Longer ones than an index takes are neither unique nor indexed.
+    // Strings beyond the maximum length of an index are neither unique nor indexed.
     operator.patch(&limits, json!({"api_object_field_string_type_length_limit": 600})).await.ok();
     for (property, max_length) in [("is_required", 600), ("is_unique", 400), ("is_indexed", 400)] {
         let field = json!({"label": "x", "type": "string", property: true});
@@ -528,7 +528,7 @@ async fn a_status_is_never_null_and_older_records_hold_its_initial() {
     let null = json!({"fields": {"status": ["This field may not be null."]}});
     api.patch("/api/object-records/1/", json!({"fields": {"status": null}})).await.refuses(null);
     assert_eq!(record(&api, 1, json!({"status": "b"})).await["fields"], json!({"status": "b"}));
-    // After it is gone, there may be another one, of which records hold the initial again.
+    // After its deletion another status may be created. Its initial value is set in existing records.
     api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
     api.post(FIELDS, field_body("status", "Status")).await.expect_created();
     for id in [1, 2] {
@@ -572,7 +572,7 @@ async fn who_views_a_class_reads_its_fields_and_who_edits_it_changes_them() {
         api.get("/api/object-classes/1/fields/2/").await,
         api.patch("/api/object-classes/1/fields/2/", json!({})).await,
         api.delete("/api/object-classes/1/fields/2/").await,
-        // What is wrong with the body is told of a field that is there.
+        // A missing field is reported before errors of the body.
         api.patch("/api/object-classes/1/fields/2/", json!([])).await,
     ] {
         reply.expect_reply(404, message::not_found());
@@ -590,7 +590,7 @@ async fn who_views_a_class_reads_its_fields_and_who_edits_it_changes_them() {
     }
     let designer = server.with_role(json!({"object_classes": ["list", "view", "edit"]})).await;
     designer.post(FIELDS, field_body("date", "Due")).await.expect_created();
-    // A field of another class is none of this one.
+    // The field of another class is not found.
     api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     api.get("/api/object-classes/2/fields/1/").await.expect_reply(404, message::not_found());
 }
@@ -637,7 +637,7 @@ async fn a_position_is_a_number_from_zero() {
     for position in [0, most] {
         assert_eq!(api.patch(&path, json!({"position": position})).await.ok()["position"], position);
     }
-    // Behind the last possible one is none: the id decides.
+    // At the maximum position, the id decides the order.
     assert_eq!(api.post(FIELDS, field_body("integer", "Second")).await.expect_created()["position"], most);
     assert_eq!(api.get(FIELDS).await.column("label"), ["First", "Second"]);
 }
@@ -670,7 +670,7 @@ async fn the_values_of_a_deleted_field_are_gone() {
     let items: Vec<Value> = (0..250).map(|n| json!({"fields": {"title": n.to_string()}})).collect();
     api.post(batch, json!({"items": items})).await.expect_created();
     api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
-    // Another one of its name begins with nothing.
+    // A new field with the same alias starts without values.
     api.post(FIELDS, label).await.expect_created();
     assert_eq!(api.get("/api/object-records/7/").await["fields"], json!({"title": null}));
     assert_eq!(record(&api, 1, json!({"title": "7"})).await["fields"], json!({"title": "7"}));
@@ -760,7 +760,7 @@ async fn a_class_describes_its_records() {
         })
     );
     assert_eq!(create["required"], json!(["fields"]));
-    // A request may ask for some fields alone, and values may be older than their bounds.
+    // Answers may contain only some fields, and values may be older than their bounds.
     assert_eq!(
         document["components"]["schemas"]["ObjectRecord"]["properties"]["fields"],
         json!({
@@ -784,7 +784,7 @@ async fn a_class_describes_its_records() {
         let answer = &document["paths"][path][method]["responses"][status]["content"]["application/json"]["schema"];
         assert_eq!(*answer, of_schema("ObjectRecordCreated"), "{path}");
     }
-    // Who may not view what they wrote is told no more than these.
+    // Callers who may not view the record they wrote get only these members.
     assert_eq!(document["components"]["schemas"]["ObjectRecordCreated"]["required"], json!(["id", "object_class"]));
     let list = &document["paths"]["/api/object-classes/1/object-records/"]["get"];
     let name = |parameter: &Value| {
@@ -802,7 +802,7 @@ async fn a_class_describes_its_records() {
     server.as_type("internal").await.get(path).await.expect_reply(404, message::not_found());
 }
 
-/// A class with more options than a document that names them several times may take in memory.
+/// Tests a class with more options than documents that repeat them may contain.
 #[tokio::test]
 async fn the_options_of_a_class_may_be_many() {
     let server = TestServer::start().await;
@@ -833,10 +833,10 @@ async fn the_options_of_a_class_may_be_many() {
     }
     assert_eq!(entries(&few).len(), entries(&many).len());
     assert_eq!(few["restrictions"], many["restrictions"]);
-    // The other description leaves them out.
+    // The other description omits the options.
     let names = |document: &Value| document.to_string().contains(options[499]["value"].as_str().unwrap());
     assert_eq!([names(&few_openapi), names(&many_openapi)], [true, false]);
-    // A body is checked by them all the same.
+    // Bodies are still checked against the options.
     let records = "/api/object-classes/2/object-records/";
     api.post(records, json!({"fields": {"f11": [options[499]["value"]]}})).await.expect_created();
     let wrong = json!({"fields": {"f0": ["x is not a valid choice."]}});

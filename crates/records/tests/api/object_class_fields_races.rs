@@ -1,5 +1,5 @@
-//! What holds of the fields of classes however many declare them at once, and while records are written. Each crowd is
-//! small, so that it runs with the other tests; `CHANCERY_TEST_ROUNDS` repeats it.
+//! Tests rules of class fields under concurrent declarations and concurrent writes of records. Each group is small, so that it
+//! runs with the other tests. `CHANCERY_TEST_ROUNDS` repeats it.
 
 use crate::TestServer;
 use crate::set_up::{FIELDS, RECORDS, options};
@@ -12,7 +12,7 @@ use testkit::message::limit_exceeded;
 use testkit::{ApiClient, PreparedCall, one_wins, rounds, send_concurrently};
 use tokio::task::JoinSet;
 
-/// A server with so many classes, and its first super admin.
+/// Starts a server with this number of classes, and returns it with its first super admin.
 async fn with_classes(count: usize) -> (TestServer, ApiClient) {
     let server = TestServer::start().await;
     let api = server.admin().await;
@@ -22,7 +22,7 @@ async fn with_classes(count: usize) -> (TestServer, ApiClient) {
     (server, api)
 }
 
-/// Sixteen callers who repeat the same work until they are stopped.
+/// Sixteen callers that repeat the same work until they are stopped.
 struct ConcurrentCallers {
     is_over: Arc<AtomicBool>,
     tasks: JoinSet<Duration>,
@@ -49,7 +49,7 @@ impl ConcurrentCallers {
         ConcurrentCallers { is_over, tasks }
     }
 
-    /// Stops them and returns the longest time that the work took one of them.
+    /// Stops the callers and returns the longest duration of a single call.
     async fn stop(self) -> Duration {
         self.is_over.store(true, Ordering::Relaxed);
         self.tasks.join_all().await.into_iter().max().unwrap()
@@ -74,7 +74,7 @@ async fn an_alias_is_given_once() {
     let body = json!({"label": "A", "type": "integer", "alias": "a"});
     let replies = send_concurrently((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await;
     one_wins(&replies, 201, &json!({"alias": ["This field must be unique."]}));
-    // Those that follow from a label are all different.
+    // Aliases that follow from a label are all different.
     let body = json!({"label": "A", "type": "integer"});
     for reply in send_concurrently((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await {
         reply.expect_created();
@@ -212,7 +212,7 @@ async fn fields_come_and_go_while_records_are_written() {
     assert!(longest < Duration::from_secs(6), "three requests took {longest:?}");
 }
 
-/// Makes records of the first class in the database, without events and words.
+/// Inserts records of the first class into the database, without events and words.
 async fn insert_records(server: &TestServer, count: i64) {
     for first in (1_000_000..1_000_000 + count).step_by(10_000) {
         let write = move |conn: &mut Conn| {
@@ -225,7 +225,7 @@ async fn insert_records(server: &TestServer, count: i64) {
     }
 }
 
-/// As many records as a class may have: nobody who writes waits for two seconds.
+/// The class has the maximum number of records. Each write must take less than two seconds.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes twenty seconds"]
 async fn a_class_of_a_million_records_gets_fields_while_others_write() {
@@ -244,7 +244,7 @@ async fn a_class_of_a_million_records_gets_fields_while_others_write() {
         api.post(FIELDS, field.clone()).await.expect_created();
         println!("{}: {:?}", field["label"], started.elapsed());
     }
-    // The writers write for a while beside the jobs that the fields have queued.
+    // The pause lets the writers run together with the jobs that the fields have queued.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let longest = writers.stop().await;
     println!("the longest write took {longest:?}");

@@ -7,7 +7,7 @@ use testkit::message;
 use testkit::shown::{START, admin, page, user};
 use testkit::{SECOND, send_concurrently, statuses};
 
-/// `_meta` of a class for a caller who holds everything on it.
+/// The `_meta` of a class for a caller with all actions on it.
 fn all_permissions() -> Value {
     json!({"permissions": {
         "view": true, "edit": true, "delete": true, "edit_perm_set": true,
@@ -41,7 +41,7 @@ async fn a_class_from_its_declaration_to_its_end() {
         .await
         .expect_reply(200, page(json!([{"value": 1, "text": "Purchase order"}])));
 
-    // Its creator owns it, and the system makes one set.
+    // Its creator owns it, and the system creates one set.
     let set = json!({
         "id": 1, "name": "everyone", "type": "everyone",
         "permissions": {"object_classes": [], "object_records": [], "tasks": []},
@@ -88,11 +88,11 @@ async fn a_class_stays_while_it_has_records_or_others_relate_to_it() {
     let record = record(&api).await;
     let refused = message::detail("Object class has records and cannot be deleted.");
     api.delete("/api/object-classes/1/").await.expect_reply(400, refused);
-    // Deleted records go with their class.
+    // Deleted records are removed with their class.
     api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
     api.delete("/api/object-classes/1/").await.expect_reply(400, message::detail("Object class is in use."));
     api.delete(&format!("/api/object-classes/{order}/")).await.expect_empty();
-    // That it relates to itself does not keep it.
+    // A relation to itself does not prevent the deletion.
     api.delete("/api/object-classes/1/").await.expect_empty();
     api.post(&format!("/api/object-records/{record}/restore/"), json!({}))
         .await
@@ -148,7 +148,7 @@ async fn whoever_may_create_owns_what_he_creates() {
     let api = server.with_role(json!({"object_classes": ["create"]})).await;
     let own = api.post("/api/object-classes/", json!({"name": "Own"})).await.expect_created();
     assert_eq!(own["_meta"], all_permissions());
-    // The role gives `list` and `view`, too.
+    // The role also grants `list` and `view`.
     assert_eq!(api.get("/api/object-classes/").await.column("name"), ["Other", "Own"]);
     let stranger = server.as_type("external").await;
     stranger.get("/api/object-classes/").await.expect_reply(200, page(json!([])));

@@ -33,7 +33,7 @@ async fn owners_come_and_go() {
     assert_eq!(creator, second["created_by"]);
     assert_eq!(api.get(&format!("{path}?ordering=-name&owner_id={}", person.id)).await.ids(), [2]);
     assert_eq!(api.get(&format!("{path}?created_by=1&name__icontains=ADMIN")).await.ids(), [1]);
-    // An owner holds everything, and makes others owners.
+    // An owner has all actions and may add owners.
     person.patch("/api/object-classes/1/", json!({"name": "Mine"})).await.ok();
     person.delete(&format!("{path}1/")).await.expect_empty();
     person.delete(&format!("{path}2/")).await.expect_reply(400, json!({"detail": "The last owner must remain."}));

@@ -28,7 +28,7 @@ async fn a_set_gives_what_it_says_to_those_who_are_assigned() {
     let clerk = server.as_type("external").await;
     clerk.get("/api/object-classes/1/").await.expect_reply(404, message::not_found());
     api.post(&format!("{SETS}2/assignees/users/"), json!([clerk.id])).await.expect_created();
-    // Records that may be viewed open the class, but not its sets.
+    // Visible records make the class visible, but not its sets.
     let class = clerk.get("/api/object-classes/1/").await.ok();
     assert_eq!(
         class["_meta"],
@@ -99,7 +99,7 @@ async fn nobody_gives_what_he_lacks() {
 async fn limits_of_sets_and_of_their_assignees() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
-    // The set of the system counts.
+    // The system's set counts in the limit.
     for n in 2..=10 {
         api.post(SETS, json!({"name": format!("Set {n}")})).await.expect_created();
     }
@@ -117,7 +117,7 @@ async fn limits_of_sets_and_of_their_assignees() {
     api.post(&of_groups, json!(groups)).await.expect_reply(400, message::detail("Up to 10 items allowed."));
     api.post(&of_groups, json!(groups[..10])).await.expect_created();
     api.post(&of_groups, json!(groups[10..])).await.expect_reply(400, exceeded("10 Permission Set Assignees"));
-    // Those who are there are accepted all the same, another set has room, and who leaves makes room.
+    // Existing assignees are accepted again, another set has its own limit, and a removal allows a new assignee.
     api.post(&of_users, json!(users[..2])).await.expect_created();
     api.post(&of_groups, json!(groups[..2])).await.expect_created();
     api.post(&format!("{SETS}3/assignees/users/"), json!(users[100..])).await.expect_created();
@@ -156,7 +156,7 @@ async fn who_cannot_be_assigned() {
     api.post(&of_users, json!([keeper.id, 99]))
         .await
         .expect_reply(400, message::detail("Invalid pk 99 - object does not exist."));
-    // Whom the caller may not list, he does not assign.
+    // The caller cannot assign users and groups that they may not list.
     let team = group(&api, "Team", &[]).await;
     let refused = "You do not have permission to assign user 1 to the permission set.";
     keeper.post(&of_users, json!([1])).await.expect_reply(400, message::detail(refused));
@@ -167,7 +167,7 @@ async fn who_cannot_be_assigned() {
     }
 }
 
-/// The latest entry of the administration log.
+/// Returns the latest entry of the administration log.
 async fn last_entry(api: &ApiClient) -> Value {
     let log = api.get("/api/administration/log/?limit=1").await.ok();
     let [entry] = &log["results"].as_array().unwrap()[..] else { panic!("{log}") };
@@ -191,7 +191,7 @@ async fn every_change_of_a_set_is_in_the_log() {
     api.patch(&set, json!({"name": "Editors", "permissions": {"object_classes": ["edit"]}})).await.ok();
     let changes = json!({"name": ["Set", "Editors"], "permissions": [none, some]});
     assert_eq!(last_entry(&api).await, json!(["edit", sets, 2, "Editors", changes]));
-    // A change that changes nothing is none.
+    // A write without a difference is not logged.
     api.patch(&set, json!({"name": "Editors", "permissions": {"object_classes": ["edit"]}})).await.ok();
     assert_eq!(last_entry(&api).await, json!(["edit", sets, 2, "Editors", changes]));
     for (kind, field, id) in [("users", "users", person), ("user-groups", "user_groups", team)] {
@@ -199,14 +199,14 @@ async fn every_change_of_a_set_is_in_the_log() {
         let added = json!(["add_assignees", sets, 2, "Editors", {field: [[], [id]]}]);
         api.post(&path, json!([id])).await.expect_created();
         assert_eq!(last_entry(&api).await, added);
-        // Who is assigned already is not told again.
+        // A user or group that is assigned already is not logged again.
         let entries = api.get("/api/administration/log/?limit=1").await["total_count"].clone();
         api.post(&path, json!([id])).await.expect_created();
         assert_eq!(api.get("/api/administration/log/?limit=1").await["total_count"], entries);
         api.delete_all(&path, json!([id])).await.expect_empty();
         assert_eq!(last_entry(&api).await, json!(["remove_assignees", sets, 2, "Editors", {field: [[id], []]}]));
     }
-    // The assignees that go with a set are not told one by one.
+    // The assignees that are removed with a set are not logged separately.
     api.post(&format!("{set}assignees/users/"), json!([person])).await.expect_created();
     api.delete(&set).await.expect_empty();
     assert_eq!(last_entry(&api).await, json!(["delete", sets, 2, "Editors", {}]));
@@ -222,6 +222,6 @@ async fn every_change_of_a_set_is_in_the_log() {
         "delete",
     ];
     assert_eq!(log.column("action"), actions);
-    // What the system makes with a class has no entry.
+    // Sets that the system creates with a class have no entry.
     assert_eq!(api.get(&format!("/api/administration/log/?resource={sets}&object_id=1")).await["filtered_count"], 0);
 }

@@ -7,7 +7,7 @@ use testkit::message;
 use testkit::shown::{START, admin, page, user};
 use testkit::{ApiClient, RecordEvent, SECOND, record_events};
 
-/// What a caller who holds everything may do with a record.
+/// The permissions of a caller with all actions on a record.
 fn all_permissions() -> Value {
     json!({
         "view": true, "edit": true, "delete": true, "edit_owners": true,
@@ -15,7 +15,7 @@ fn all_permissions() -> Value {
     })
 }
 
-/// A class with a field of every type, beside class 1 of suppliers.
+/// Creates a class with a field of every type, besides class 1 of suppliers.
 async fn invoices(api: &ApiClient) -> i64 {
     class(api, "Supplier", json!([{"label": "Name", "type": "string"}])).await;
     let fields = json!([
@@ -73,7 +73,7 @@ async fn a_record_from_its_creation_to_its_end() {
     outdated.expect_reply(412, json!({"detail": "Object has been changed."}));
     let outdated = api.call("DELETE", path).header("if-match", &tag).send().await;
     outdated.expect_reply(412, json!({"detail": "Object has been changed."}));
-    // Whatever is shown of it, the tag is that of the record.
+    // The tag is that of the whole record, independent of the shown fields.
     let part = api.get("/api/object-records/1/?fields=").await;
     assert_eq!((&part["fields"], part.header("etag")), (&json!({}), api.get(path).await.header("etag")));
     let known = api.call("GET", "/api/object-records/1/?fields=").header("if-none-match", part.header("etag"));
@@ -96,7 +96,7 @@ async fn a_record_from_its_creation_to_its_end() {
             event("record_deleted", json!([])),
         ]
     );
-    // Records have their history, and no entry in the administration log.
+    // Records have a history, but no entries in the administration log.
     assert_eq!(api.get("/api/administration/log/?resource=object_records").await["filtered_count"], 0);
 }
 
@@ -126,7 +126,7 @@ async fn labels_do_not_change_the_tag_of_a_record() {
         now.expect_reply(200, record.clone());
         assert_eq!(now.header("etag"), tag, "{label}");
     }
-    // Who saw the record before the others' work may change it.
+    // A caller who read the record before these writes may still change it.
     let change = json!({"fields": {"pages": 3}});
     let changed = api.call("PATCH", &path).header("if-match", &tag).json(&change).send().await;
     changed.ok();
@@ -164,7 +164,7 @@ async fn values_of_every_type() {
             "files": {},
         })
     );
-    // What is not sent takes its default, else null; a status its initial.
+    // Values that are not sent become the default, otherwise null. A status becomes its initial value.
     let bare = api.post(&records, json!({"fields": {"number": "A-2"}})).await.expect_created();
     assert_eq!(
         bare["fields"],
@@ -177,7 +177,7 @@ async fn values_of_every_type() {
     let id = bare["id"].as_i64().unwrap();
     let some = api.get(&format!("/api/object-records/{id}/?fields=state,number,planet")).await;
     assert_eq!(some["fields"], json!({"number": "A-2", "state": "draft"}));
-    // An empty text is none.
+    // An empty text becomes null.
     let cleared =
         api.patch(&format!("/api/object-records/{id}/"), json!({"fields": {"notes": "  ", "pages": null}})).await;
     assert_eq!(cleared.ok()["fields"]["notes"], Value::Null);
@@ -188,7 +188,7 @@ async fn a_decimal_that_is_sent_as_a_number_keeps_every_digit() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Payment", json!([{"label": "Sum", "type": "decimal"}])).await;
-    // Its text: as a float it would be rounded here already.
+    // The number is sent as text, because a float would already be rounded here.
     let post = async |path: &str, body: String| api.call("POST", path).body("application/json", body).send().await;
     for (number, shown) in [
         ("999999999999999.99", "999999999999999.99"),
@@ -263,9 +263,9 @@ async fn every_wrong_value_is_told_under_fields() {
     ] {
         api.post(&records, body).await.refuses(errors);
     }
-    // Uniqueness in classes is exact.
+    // Uniqueness within a class is exact.
     api.post(&records, json!({"fields": {"number": "a-1"}})).await.expect_created();
-    // No files are none, which a field that has become required does not take.
+    // An empty list of files is null, which a field that has become required refuses.
     let scans = api.get(&format!("/api/object-classes/{class}/fields/?alias=scans")).await.ids()[0];
     api.patch(&format!("/api/object-classes/{class}/fields/{scans}/"), json!({"is_required": true})).await.ok();
     api.patch("/api/object-records/1/", json!({"fields": {"scans": [], "tags": []}}))
@@ -289,7 +289,7 @@ async fn a_decimal_keeps_its_places_when_the_scale_changes() {
     api.patch(field, json!({"scale": 7}))
         .await
         .refuses(json!({"scale": ["Ensure this value is less than or equal to 6."]}));
-    // What is there lies outside of a bound that is lowered, and comes back from a deletion as it was.
+    // Stored values remain outside a lowered bound, and a restore returns them unchanged.
     api.patch(field, json!({"scale": 1, "precision": 3})).await.ok();
     assert_eq!([net(1).await, net(2).await], ["12.34", "0.1234"]);
     let places = json!({"fields": {"net": ["Ensure that there are no more than 1 decimal places."]}});
@@ -370,7 +370,7 @@ async fn filters_of_every_type_and_over_a_relation() {
         assert_eq!((&list["filtered_count"], &list["total_count"]), (&json!(ids.len()), &json!(3)), "{query}");
         let one = api.get(&format!("{records}?{query}&limit=1")).await;
         assert_eq!(one["filtered_count"], ids.len(), "{query}");
-        // The complement of a filter finds the others, those without a value too.
+        // The complement of a filter finds the other records, also those without a value.
         if let Some((name, value)) = query.split_once('=').filter(|(_, value)| !value.contains('='))
             && !["search", "ordering"].contains(&name)
         {
@@ -526,7 +526,7 @@ async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
         ("supplier.name__isnull=true", 1),
         ("supplier.name__isnull=false", 0),
     ];
-    // Of a class that he may not view he does not even learn which fields it has, and of which types they are.
+    // A class that the caller may not view reveals neither its fields nor their types.
     let of_any_field = [
         ("supplier.planet=Secret", 0),
         ("supplier.planet__isnull=true", 1),
@@ -542,11 +542,11 @@ async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
     };
     check(&filters).await;
     check(&of_any_field).await;
-    // The same when he views the class, but not the record.
+    // The result is the same if the caller may view the class, but not the record.
     api.post(RECORDS, json!({"fields": {"name": "His"}, "owner": person.id})).await.expect_created();
     check(&filters).await;
     check(&[("supplier.planet=Secret", 1)]).await;
-    // What the field holds already may be sent again; another value must be one that he may view.
+    // The stored value may be sent again. Another value must be visible to the caller.
     let path = format!("/api/object-records/{record}/");
     person.patch(&path, json!({"fields": {"supplier": supplier, "pages": 3}})).await.ok();
     let other = api.post(RECORDS, json!({"fields": {"name": "Other"}})).await.id();
@@ -573,9 +573,9 @@ async fn who_may_change_the_owner_in_a_patch() {
     let record = api.post(RECORDS, json!({"owner": owner.id})).await.expect_created();
     assert_eq!(record["owner"], user(&owner, "internal"));
     let path = "/api/object-records/1/";
-    // `edit` is not enough, and is no error.
+    // `edit` is not enough. The member is ignored without an error.
     assert_eq!(editor.patch(path, json!({"owner": editor.id})).await.ok()["owner"]["id"], owner.id);
-    // Nobody makes himself the owner through a role alone.
+    // A caller cannot become the owner by a role alone.
     changer.patch(path, json!({"owner": changer.id})).await.expect_reply(403, message::forbidden());
     changer.patch(path, json!({"owner": editor.id})).await.expect_reply(
         400,
@@ -584,7 +584,7 @@ async fn who_may_change_the_owner_in_a_patch() {
     assert_eq!(changer.patch(path, json!({"owner": null})).await.ok()["owner"], Value::Null);
     assert_eq!(api.patch(path, json!({"owner": owner.id})).await.ok()["owner"]["id"], owner.id);
     owner.get(path).await.ok();
-    // Who gives it away sees it no more.
+    // A caller who gives the record to another owner cannot view it any more.
     api.patch("/api/object-classes/1/permission-sets/1/", json!({"permissions": {"object_records": ["create"]}}))
         .await
         .ok();
@@ -639,7 +639,7 @@ async fn records_of_a_class_make_no_circle() {
             .await
             .refuses(refused("Circular relations are not allowed."));
     }
-    // What a record holds already is accepted, though chains of ten are too long by now.
+    // Stored values are accepted, even though chains of ten are too long now.
     server.set_limit("object_relations_depth", 5).await;
     api.patch("/api/object-records/10/", json!({"fields": {"whole": 9, "name": "last"}})).await.ok();
     api.patch("/api/object-records/10/", json!({"fields": {"whole": 8}}))
@@ -662,7 +662,7 @@ async fn a_default_that_is_gone_is_none() {
     api.delete(&format!("/api/object-records/{}/", first["id"])).await.expect_empty();
     api.delete("/api/object-records/1/").await.expect_empty();
     assert_eq!(api.post(&children, json!({})).await.expect_created()["fields"], json!({"parent": null}));
-    // One that is sent is none, in a batch too.
+    // A sent value that is unknown is refused, in a batch too.
     let other = api.post(RECORDS, json!({"fields": {"name": "b"}})).await.id();
     let items = json!({"items": [{}, {"fields": {"parent": 1}}, {"fields": {"parent": other}}]});
     let wrong = json!({"1": {"fields": {"parent": ["Invalid pk 1 - object does not exist."]}}});

@@ -27,7 +27,7 @@ async fn users_are_assigned_and_taken_away() {
     server.advance(SECOND);
     let second = shown(2, &ben, "service_external", "2026-01-31T09:30:01.000000Z");
     api.post(&path, json!([ben.id, ann.id, ben.id])).await.expect_reply(201, json!([second, first]));
-    // Reading takes the right to view the record; there is no order and no filter.
+    // Reading requires the right to view the record. There are neither orders nor filters.
     ann.get(&format!("{path}?ordering=-id&user=1")).await.expect_reply(200, page(json!([first, second])));
     assert_eq!(ann.get(RECORDS).await.ids(), [one]);
 
@@ -38,7 +38,7 @@ async fn users_are_assigned_and_taken_away() {
     ann.get(RECORDS).await.expect_reply(404, message::not_found());
     api.delete_all(&path, json!([1])).await.expect_reply(400, invalid_pk(1));
 
-    // Nothing is told of those who were there already.
+    // Assignees that were present already cause no event.
     let person = |client: &ApiClient, last: &str| {
         let name = format!("{} {last}", client.username.split('@').next().unwrap());
         json!({"id": client.id, "type": "user", "name": name, "permission_set": {"id": set, "name": "Readers"}})
@@ -63,7 +63,7 @@ async fn groups_are_assigned_and_taken_away() {
     api.post(&path, json!([other])).await.expect_reply(201, json!([shown(other, "Other")]));
     api.post(&path, json!([team, other])).await.expect_reply(201, json!([shown(team, "Team"), shown(other, "Other")]));
     ann.get(&path).await.expect_reply(200, page(json!([shown(other, "Other"), shown(team, "Team")])));
-    // Who enters the group sees the record at once.
+    // A new member of the group sees the record immediately.
     let ben = server.as_type("external").await;
     ben.get(RECORDS).await.expect_reply(404, message::not_found());
     api.post(&format!("/api/user-groups/{team}/members/users/"), json!([ben.id])).await.expect_created();
@@ -89,7 +89,7 @@ async fn who_may_and_where() {
     with_class_set(&api, keeper.id, json!({"object_records": ["edit_owners"]})).await;
     for end in ["", "user-groups/"] {
         let path = |record: i64, set: i64| format!("{}{end}", assignees(record, set));
-        // A hidden record is as an unknown one.
+        // A hidden record is answered like an unknown one.
         for (caller, id) in [(&stranger, one), (&api, 999)] {
             caller.get(&path(id, readers)).await.expect_reply(403, message::forbidden());
             caller.post(&path(id, readers), json!([1])).await.expect_reply(403, message::forbidden());
@@ -107,7 +107,7 @@ async fn who_may_and_where() {
             assert_eq!(reply.status, 405, "{method}");
         }
     }
-    // What a set gives is within what its giver holds on the record.
+    // The caller needs the actions of a set on the record to assign it.
     keeper.post(&assignees(one, readers), json!([keeper.id])).await.expect_created();
     keeper.post(&assignees(one, editors), json!([keeper.id])).await.expect_reply(403, message::forbidden());
     let document = reader.options(&assignees(one, readers)).await.ok();
@@ -138,7 +138,7 @@ async fn wrong_ids_are_refused() {
     let one_time = api.get("/api/users/?account_type=one_time_completion").await.ids()[0];
     let refused = message::detail(&format!("1 Time Completion account {one_time} cannot be assignee."));
     api.post(&path, json!([one_time])).await.expect_reply(400, refused);
-    // Whom the caller may not list, he does not assign.
+    // The caller cannot assign users that they may not list.
     let external = server.as_type("external").await;
     with_class_set(&api, external.id, json!({"object_records": ["edit_owners"]})).await;
     let detail = "You do not have permission to assign user 1 to the permission set.";
@@ -160,7 +160,7 @@ async fn the_last_place_is_taken_once() {
     let detail = message::limit_exceeded("100 Permission Set Assignees");
     let refused = replies.iter().filter(|reply| **reply == (400, detail.clone())).count();
     assert_eq!((refused, replies.iter().filter(|reply| reply.status == 201).count()), (20, 1), "{replies:?}");
-    // Those who are there are accepted all the same; who leaves makes room at once.
+    // Existing assignees are accepted again. A removal allows a new assignee immediately.
     api.post(&path, json!([users[0]])).await.expect_created();
     api.delete(&format!("/api/users/{}/", users[0])).await.expect_empty();
     let there = api.get(&format!("{path}?limit=200")).await;
@@ -214,12 +214,12 @@ async fn assignments_of_what_is_gone_are_removed() {
     }
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 30);
     api.delete(&format!("/api/users/{}/", ids[0])).await.expect_empty();
-    // An account that is pending cannot be anonymized, one that is not can.
+    // A pending account cannot be anonymized, an active one can.
     sql(&server, &["UPDATE users SET status = 'active' WHERE username = 'u1@example.com'"]).await;
     api.post(&format!("/api/users/{}/anonymize/", ids[1]), json!({})).await.ok();
     api.delete(&format!("/api/user-groups/{gone}/")).await.expect_empty();
     api.delete(&format!("{SETS}{others}/")).await.expect_empty();
-    // At once they are no assignees, and then there is nothing left of them.
+    // They stop being assignees immediately. The job then removes their rows.
     let there = api.get(&assignees(1, readers)).await;
     assert_eq!(there.column("user").iter().map(|user| user["id"].as_i64().unwrap()).collect::<Vec<_>>(), [ids[2]]);
     assert_eq!(api.get(&format!("{}user-groups/", assignees(1, readers))).await.ids(), [team]);
@@ -305,7 +305,7 @@ async fn who_assigns_with_a_create_owns_the_record_or_may_change_owners() {
     with_class_set(&api, keeper.id, json!({"object_records": ["create", "edit_owners", "edit"]})).await;
     let body =
         |owner: Value| json!({"owner": owner, "permission_sets": [{"permission_set": editors, "users": [maker.id]}]});
-    // An owner gives everything; who is none gives what he holds himself.
+    // An owner can grant all actions. Another caller can grant only their own actions.
     maker.post(RECORDS, body(json!(maker.id))).await.expect_created();
     maker.post(RECORDS, body(json!(1))).await.expect_reply(403, message::forbidden());
     maker.post(RECORDS, body(json!(null))).await.expect_reply(403, message::forbidden());
@@ -324,7 +324,7 @@ async fn many_assignments_of_several_classes_are_removed_in_pages() {
     let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
     let (one, ann) = (record(&api).await, server.as_type("internal").await);
     api.post(&assignees(one, readers), json!([ann.id])).await.expect_created();
-    // Records of class 1 and 2 in turn, without rows of their own, which the removal does not look at.
+    // The records belong to class 1 and 2 alternately. They have no rows in their tables, which the removal does not read.
     sql(
         &server,
         &[
@@ -362,7 +362,7 @@ async fn records_of_a_batch_are_made_with_their_assignees() {
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 2000);
     let seen = ann.get(&format!("{RECORDS}?limit=1")).await;
     assert_eq!((seen.ids(), seen["total_count"].clone()), (vec![made["ids"][0].as_i64().unwrap()], json!(1000)));
-    // Together they have a bound, since their record is short and their rows are many.
+    // The total is limited, because a short body can contain many assignments.
     let mut sets = vec![readers];
     for n in 0..4 {
         sets.push(set(&api, &format!("Set {n}"), json!({"object_records": ["view"]})).await);
@@ -373,7 +373,7 @@ async fn records_of_a_batch_are_made_with_their_assignees() {
     let many = vec![json!({"permission_sets": entries}); 801];
     api.post(&batch, json!({"items": many})).await.refuses(full);
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 2000);
-    // One who may not gives nothing with any of them.
+    // Without the right for one of the records, no assignment of the batch is written.
     with_class_set(&api, ann.id, json!({"object_records": ["create"]})).await;
     let mixed =
         json!([item(json!([1])), {"owner": 1, "permission_sets": [{"permission_set": readers, "users": [ann.id]}]}]);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::shown::{START, page};
 use testkit::{ApiClient, SECOND, message};
 
-/// A class of orders: a required title, a unique number, an amount.
+/// Creates a class of orders: a required title, a unique number, an amount.
 async fn orders(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     let fields = json!([
@@ -54,7 +54,7 @@ async fn many_are_made_changed_and_deleted_in_one_request() {
 
     api.delete_all(BATCH, json!({"ids": [1, 3]})).await.expect_empty();
     assert_eq!(api.get(RECORDS).await.ids(), [2]);
-    // What is not sent is an empty object, so that the required title is missing; of a change nothing is.
+    // Missing fields count as an empty object, so the required title is missing in a create, but not in a change.
     api.post(BATCH, json!({"items": [{}]}))
         .await
         .refuses(json!({"items": {"0": {"fields": {"title": ["This field is required."]}}}}));
@@ -146,7 +146,7 @@ async fn unique_values_count_as_they_will_be_after_the_request() {
         let items: Vec<Value> = codes.iter().map(|(id, code)| json!({"id": id, "fields": {"code": code}})).collect();
         api.patch(BATCH, json!({"items": items})).await
     };
-    // Two change places, three go round, and one takes over what another gives up.
+    // Two records swap values, three rotate them, and one takes over the value that another gives up.
     change(&[(1, json!("B")), (2, json!("A"))]).await.expect_reply(200, json!({"ids": [1, 2]}));
     assert_eq!(codes().await, ["B", "A", "C", "Zoë"]);
     change(&[(3, json!("B")), (1, json!("A")), (2, json!("C"))]).await.expect_reply(200, json!({"ids": [3, 1, 2]}));
@@ -158,9 +158,9 @@ async fn unique_values_count_as_they_will_be_after_the_request() {
     api.patch(&format!("{BATCH}?dry_run=true"), numbers.clone()).await.expect_reply(200, json!({"ids": [1, 2]}));
     api.patch(BATCH, numbers).await.expect_reply(200, json!({"ids": [1, 2]}));
     assert_eq!(api.get(&format!("{RECORDS}?number=1&code=C")).await.ids(), [2]);
-    // They are found by what they hold now.
+    // Searches find the new values.
     assert_eq!(api.get(&format!("{RECORDS}?search=zoe")).await.ids(), [1]);
-    // What another record keeps is taken, and so is what an item before it takes.
+    // A value that another record retains is refused, and so is a value of an earlier item.
     let unique = |places: &[&str]| {
         let wrong = |place: &&str| ((*place).to_owned(), json!({"fields": {"code": ["This field must be unique."]}}));
         json!({"items": places.iter().map(wrong).collect::<serde_json::Map<_, _>>()})
@@ -217,7 +217,7 @@ async fn children_are_counted_for_each_parent() {
     ] {
         make(alias, parent, count).await;
     }
-    // All that have too many are told, however many the first of them has.
+    // All records with too many children are reported, independent of the number of the first one.
     let refused = "Object record has related records and cannot be deleted.";
     api.delete_all(BATCH, json!({"ids": parents}))
         .await
@@ -228,7 +228,7 @@ async fn children_are_counted_for_each_parent() {
     assert_eq!(cleared["results"][0]["fields"]["cleared"], too_many);
 }
 
-/// Of six long texts a record may have more bytes than are read of all records at once.
+/// Six long texts of a record may have more bytes than the limit for all records in memory.
 #[tokio::test]
 async fn records_of_long_texts_are_changed_and_deleted_in_parts() {
     let server = TestServer::start().await;
@@ -270,10 +270,10 @@ async fn the_values_of_a_record_have_a_bound_together() {
         .await
         .refuses(json!({"items": {"0": large}}));
     api.patch(&path, json!({"fields": all(20..32)})).await.ok();
-    // What takes the place of another text counts, and not that text.
+    // The new text counts instead of the one that it replaces.
     api.patch(&path, json!({"fields": {"t_32": long}})).await.refuses(large);
     api.patch(&path, json!({"fields": {"t_32": long, "t_31": "short"}})).await.ok();
-    // It is their length as JSON that counts.
+    // The length in JSON counts.
     let escaped = "\u{1}".repeat(65_000 / 6);
     api.patch(&path, json!({"fields": {"t_30": escaped}})).await.ok();
     api.patch(&path, json!({"fields": {"t_30": escaped.repeat(2)}}))
@@ -293,12 +293,12 @@ async fn relations_are_checked_as_they_will_be_after_the_request() {
     let wrong = |message: &str| json!({"fields": {"parent": [message]}});
     let circle = wrong("Circular relations are not allowed.");
     let long = wrong("Limit of 10 relation levels has been exceeded.");
-    // A circle that no item closes alone, and a record that would hang on it.
+    // A cycle that only several items close together, and a record below it.
     relate(&[(1, Some(2)), (2, Some(3)), (3, Some(1)), (4, Some(1)), (5, Some(6))])
         .await
         .refuses(json!({"items": {"0": circle, "1": circle, "2": circle, "3": long}}));
     relate(&[(1, Some(1))]).await.refuses(json!({"items": {"0": circle}}));
-    // Eleven in a chain are one too many for each of its relations, in whatever order they come.
+    // Eleven records in a chain are too many for each of its relations, in any order.
     let mut chain: Vec<(i64, Option<i64>)> = (2..=11).map(|id| (id, Some(id - 1))).collect();
     chain.reverse();
     let all_long: Value = (0..10).map(|at| (at.to_string(), long.clone())).collect::<serde_json::Map<_, _>>().into();
@@ -306,7 +306,7 @@ async fn relations_are_checked_as_they_will_be_after_the_request() {
     relate(&chain[1..]).await.ok();
     relate(&[(12, Some(10))]).await.refuses(json!({"items": {"0": long}}));
     relate(&[(1, Some(12))]).await.refuses(json!({"items": {"0": long}}));
-    // What the request takes away does not count: the chain is turned round at once.
+    // Relations that the request removes do not count: the chain is reversed in one request.
     let mut turned: Vec<(i64, Option<i64>)> = (1..=9).map(|id| (id, Some(id + 1))).collect();
     let mut wrong: serde_json::Map<_, _> = (0..8).map(|at| (at.to_string(), long.clone())).collect();
     wrong.insert("8".to_owned(), circle);
@@ -368,7 +368,7 @@ async fn a_trial_answers_as_the_real_one_and_writes_nothing() {
     api.post(&trial, both.clone()).await.expect_reply(201, json!({"ids": null}));
     api.post(&trial, twice.clone()).await.refuses(unique.clone());
     assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 0);
-    // No id was used up.
+    // A dry run uses no ids.
     api.post(BATCH, both.clone()).await.expect_reply(201, json!({"ids": [1, 2]}));
     api.patch(&trial, json!({"items": [{"id": 2, "fields": {"title": "C"}}]}))
         .await
@@ -430,7 +430,7 @@ async fn a_trial_refuses_as_the_real_one_and_changes_nothing() {
         assert_eq!(real.status, status, "{method} {body}: {real:?}");
         trial.expect_reply(real.status, real.json);
     }
-    // Nor does one that is right.
+    // A valid dry run does not write either.
     let trial = format!("{BATCH}?dry_run=true");
     let items =
         json!({"items": [{"id": 1, "fields": {"title": "C"}, "owner": null}, {"id": 2, "fields": {"parent": null}}]});
@@ -463,12 +463,12 @@ async fn an_owner_counts_where_the_caller_may_change_it() {
         assert_eq!(found, titles);
     };
     let item = |id: i64, title: &str, owner: Value| json!({"id": id, "fields": {"title": title}, "owner": owner});
-    // It is ignored, whatever it is, where the caller may only edit; what he owns he gives away.
+    // The owner is ignored without a check if the caller may only edit. The caller may give away their own record.
     let items = [item(1, "a", json!(editor.id)), item(2, "b", Value::Null), item(3, "c", json!("nobody"))];
     editor.patch(BATCH, json!({"items": items})).await.expect_reply(200, json!({"ids": [1, 2, 3]}));
     are(["a", "b", "c"], [Some(1), None, None]).await;
 
-    // Through a set of the class alone nobody makes himself the owner, and nothing of the request is done.
+    // A caller cannot become the owner by a class set alone, and nothing of the request is written.
     let own = item(2, "x", json!(changer.id));
     changer
         .patch(BATCH, json!({"items": [item(1, "x", Value::Null), own]}))
@@ -485,7 +485,7 @@ async fn an_owner_counts_where_the_caller_may_change_it() {
     changer.patch(BATCH, json!({"items": [item(1, "d", Value::Null)]})).await.expect_reply(200, json!({"ids": [1]}));
     are(["d", "b", "c"], [None, None, None]).await;
 
-    // An owner of the class may.
+    // An owner of the class may become the owner.
     api.post("/api/object-classes/1/owners/", json!([changer.id])).await.expect_created();
     changer.patch(BATCH, json!({"items": [own]})).await.expect_reply(200, json!({"ids": [2]}));
     are(["d", "x", "c"], [None, Some(changer.id), None]).await;

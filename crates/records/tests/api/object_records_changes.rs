@@ -1,4 +1,4 @@
-//! What changes of records are told of: PATCH of `/api/object-records/{id}/`, and relations that a deletion clears
+//! The events of record changes: PATCH of `/api/object-records/{id}/`, and relations that a deletion clears
 //! (`docs/reference/object-records.md`).
 
 use crate::TestServer;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use testkit::shown::page;
 use testkit::{ApiClient, SECOND, message};
 
-/// The number of the type `field_values_changed`.
+/// The number of the event type `field_values_changed`.
 const CHANGED: i64 = 7;
 
-/// Class 1 with a field of each type that takes a value in several forms.
+/// Creates class 1 with a field of each type whose values have several forms.
 async fn forms(api: &ApiClient) {
     let fields = json!([
         {"label": "Title", "type": "string", "is_unique": true},
@@ -39,7 +39,7 @@ async fn one_event_tells_the_fields_that_really_changed() {
     });
     let record = api.post(RECORDS, json!({"fields": fields})).await.expect_created();
     let path = format!("/api/object-records/{}/", record["id"]);
-    // The same values in other forms. A number is sent as its text: as a float it would lose its zero here already.
+    // The same values in other forms. A number is sent as text, because a float would already lose its zero here.
     let same = "\"title\": \" A \", \"notes\": \"  \", \"site\": \" https://a.example/x\", \"contact\": \"a@b.example \", \
         \"pages\": 3, \"sent_at\": \"2026-01-31T10:00:00+01:00\", \"tags\": [\"blue\", \"red\", \"blue\"], \
         \"state\": \"draft\", \"clerk\": 1, \"scans\": []";
@@ -53,7 +53,7 @@ async fn one_event_tells_the_fields_that_really_changed() {
         api.call("PATCH", BATCH).body("application/json", body).send().await.ok();
     }
     assert_eq!(history(&server, 1, &[CHANGED]).await, []);
-    // That somebody sent them is told nevertheless.
+    // The time of the write is stored nevertheless.
     assert_eq!(api.get(&path).await["modified_at"], "2026-01-31T09:30:01.000000Z");
 
     let value = |id: i64, kind: &str, name: &str, value: Value| json!({"field_id": id, "field_type": kind, "field_value": value, "field_name": name});

@@ -6,7 +6,7 @@ use serde_json::json;
 use testkit::shown::page;
 use testkit::{ApiClient, message};
 
-/// Customers, and two classes that point at them: orders by two relations, and notes.
+/// Creates customers, and two classes that point to them: orders by two relations, and notes.
 async fn customers(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     class(&api, "Customer", json!([{"label": "Name", "type": "string"}])).await;
@@ -33,7 +33,7 @@ async fn the_children_of_every_class_stand_in_the_order_of_their_ids() {
     let path = format!("/api/object-records/{customer}/children/");
     let list = api.get(&path).await;
     assert_eq!(list.ids(), [note, both, one]);
-    // They look as in their lists.
+    // They have the same format as in their lists.
     assert_eq!(list["results"][0], api.get("/api/object-classes/3/object-records/").await["results"][0]);
     assert_eq!((&list["total_count"], &list["filtered_count"]), (&json!(3), &json!(3)));
     let filtered = api.get(&format!("{path}?object_class=2&limit=1&ordering=-id&id=1")).await;

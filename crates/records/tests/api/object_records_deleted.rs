@@ -172,7 +172,7 @@ async fn owners_of_the_class_and_super_admins_alone_see_what_was_deleted() {
             .expect_reply(404, message::not_found());
     }
     api.post("/api/object-classes/1/owners/", json!([person.id])).await.expect_created();
-    // All at one moment: the higher id counts as the newer.
+    // All were deleted at the same time. The higher id counts as newer.
     assert_eq!(person.get(DELETED).await.ids(), [ids[2], ids[1], ids[0]]);
     assert_eq!(person.get(&format!("{DELETED}?limit=1&offset=1&id=7&ordering=id")).await.ids(), [ids[1]]);
     assert_eq!(person.get(DELETED).await["results"][0]["label"], format!("#{}", ids[2]));

@@ -26,7 +26,7 @@ async fn make(api: &ApiClient, fields: Value) -> i64 {
     api.post(RECORDS, json!({"fields": fields})).await.id()
 }
 
-/// The lines of an answer as JSON.
+/// Parses the lines of an answer as JSON.
 fn lines(reply: &Reply) -> Vec<Value> {
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -57,7 +57,7 @@ async fn a_csv_has_a_line_for_each_record() {
     let names: Vec<&str> = part.text.lines().map(|line| line.split(',').next().unwrap()).collect();
     assert_eq!(names, ["id", "1", "2"]);
     assert!(part.text.starts_with("id,owner,created_at,created_by,modified_at,modified_by,title,done\r\n"));
-    // It has no pages, and looks at no parameter of theirs.
+    // An export has no pages and ignores their parameters.
     assert_eq!(api.get(&format!("{EXPORT}?limit=0&offset=x")).await.text, expected);
     let head = api.call("HEAD", EXPORT).send().await;
     assert_eq!((head.status, head.text.as_str(), head.header("content-type")), (200, "", "text/csv; charset=utf-8"));
@@ -198,7 +198,7 @@ async fn an_export_of_many_pieces_has_every_record_once_in_order() {
     assert_eq!(ids, (1..=2000).rev().collect::<Vec<_>>());
 }
 
-/// The path and the query of a link.
+/// Returns the path and the query of a link.
 fn path_of(reply: &Reply) -> String {
     let url = reply.expect_created()["url"].as_str().unwrap().to_owned();
     url.strip_prefix("http://a.example").unwrap_or_else(|| panic!("{url}")).to_owned()
@@ -226,7 +226,7 @@ async fn a_link_exports_once_within_a_minute_without_a_header() {
         let path = format!("/api/object-classes/1/object-records/export/download/{wrong}");
         anonymous.get(&path).await.expect_reply(404, message::not_found());
     }
-    // It belongs to its class.
+    // A link belongs to its class.
     let path = path_of(&api.post(LINK, json!({})).await).replace("/1/", "/2/");
     anonymous.get(&path).await.expect_reply(404, message::not_found());
     let path = path_of(&api.post(LINK, json!({})).await);
@@ -270,11 +270,11 @@ async fn a_link_has_the_rights_of_its_maker_when_it_is_used() {
     let path = path_of(&person.post(LINK, json!({"format": "ndjson"})).await);
     api.patch(&format!("/api/object-records/{id}/"), json!({"owner": null})).await.ok();
     assert_eq!(lines(&anonymous.get(&path).await).len(), 1);
-    // A session that ended exports nothing.
+    // A link of an ended session exports nothing.
     let path = path_of(&person.post(LINK, json!({})).await);
     person.post("/api/auth/logout/", json!({"refresh_token": person.refresh_token})).await;
     anonymous.get(&path).await.expect_reply(401, message::bad_token());
-    // Nor does a deactivated account.
+    // A link of a deactivated account exports nothing either.
     let person = server.as_type("external").await;
     api.post(RECORDS, json!({"owner": person.id})).await.expect_created();
     let path = path_of(&person.post(LINK, json!({})).await);
@@ -321,14 +321,14 @@ async fn a_link_of_a_restricted_account_works_from_its_addresses_only() {
     assert_eq!(lines(&inside.get(&link().await).await).len(), 1);
     let path = link().await;
     outside.get(&path).await.expect_reply(403, message::detail("Access from this address is not allowed."));
-    // It is spent all the same.
+    // The link is spent nevertheless.
     inside.get(&path).await.expect_reply(404, message::not_found());
 }
 
-/// More than connections hold: so many records of 50 kB.
+/// The number of records of 50 kB, which exceed the buffers of a connection.
 const MANY: i64 = 400;
 
-/// A person who owns many records, and has begun to export them.
+/// Creates a user who owns many records and has begun to export them.
 async fn half_an_export(server: &TestServer, api: &ApiClient) -> (ApiClient, Download) {
     let person = server.as_type("external").await;
     let items = json!({"items": vec![json!({"owner": person.id}); MANY as usize]});
@@ -339,7 +339,7 @@ async fn half_an_export(server: &TestServer, api: &ApiClient) -> (ApiClient, Dow
     (person, download)
 }
 
-/// The ids in the whole lines of a body.
+/// Returns the ids in the complete lines of a body.
 fn ids_in(body: &str) -> Vec<i64> {
     let whole = body.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     whole.map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_i64().unwrap()).collect()
@@ -354,7 +354,7 @@ async fn a_link_that_finds_no_place_may_be_used_again() {
     for _ in 1..3 {
         downloads.push(person.call("GET", EXPORT).download().await);
     }
-    // An account has three places, its build four.
+    // An account has three permits, its build four.
     downloads.push(api.call("GET", EXPORT).download().await);
     let path = path_of(&person.post(LINK, json!({"fields": ""})).await);
     let refused = server.anonymous().get(&path).await;

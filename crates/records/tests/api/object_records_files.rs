@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::shown::START;
 use testkit::{ApiClient, DAY, eventually, message, one_wins, send_concurrently};
 
-/// The first super admin, who made class 1 with a name, up to three papers, and a required contract where asked for.
+/// Creates class 1 with a name, up to three papers and a picture. Returns the first super admin.
 async fn with_papers(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     let fields = json!([
@@ -22,7 +22,7 @@ fn path(record: &Value) -> String {
     format!("/api/object-records/{}/", record["id"])
 }
 
-/// Makes a record with files of these names as its papers.
+/// Creates a record with files of these names as its papers.
 async fn with_files(api: &ApiClient, names: &[&str]) -> Value {
     let mut tokens = Vec::new();
     for name in names {
@@ -35,7 +35,7 @@ fn field_error(alias: &str, text: &str) -> Value {
     json!({"fields": {alias: [text]}})
 }
 
-/// The address of a file in the labels of a record, without scheme and host.
+/// Returns the address of a file in the labels of a record, without scheme and host.
 fn url(record: &Value, file: &Value) -> String {
     let url = record["_meta"]["labels"]["files"][file.to_string()]["url"].as_str().expect("an address");
     url.strip_prefix("https://a.example").expect("an address of the build").to_owned()
@@ -103,7 +103,7 @@ async fn a_change_keeps_takes_and_gives_up_files() {
     wait_for_rows(&server, 2).await;
     let events = history(&server, record["id"].as_i64().unwrap(), &[7]).await;
     assert_eq!(events.len(), 1, "{events:?}");
-    // The same files in the same order are no change; in another order they are.
+    // The same files in the same order are not a change, but another order is.
     api.patch(&one, json!({"fields": {"papers": [3, 2]}})).await.ok();
     assert_eq!(history(&server, record["id"].as_i64().unwrap(), &[7]).await.len(), 1);
     assert_eq!(api.patch(&one, json!({"fields": {"papers": [2, 3, 2]}})).await.ok()["fields"]["papers"], json!([2, 3]));
@@ -126,7 +126,7 @@ async fn only_own_unspent_tokens_and_files_of_the_field_are_taken() {
         (json!(["x"]), "Invalid token x.".to_owned()),
         (json!([theirs]), format!("Invalid token {theirs}.")),
         (json!([own, own]), format!("Invalid token {own}.")),
-        // A file of another record, and one that is not there.
+        // A file of another record, and a file that does not exist.
         (json!([2]), "Invalid pk 2 - object does not exist.".to_owned()),
         (json!([1, 99]), "Invalid pk 99 - object does not exist.".to_owned()),
         (json!("x"), "Expected a list of items but got type str.".to_owned()),
@@ -134,11 +134,11 @@ async fn only_own_unspent_tokens_and_files_of_the_field_are_taken() {
     ] {
         api.patch(&one, json!({"fields": {"papers": value}})).await.refuses(field_error("papers", &text));
     }
-    // The file of one field is none of another one.
+    // A file of one field is unknown in another one.
     let text = "Invalid pk 1 - object does not exist.";
     api.patch(&one, json!({"fields": {"picture": [1]}})).await.refuses(field_error("picture", text));
     api.post(RECORDS, json!({"fields": {"papers": [1]}})).await.refuses(field_error("papers", text));
-    // A token in two fields serves one of them.
+    // A token in two fields works for one of them.
     let both = json!({"fields": {"papers": [own], "picture": [own]}});
     api.patch(&one, both).await.refuses(field_error("picture", &format!("Invalid token {own}.")));
     api.patch(&one, json!({"fields": {"papers": [1, own]}})).await.ok();
@@ -181,7 +181,7 @@ async fn tokens_in_a_batch_serve_one_place_each() {
     let invalid = json!({"items": {"1": {"fields": {"papers": [format!("Invalid token {first}.")]}}}});
     api.post(BATCH, items).await.refuses(invalid);
     let items = json!({"items": [{"fields": {"papers": [first]}}, {"fields": {"papers": [second]}}]});
-    // A trial uses no token up.
+    // A dry run does not spend a token.
     api.post(&format!("{BATCH}?dry_run=true"), items.clone()).await.expect_reply(201, json!({"ids": null}));
     api.post(BATCH, items).await.expect_reply(201, json!({"ids": [1, 2]}));
     let third = api.upload("c.pdf", "c").await;
@@ -206,7 +206,7 @@ async fn files_are_for_those_who_may_view_the_record() {
     stranger.get(&file).await.expect_reply(404, message::not_found());
     api.patch(&path(&record), json!({"owner": stranger.id})).await.ok();
     assert_eq!(stranger.get(&file).await.status, 200);
-    // Under another record it is not there.
+    // The file is not found under another record.
     let uuid = file.trim_end_matches('/').rsplit('/').next().unwrap();
     api.get(&format!("{}files/{uuid}/", path(&second))).await.expect_reply(404, message::not_found());
     let unknown = format!("{}{}", if uuid.starts_with('0') { "1" } else { "0" }, &uuid[1..]);
@@ -236,7 +236,7 @@ async fn a_deleted_record_keeps_its_files_until_it_is_gone() {
     let record = with_files(&api, &["b.pdf"]).await;
     api.delete(&path(&record)).await.expect_empty();
     server.advance(30 * DAY);
-    // Any write wakes what is due.
+    // Any write wakes due jobs.
     server.admin().await.upload("c.pdf", "c").await;
     wait_for_rows(&server, 1).await;
 }

@@ -20,7 +20,7 @@ async fn without_the_service_a_history_is_unavailable_to_those_who_may_see_it() 
     }));
     let stranger = server.as_type("internal").await;
     stranger.get(&path).await.expect_reply(404, message::not_found());
-    // Of a record that is gone, only the service knows.
+    // The history of a deleted record is only in the history service.
     api.delete(&format!("/api/object-records/{id}/")).await.expect_empty();
     api.get(&path).await.expect_reply(503, unavailable);
     stranger.get(&path).await.expect_reply(404, message::not_found());
@@ -40,7 +40,7 @@ async fn a_history_outlives_its_record_for_super_admins() {
     let types = async |count: usize| {
         let mut types = eventually(async || {
             let reply = api.get(&path).await;
-            // The service counts and reads one after the other, so an event may arrive between the two.
+            // The service counts and reads in sequence, so an event may arrive in between.
             let is_complete =
                 reply.status == 200 && reply["total_count"] == count && reply.column("event_type").len() == count;
             if is_complete { Ok(reply.column("event_type")) } else { Err(reply) }

@@ -11,7 +11,7 @@ async fn people_sort_by_their_ids() {
     let api = with_class(&server).await;
     let field = json!({"label": "Clerk", "type": "user"});
     api.post("/api/object-classes/1/fields/", field).await.expect_created();
-    // Their names are in another order than their ids.
+    // The order of their names differs from that of their ids.
     let [second, third] = [server.as_type("internal").await.id, server.as_type("external").await.id];
     assert!(1 < second && second < third);
     for (owner, clerk) in
@@ -42,11 +42,11 @@ async fn options_sort_by_their_places() {
         [("level", [3, 2, 4, 1]), ("-level", [1, 4, 2, 3]), ("stage", [3, 2, 4, 1]), ("-stage,level", [1, 2, 4, 3])]
     {
         assert_eq!(api.get(&format!("{RECORDS}?ordering={ordering}")).await.ids(), ids, "{ordering}");
-        // A filter takes another way to a page.
+        // A filter uses another statement for the page.
         let some = api.get(&format!("{RECORDS}?ordering={ordering}&id__gt=0&limit=2&offset=1")).await;
         assert_eq!(some.ids(), ids[1..3], "{ordering}");
     }
-    // The places are those of now.
+    // The order of the options is the current one.
     let turned = json!({"options": options(&["medium", "low", "high"])});
     api.patch("/api/object-classes/1/fields/1/", turned).await.ok();
     assert_eq!(api.get(&format!("{RECORDS}?ordering=level")).await.ids(), [3, 1, 4, 2]);
@@ -108,7 +108,7 @@ async fn one_text_in_several_normal_forms_is_one_text() {
     let taken = json!({"fields": {"name": ["This field must be unique."]}});
     api.post(RECORDS, json!({"fields": {"name": composed}})).await.refuses(taken.clone());
     api.post(RECORDS, json!({"fields": {"name": decomposed}})).await.refuses(taken);
-    // Uniqueness is exact in all else.
+    // Uniqueness is exact otherwise.
     api.post(RECORDS, json!({"fields": {"name": "MÜLLER"}})).await.expect_created();
     api.patch("/api/object-records/1/", json!({"fields": {"name": composed}})).await.ok();
     api.patch("/api/object-records/1/", json!({"fields": {"name": decomposed}})).await.ok();
@@ -132,7 +132,7 @@ async fn one_text_in_several_normal_forms_is_one_text() {
     }
     let labels = api.get(&format!("{RECORDS}autocomplete/?text__icontains=M%C3%BC")).await;
     assert_eq!(labels.column("value"), [1, 2]);
-    // Names of classes, as of all else that has a name.
+    // Names of classes are compared in the same way, as are all other names.
     api.post("/api/object-classes/", json!({"name": "Caf\u{e9}", "alias": "first"})).await.expect_created();
     api.post("/api/object-classes/", json!({"name": "Cafe\u{301}", "alias": "second"}))
         .await
@@ -175,7 +175,7 @@ async fn a_search_finds_accents_and_scripts_without_blanks() {
         ("ສາລ", vec![5]),
         ("ខ្មែរ", vec![5]),
     ] {
-        // By the index, and among the few records of a caller.
+        // The search uses the index for one caller, and the few visible records for the other.
         for caller in [&api, &clerk] {
             let query: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
             assert_eq!(caller.get(&format!("{RECORDS}?search={query}")).await.ids(), ids, "{text}");
@@ -198,7 +198,7 @@ async fn a_page_has_a_bound_in_bytes_but_one_record_always_fits() {
     let long = "x".repeat(65_000);
     let mut values: serde_json::Map<String, Value> = (0..31).map(|n| (format!("t_{n}"), json!(long))).collect();
     values.insert("shelf".to_owned(), json!(shelf));
-    // Sixteen take two million bytes each, which is less than 32 MiB; the seventeenth is too much.
+    // Sixteen records have two million bytes each, which is less than 32 MiB. The seventeenth is too much.
     for _ in 0..16 {
         api.post(&path(books), json!({"fields": values})).await.expect_created();
     }
@@ -220,7 +220,7 @@ async fn a_page_has_a_bound_in_bytes_but_one_record_always_fits() {
         assert_eq!((list.ids().len(), &list["filtered_count"]), (count, &json!(17)), "{query}");
     }
 
-    // No caller makes a record as large as a page, but one that is there is shown.
+    // Callers cannot write a record as large as a page, but a stored one is shown.
     let huge = "y".repeat(33 * 1024 * 1024);
     let enlarge =
         move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE r2 SET f1 = $1 WHERE id = $2").arg(huge.as_str()).arg(last));

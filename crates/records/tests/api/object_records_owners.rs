@@ -11,7 +11,7 @@ fn owners(record: i64) -> String {
     format!("/api/object-records/{record}/owners/")
 }
 
-/// A record of class 1 that nobody owns; its id.
+/// Creates a record of class 1 without an owner and returns its id.
 async fn without_owner(api: &ApiClient) -> i64 {
     api.post(RECORDS, json!({"owner": null})).await.id()
 }
@@ -30,7 +30,7 @@ async fn a_record_has_one_owner_or_none() {
         "created_by": "admin Super Admin", "user": user(&ann, "internal"),
     });
     added.expect_reply(201, shown.clone());
-    // Who owns it already is accepted, and the same id twice counts once; a second one is not.
+    // The current owner is accepted, and duplicates of the id count once. A second owner is refused.
     api.post(&owners(one), json!([ann.id])).await.expect_reply(201, shown.clone());
     api.post(&owners(one), json!([ann.id, ann.id])).await.expect_reply(201, shown.clone());
     api.post(&owners(one), json!([ben.id])).await.expect_reply(400, message::limit_exceeded("1 Object Record Owners"));
@@ -46,7 +46,7 @@ async fn a_record_has_one_owner_or_none() {
     ann.get(&owners(one)).await.expect_reply(404, message::not_found());
     api.delete(&path).await.expect_reply(404, message::not_found());
     api.get(&owners(one)).await.expect_reply(200, page(json!([])));
-    // Ownerships are counted over the build, and no id comes twice.
+    // Ids of ownerships are unique in the build.
     assert_ne!(api.post(&owners(one), json!([ben.id])).await.id(), id);
     assert_eq!(ben.get(RECORDS).await.ids(), [one]);
     let person = |client: &ApiClient, name: &str| json!([{"id": client.id, "type": "user", "name": name}]);
@@ -82,7 +82,7 @@ async fn who_makes_a_record_owns_it_unless_he_is_a_service() {
         let made = maker.post(RECORDS, json!({})).await;
         assert_eq!((&made.expect_created()["owner"], &made["created_by"]), (&first, &by), "{account_type}");
         assert_eq!(history(&server, made.id(), &[2]).await.len(), usize::from(!is_service), "{account_type}");
-        // Each may send himself, or nobody.
+        // Every caller may send their own id, or null.
         let items = json!({"items": [{}, {"owner": maker.id}, {"owner": null}]});
         let ids = maker.post(BATCH, items).await.expect_created()["ids"].clone();
         for (id, owner) in ids.as_array().unwrap().iter().zip([first, by, Value::Null]) {
@@ -128,13 +128,13 @@ async fn who_may_and_where() {
     // `edit` is not enough.
     editor.get(&owners(one)).await.ok();
     editor.post(&owners(one), json!([editor.id])).await.expect_reply(403, message::forbidden());
-    // Through a class set alone nobody makes himself the owner.
+    // A caller cannot become the owner by a class set alone.
     keeper.post(&owners(one), json!([keeper.id])).await.expect_reply(403, message::forbidden());
     let role = server.with_role(json!({"object_records": ["edit_owners"], "users": ["list"]})).await;
     role.post(&owners(one), json!([role.id])).await.expect_reply(403, message::forbidden());
     let id = keeper.post(&owners(one), json!([editor.id])).await.id();
     editor.delete(&format!("{}{id}/", owners(one))).await.expect_empty();
-    // Owners of the class and super admins may.
+    // Owners of the class and super admins may become owners.
     api.post("/api/object-classes/1/owners/", json!([editor.id])).await.expect_created();
     editor.post(&owners(one), json!([editor.id])).await.expect_created();
     let document = editor.options(&owners(one)).await.ok();
@@ -161,7 +161,7 @@ async fn wrong_bodies_are_refused() {
     ] {
         api.post(&owners(one), body).await.expect_reply(400, message::detail(&detail));
     }
-    // What is wrong with the id of the record is told, too.
+    // Errors of the record's id are reported too.
     for (record, detail) in [
         ("abc", "Incorrect type. Expected pk value, received str."),
         ("999", "Invalid pk 999 - object does not exist."),
@@ -186,7 +186,7 @@ async fn an_account_that_is_gone_takes_no_place() {
     assert_eq!(api.get(&owners(one)).await.column("owner_id"), [json!(ann.id)]);
     let id = api.get(&owners(one)).await.ids()[0];
     api.delete(&format!("/api/users/{}/", ann.id)).await.expect_empty();
-    // The record keeps the account as its owner, but it owns nothing.
+    // The record still names the account as its owner, but the account owns nothing.
     let shown = api.get(&format!("/api/object-records/{one}/")).await.ok();
     assert_eq!((&shown["owner"]["id"], &shown["owner"]["is_deleted"]), (&json!(ann.id), &json!(true)));
     api.get(&owners(one)).await.expect_reply(200, page(json!([])));
@@ -216,7 +216,7 @@ async fn one_of_many_becomes_the_owner() {
         let owner = api.get(&path).await.column("owner_id");
         assert_eq!(owner.len(), 1);
         for reply in replies {
-            // Whoever is the owner already is accepted.
+            // The current owner is accepted.
             match reply.status {
                 201 => assert_eq!(reply["owner_id"], owner[0]),
                 _ => reply.expect_reply(400, message::limit_exceeded("1 Object Record Owners")),

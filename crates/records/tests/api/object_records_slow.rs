@@ -1,4 +1,4 @@
-//! Lists, exports and batches of records that take too long, and a build that asks for more than its share
+//! Lists, exports and batches of records that take too long, and a build that exceeds its share
 //! (`docs/reference/object-records.md`).
 
 use crate::TestServer;
@@ -7,12 +7,12 @@ use serde_json::json;
 use std::time::Duration;
 use testkit::{message, send_concurrently};
 
-/// A server whose database stops what runs, and gives up what waits, after this time.
+/// Starts a server whose database cancels running statements and waiting requests after this time.
 async fn limited(time_limit: Duration) -> TestServer {
     TestServer::start_with(|settings| settings.store.time_limit = time_limit).await
 }
 
-/// Makes a look at the records of class 1 endless.
+/// Makes reads of the records of class 1 endless.
 async fn make_endless(server: &TestServer) {
     const VIEW: &str = "CREATE VIEW r1 AS SELECT * FROM r1_stored WHERE 0 < \
         (WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n)";
@@ -30,7 +30,7 @@ async fn what_takes_too_long_is_stopped_with_advice() {
     let link = link.expect_created()["url"].as_str().unwrap().replace("http://a.example", "");
     make_endless(&server).await;
     let advice = || message::detail("The query takes too long. Use an indexed field.");
-    // Few at once: what waits for a thread as long as the others take is told that the server is busy.
+    // There are only a few requests. A request that waits for a thread until the time limit is refused as busy.
     let lists = [RECORDS.to_owned(), format!("{RECORDS}?number=7"), format!("{RECORDS}autocomplete/")];
     for reply in send_concurrently(lists.map(|path| api.call("GET", &path))).await {
         reply.expect_reply(503, advice());
@@ -58,15 +58,15 @@ async fn a_build_whose_lists_are_slow_leaves_threads_to_another() {
     make_endless(&server).await;
 
     let slow = tokio::spawn(send_concurrently((0..20).map(|_| api.call("GET", RECORDS)).collect::<Vec<_>>()));
-    // Nothing shows that the slow reads have all begun.
+    // The start of all slow reads cannot be observed, so this pause lets them begin.
     tokio::time::sleep(Duration::from_millis(200)).await;
-    // Whoever waited behind the slow ones would wait until they are stopped.
+    // A request that queued behind the slow ones would wait until they are cancelled.
     for _ in 0..20 {
         other.get(RECORDS).await.ok();
     }
     assert!(!slow.is_finished());
 
-    // Those that have a thread are stopped, and the others give up.
+    // Requests with a thread are cancelled, and the others give up.
     let mut told = [0, 0];
     for reply in slow.await.unwrap() {
         let texts = ["The query takes too long. Use an indexed field.", "The server is busy. Please try again."];

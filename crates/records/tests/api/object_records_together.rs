@@ -1,5 +1,5 @@
-//! What holds however many write records at once: restores against limit and unique values, deletions against new
-//! children (`docs/reference/object-records.md`).
+//! Tests concurrent writes of records: restores against limits and unique values, and deletions against new children
+//! (`docs/reference/object-records.md`).
 
 use crate::TestServer;
 use crate::set_up::{RECORDS, class};
@@ -13,7 +13,7 @@ async fn a_record_is_restored_once_and_within_the_limit() {
     class(&api, "Order", json!([{"label": "Number", "type": "integer", "is_unique": true}])).await;
     server.set_limit("object_records_per_object_class", 5).await;
     for round in 0..rounds(3) {
-        // Three are deleted and restored, each by two callers, while three others are made: five have room.
+        // Three are deleted and restored, each by two callers, while three others are created. The limit is five.
         let mut ids = Vec::new();
         for n in 0..3 {
             ids.push(api.post(RECORDS, json!({"fields": {"number": n}})).await.id());
@@ -31,7 +31,7 @@ async fn a_record_is_restored_once_and_within_the_limit() {
         let list = api.get(RECORDS).await;
         assert_eq!((list.ids().len(), &list["total_count"]), (made, &json!(made)));
         assert!(made <= 5, "{replies:?}");
-        // A number stands in one record alone.
+        // Each number occurs in one record only.
         let mut numbers: Vec<i64> =
             list.column("fields").iter().filter_map(|fields| fields["number"].as_i64()).collect();
         numbers.sort_unstable();

@@ -1,6 +1,6 @@
-//! What holds of records however many write them at once: unique values, the last place of a class, owners, relations,
-//! options (`docs/reference/object-records.md`). `object_records_together.rs` and `object_class_fields_races.rs` have
-//! restores, deletions and fields; `reliability/records` repeats them.
+//! Tests concurrent writes of records: unique values, the last record within the limit, owners, relations, options
+//! (`docs/reference/object-records.md`). `object_records_together.rs` and `object_class_fields_races.rs` test restores, deletions
+//! and fields. `reliability/records` repeats them.
 
 use crate::TestServer;
 use crate::set_up::{BATCH, RECORDS, assignees, class, group, history, set};
@@ -9,20 +9,20 @@ use store::StoreError;
 use testkit::message::{self, limit_exceeded};
 use testkit::{ApiClient, PreparedCall, Reply, one_wins, rounds, send_concurrently};
 
-/// As many calls as a crowd makes.
+/// The number of concurrent calls.
 const CROWD: usize = 60;
 
 fn path(record: i64) -> String {
     format!("/api/object-records/{record}/")
 }
 
-/// Rows, counts, words and versions belong together.
+/// Asserts that rows, counts, words and versions are consistent.
 async fn expect_consistent(server: &TestServer) {
     let broken = server.build.db.read::<_, StoreError>(testkit::broken_rules).await.unwrap();
     assert_eq!(broken, Vec::<String>::new());
 }
 
-/// A class of orders with a title and these fields.
+/// Creates a class of orders with a title and these fields.
 async fn orders(server: &TestServer, mut fields: Value) -> ApiClient {
     let api = server.admin().await;
     fields.as_array_mut().unwrap().insert(0, json!({"label": "Title", "type": "string"}));
@@ -59,7 +59,7 @@ async fn a_unique_value_is_held_once() {
             let calls = others.iter().map(|id| api.call("PATCH", &path(*id)).json(&body));
             let won = one_wins(&send_concurrently(calls).await, 200, &taken);
             let id = won["id"].as_i64().unwrap();
-            // A batch is refused as a whole; a restore goes without the value, or is refused when it is taken meanwhile.
+            // A batch is refused as a whole. A restore omits the value, or is refused if it is taken meanwhile.
             let batch = json!({"items": [{"fields": {"title": "Other"}}, {"fields": fields}]});
             let refused = json!({"items": {"1": taken}});
             api.delete(&path(id)).await.expect_empty();
@@ -77,7 +77,7 @@ async fn a_unique_value_is_held_once() {
             let found = api.get(&format!("{RECORDS}?{name}={}", filter_text(&fields[&name]))).await;
             assert_eq!(found["filtered_count"], 1);
             api.patch(&path(found.ids()[0]), json!({"fields": {name.as_str(): null}})).await.ok();
-            // Of changes in batches, each tells the place of the value that another has.
+            // Each batch of changes reports the index of the value that another record has.
             let batches = others.chunks(2).map(|ids| {
                 let items =
                     json!({"items": [{"id": ids[0], "fields": {"title": "Other"}}, {"id": ids[1], "fields": fields}]});
@@ -91,7 +91,7 @@ async fn a_unique_value_is_held_once() {
     expect_consistent(&server).await;
 }
 
-/// A value as a filter has it.
+/// Returns a value in the format of a filter.
 fn filter_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), |text| text.replace(' ', "+"))
 }
@@ -109,7 +109,7 @@ async fn the_last_place_of_a_class_is_taken_once() {
         let won = one_wins(&replies, 201, &limit_exceeded("10 Object Records"));
         assert_eq!(api.get(RECORDS).await["total_count"], 10);
         api.delete(&path(won["id"].as_i64().unwrap())).await.expect_empty();
-        // By batches and a restore as well.
+        // The calls are batches and a restore.
         let batch = json!({"items": [{}]});
         let restore = format!("{}restore/", path(won["id"].as_i64().unwrap()));
         let mut calls: Vec<PreparedCall> = (0..CROWD).map(|_| api.call("POST", BATCH).json(&batch)).collect();
@@ -128,13 +128,13 @@ async fn a_limit_that_was_lowered_holds_at_once() {
     let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
     let limits = format!("/api/builds/{}/limits/", testkit::DOMAIN);
     for _ in 0..rounds(1) {
-        // So many that creates look at no other slot.
+        // The limit is so high that creates read only their own slot.
         server.set_limit("object_records_per_object_class", 1_000_000).await;
         let create = || api.call("POST", RECORDS).json(&json!({}));
         let before: Vec<_> = (0..CROWD).map(|_| tokio::spawn(create().send())).collect();
         let lowered = json!({"object_records_per_object_class": 20});
         operator.patch(&limits, lowered).await.ok();
-        // Whoever begins now finds places below the new limit, or none.
+        // Creates that begin now respect the new limit.
         let after = send_concurrently((0..CROWD).map(|_| create())).await;
         let mut made = 0;
         for reply in before {
@@ -147,7 +147,7 @@ async fn a_limit_that_was_lowered_holds_at_once() {
         assert_eq!(all.len(), made + late);
         assert!(late == 0 || all.len() <= 20, "{late} came late, {made} before");
 
-        // One more than there are.
+        // The limit allows one more record.
         let held = all.len() + 1;
         operator.patch(&limits, json!({"object_records_per_object_class": held})).await.ok();
         one_wins(
@@ -155,7 +155,7 @@ async fn a_limit_that_was_lowered_holds_at_once() {
             201,
             &limit_exceeded(&format!("{held} Object Records")),
         );
-        // Fewer than there are: nobody.
+        // The limit is below the current number, so every create is refused.
         operator.patch(&limits, json!({"object_records_per_object_class": 5})).await.ok();
         for reply in send_concurrently((0..CROWD).map(|_| create())).await {
             reply.expect_reply(400, limit_exceeded("5 Object Records"));
@@ -182,7 +182,7 @@ async fn a_record_gets_one_owner() {
         let replies = send_concurrently(calls).await;
         let owner = api.get(&owners).await.ok()["results"][0].clone();
         for (n, reply) in replies.iter().enumerate() {
-            // Who owns it already is accepted.
+            // The current owner is accepted.
             match users[n % users.len()] == owner["owner_id"] {
                 true => reply.expect_reply(201, owner.clone()),
                 false => reply.expect_reply(400, limit_exceeded("1 Object Record Owners")),
@@ -191,7 +191,7 @@ async fn a_record_gets_one_owner() {
         told += 1;
         assert_eq!(history(&server, record, &[3]).await.len(), told);
         expect_consistent(&server).await;
-        // Taken away once, and given on by many: each tells of who really went and came.
+        // The owner is removed once, and many callers set another one. Each event names the actual users.
         let ownership = format!("{owners}{}/", owner["id"]);
         let replies = send_concurrently((0..CROWD).map(|_| api.call("DELETE", &ownership))).await;
         assert_eq!(replies.iter().filter(|reply| reply.status == 204).count(), 1);
@@ -230,7 +230,7 @@ async fn records_close_no_circle() {
         api.call("PATCH", &path(ids[child])).json(&json!({"fields": {alias: ids[parent]}}))
     };
     for round in 0..rounds(5) {
-        // In twos, over two relations; and three, one of them in a batch.
+        // Two records relate to each other over two relations, or three in a cycle, one of them in a batch.
         let replies = match round % 2 {
             0 => send_concurrently([point(0, "parent", 1), point(1, "other", 0)]).await,
             _ => {
@@ -278,7 +278,7 @@ async fn no_child_points_at_a_parent_that_cleared_it() {
     expect_consistent(&server).await;
 }
 
-/// A child that was given another parent keeps it, whenever the former one is deleted.
+/// Tests that a child with a new parent retains it when its former parent is deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_parent_clears_what_points_at_it_and_nothing_else() {
     let server = TestServer::start().await;
@@ -303,7 +303,7 @@ async fn a_deleted_parent_clears_what_points_at_it_and_nothing_else() {
     expect_consistent(&server).await;
 }
 
-/// Whatever is done to the same records at once, counts, words, versions and assignments are those of the rows.
+/// Tests that counts, words, versions and assignments match the rows after any concurrent writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_belongs_together_after_everything_at_once() {
     let server = TestServer::start().await;
@@ -333,11 +333,11 @@ async fn all_belongs_together_after_everything_at_once() {
             calls.push(api.call("PATCH", BATCH).json(&changes));
         }
         for reply in send_concurrently(calls).await {
-            // 403: who assigns to a record that is gone.
+            // 403 answers assignments to a deleted record.
             assert!(matches!(reply.status, 200 | 201 | 204 | 400 | 403 | 404), "{reply:?}");
         }
         expect_consistent(&server).await;
-        // What each sees is what is his.
+        // Each user sees exactly their own records.
         let owned = |id: i64| format!("{RECORDS}?owner={id}&limit=1000");
         let of_ann = api.get(&owned(ann.id)).await.ids();
         let seen = ann.get(&format!("{RECORDS}?limit=1000")).await;

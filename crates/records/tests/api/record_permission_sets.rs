@@ -31,7 +31,7 @@ async fn a_set_is_made_changed_listed_and_deleted() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     api.get(SETS).await.expect_reply(200, page(json!([])));
-    // Actions that others need are added; no name is reserved; what connectors have is not taken from a create.
+    // Required actions are added. No name is reserved. A create ignores the actions of connectors.
     let body = json!({
         "name": " everyone ", "permissions": {"object_records": ["edit"], "tasks": ["assign"]}, "mcp_permissions": "?",
     });
@@ -43,7 +43,7 @@ async fn a_set_is_made_changed_listed_and_deleted() {
     let second = set_json(2, "Nothing", permissions(&[], &[]), &[]);
     api.get(&format!("{SETS}?ordering=-id&name=x")).await.expect_reply(200, page(json!([first, second])));
 
-    // A key that is not sent stays; what another action needs stays.
+    // A key that is not sent stays, and so does an action that another one needs.
     let changed = set_json(1, "All", permissions(&["view"], &["edit", "view", "assign"]), &[]);
     api.patch(&format!("{SETS}1/"), json!({"name": "All", "permissions": {"object_records": []}, "planet": 1}))
         .await
@@ -119,7 +119,7 @@ async fn connectors_have_a_part_of_their_set() {
         .expect_reply(201, set_json(1, "Set", whole.clone(), &both(&nothing, &nothing)));
     let one = format!("{SETS}1/");
     let give = |connector: i64, permissions: Value| json!({"mcp_permissions": [{"connector": connector, "permissions": permissions}]});
-    // What actions need is added, and has to be within the set, too.
+    // Required actions are added, and must be granted by the set too.
     api.patch(&one, give(7, json!({"tasks": ["assign"]}))).await.expect_reply(
         200,
         set_json(1, "Set", whole.clone(), &both(&nothing, &permissions(&["view"], &["edit", "view", "assign"]))),
@@ -137,7 +137,7 @@ async fn connectors_have_a_part_of_their_set() {
     api.patch(&one, give(7, json!({"object_records": ["delete"], "tasks": ["create"]})))
         .await
         .refuses(json!({"mcp_permissions": [excess]}));
-    // A set that shrinks takes from all connectors, whether or not they are sent.
+    // A set that shrinks reduces the actions of all connectors, even of those that are not sent.
     let body = json!({
         "permissions": {"object_records": ["view"], "tasks": []},
         "mcp_permissions": [{"connector": 7, "permissions": {}}],
@@ -183,7 +183,7 @@ async fn whoever_may_view_the_class_reads_and_nobody_gives_what_he_lacks() {
     let id = set(&api, "Set", json!({"object_records": ["view", "edit"]})).await;
     let (reader, keeper) = (server.as_type("internal").await, server.as_type("internal").await);
     reader.get(SETS).await.expect_reply(404, message::not_found());
-    // Who may view one record reads the sets of its class.
+    // A caller who may view one record may list the sets of its class.
     let one = record(&api).await;
     api.post(&assignees(one, id), json!([reader.id])).await.expect_created();
     let all = api.get(SETS).await.ok();
@@ -207,7 +207,7 @@ async fn whoever_may_view_the_class_reads_and_nobody_gives_what_he_lacks() {
         .await
         .expect_reply(403, message::forbidden());
     keeper.post(SETS, json!({"name": "B", "permissions": {"object_records": ["view"]}})).await.expect_created();
-    // What is there may stay, and be taken away.
+    // Existing actions may stay or be removed.
     keeper.patch(&format!("{SETS}1/"), json!({"name": "C", "permissions": {"object_records": ["edit"]}})).await.ok();
     keeper.patch(&format!("{SETS}1/"), json!({"permissions": {"object_records": []}})).await.ok();
     keeper.delete(&format!("{SETS}1/")).await.expect_empty();
@@ -282,7 +282,7 @@ async fn what_a_set_gives_opens_and_shuts_its_records_at_once() {
     reader.get(list).await.expect_reply(404, message::not_found());
 }
 
-/// Every connector's part of a set is within the set.
+/// Asserts that the actions of every connector are granted by its set.
 async fn check_parts(api: &ApiClient) {
     let set = api.get(SETS).await.json["results"][0].take();
     for of in set["mcp_permissions"].as_array().unwrap() {

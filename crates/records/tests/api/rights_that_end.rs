@@ -1,5 +1,5 @@
-//! A right that ends while a write waits for another transaction ends the write: it is decided by what holds when it takes
-//! effect (`docs/reference/conventions.md`). On SQLite nobody writes meanwhile.
+//! Tests that a right that ends during the wait of a write ends the write: the rights at the commit decide
+//! (`docs/reference/conventions.md`). SQLite has only one writer at a time.
 
 use crate::TestServer;
 use crate::set_up::{BATCH, RECORDS, class, group, record, set, with_class, with_class_set};
@@ -9,10 +9,10 @@ use testkit::{ApiClient, message};
 const RECORD: &str = "/api/object-records/1/";
 const LOCK_RECORD: &str = "SELECT id FROM r1 WHERE id = 1 FOR UPDATE";
 const LOCK_CLASS: &str = "SELECT id FROM object_classes WHERE id = 1 FOR UPDATE";
-/// What a change of the class's fields does.
+/// The lock of a change of the class's fields.
 const LOCK_TABLE: &str = "LOCK TABLE r1 IN SHARE ROW EXCLUSIVE MODE";
 
-/// The class `Order` with a unique number, and a record of it that nobody owns; on PostgreSQL alone.
+/// Creates the class `Order` with a unique number, and a record of it without an owner. Returns `None` except on PostgreSQL.
 async fn orders() -> Option<(TestServer, ApiClient)> {
     let server = TestServer::start().await;
     if server.app.store.is_embedded() {
@@ -24,7 +24,7 @@ async fn orders() -> Option<(TestServer, ApiClient)> {
     Some((server, api))
 }
 
-/// Nothing was written to the record.
+/// Asserts that nothing was written to the record.
 async fn expect_unchanged(api: &ApiClient) {
     let record = api.get(RECORD).await.ok();
     assert_eq!([&record["fields"]["number"], &record["owner"]], [&Value::Null, &Value::Null]);
@@ -54,7 +54,7 @@ async fn of_a_role() {
         gives(all.clone()).await;
     }
     expect_unchanged(&api).await;
-    // Another change of the role is no reason to refuse.
+    // Another change of the role does not refuse the write.
     let call = person.call("PATCH", RECORD).json(&number(2));
     let changes = async || gives(json!({"object_records": ["list", "view", "edit"]})).await;
     assert_eq!(server.while_it_waits(LOCK_RECORD, call, changes).await.ok()["fields"]["number"], 2);
@@ -98,7 +98,7 @@ async fn of_a_class_permission_set() {
         let removes = async || api.delete_all(&assignees, json!([person.id])).await.expect_empty();
         assert_eq!(server.while_it_waits(LOCK_RECORD, call(), removes).await, refused);
         api.post(&assignees, json!([person.id])).await.expect_created();
-        // A set that becomes smaller.
+        // The set becomes smaller.
         let shrinks = async || {
             let smaller = json!({"permissions": {"object_records": ["create"]}});
             api.patch(&format!("{sets}2/"), smaller).await.ok();
@@ -109,7 +109,7 @@ async fn of_a_class_permission_set() {
         api.patch(&format!("{sets}2/"), json!({"permissions": actions})).await.ok();
     }
     expect_unchanged(&api).await;
-    // What others lose is no reason to refuse.
+    // Changes of other users' rights do not refuse the write.
     api.post(&assignees, json!([other.id])).await.expect_created();
     let removes = async || api.delete_all(&assignees, json!([other.id])).await.expect_empty();
     let call = person.call("PATCH", RECORD).json(&number(2));
@@ -239,7 +239,7 @@ async fn to_view_the_record_that_a_relation_names() {
     assert_eq!(api.get(&lines).await["total_count"], 0);
 }
 
-/// Many who take rights away at once, and who hold no more themselves than they must, are not in each other's way.
+/// Tests that callers with only the necessary rights can concurrently remove rights without blocking each other.
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_end_rights_do_not_hinder_each_other() {
     let server = TestServer::start().await;

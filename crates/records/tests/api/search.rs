@@ -7,7 +7,7 @@ use testkit::{ApiClient, eventually};
 
 const SEARCH: &str = "/api/search/?text=";
 
-/// Class 1, `Order`, whose records are named by their numbers, and have a note.
+/// Creates class 1, `Order`, with a number as label field, and a note.
 async fn with_orders(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     class(&api, "Order", json!([{"label": "Number", "type": "string"}, {"label": "Note", "type": "text"}])).await;
@@ -60,11 +60,11 @@ async fn labels_that_begin_with_the_text_come_first() {
     expect_results(&api, "%20ACME%20", first.iter().chain(&then).cloned().collect()).await;
     expect_results(&api, "acme&limit=3", json!(first)).await;
     expect_results(&api, "acme%20on", json!([first[2]])).await;
-    // All words, the last one as a beginning, wherever they stand.
+    // All words must occur, in any order in the text. The last one may be a prefix.
     expect_results(&api, "quick%20acme", json!([])).await;
     expect_results(&api, "acme%20quick", json!([then[1]])).await;
     expect_results(&api, "clerk%20acme", json!([first[1]])).await;
-    // People are found by their usernames, too.
+    // Users are found by their usernames too.
     expect_results(&api, "clerk@example", json!([first[1]])).await;
     expect_results(&api, "nothing", json!([])).await;
 }
@@ -117,7 +117,7 @@ async fn an_index_finds_labels_without_words() {
     eventually(async || api.get(&format!("{SEARCH}→")).await.ok()["results"] == found).await;
     expect_results(&api, "→", found).await;
     expect_results(&api, "→%20w", json!([order_result(2, signs[1])])).await;
-    // It is found by its words and by the index, and shown once.
+    // The record matches by its words and by the index, but appears once.
     api.post(RECORDS, json!({"fields": {"sign": "Stop"}})).await.expect_created();
     expect_results(&api, "stop", json!([order_result(4, "Stop")])).await;
 }
@@ -135,23 +135,23 @@ async fn only_what_the_caller_may_view_or_list() {
     let hidden = group(&api, "Walnut hidden", &[]).await;
     let seen = group(&api, "Walnut seen", &[member]).await;
     expect_results(&clerk, "walnut", json!([])).await;
-    // By a set, and as the owner.
+    // The caller sees records by a set and as owner.
     let view = set(&api, "View", json!({"object_records": ["view"]})).await;
     api.post(&assignees(2, view), json!([clerk.id])).await.expect_created();
     expect_results(&clerk, "walnut", json!([order_result(2, "Walnut 2")])).await;
     api.post("/api/object-records/3/owners/", json!([clerk.id])).await.expect_created();
     expect_results(&clerk, "walnut", json!([order_result(2, "Walnut 2"), order_result(3, "Walnut 3")])).await;
     expect_results(&clerk, "%231", json!([])).await;
-    // By ownership of a group: it and its members.
+    // The owner of a group sees the group and its members.
     api.post(&format!("/api/user-groups/{seen}/owners/users/"), json!([clerk.id])).await.expect_created();
     let people = [result("user", member, "Walnut Member"), result("user_group", seen, "Walnut seen")];
     let records = [order_result(2, "Walnut 2"), order_result(3, "Walnut 3")];
     expect_results(&clerk, "walnut", records.iter().chain(&people).cloned().collect()).await;
-    // All of the class.
+    // The caller sees all records of the class.
     let all = json!({"object_records": ["list", "view"], "object_classes": ["view"]});
     with_class_set(&api, clerk.id, all).await;
     expect_results(&clerk, "walnut%201", json!([order_result(1, "Walnut 1")])).await;
-    // Others list everybody.
+    // Other account types list all users and groups.
     let lister = server.as_type("internal").await;
     let everybody = json!([
         result("user_group", hidden, "Walnut hidden"),
@@ -179,7 +179,7 @@ async fn many_classes_are_searched_together() {
     assert_eq!(labels("thing").await, things(0..10));
     assert_eq!(labels("thing&limit=50").await, things(0..50));
     assert_eq!(labels("59").await, things(59..60));
-    // Who may view all classes, and one record.
+    // This caller may view all classes and one record.
     let viewer = server.with_role(json!({"object_classes": ["list", "view"]})).await;
     expect_results(&viewer, "thing", json!([])).await;
     api.patch("/api/object-records/31/", json!({"owner": viewer.id})).await.ok();
@@ -189,7 +189,7 @@ async fn many_classes_are_searched_together() {
         json!([{"type": "object_record", "id": 31, "label": "Thing 30", "object_class": 31}]),
     )
     .await;
-    // Another build has classes and records of its own.
+    // Another build has its own classes and records.
     let other = server.build("b.example").await.admin().await;
     expect_results(&other, "thing", json!([])).await;
     class(&other, "Class", json!([{"label": "Name", "type": "string"}])).await;

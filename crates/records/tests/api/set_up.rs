@@ -1,4 +1,4 @@
-//! What tests of records begin with.
+//! Helpers for the set-up of record tests.
 
 use crate::TestServer;
 use serde_json::{Value, json};
@@ -10,14 +10,14 @@ pub const FIELDS: &str = "/api/object-classes/1/fields/";
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 pub const BATCH: &str = "/api/object-classes/1/object-records/batch/";
 
-/// The first super admin, who made class 1, `Order`.
+/// Creates class 1, `Order`, and returns the first super admin.
 pub async fn with_class(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     api
 }
 
-/// A class with these fields, which the first super admin owns; its id.
+/// Creates a class with these fields, owned by the caller, and returns its id.
 pub async fn class(api: &ApiClient, name: &str, fields: Value) -> i64 {
     let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
     for field in fields.as_array().unwrap() {
@@ -26,7 +26,7 @@ pub async fn class(api: &ApiClient, name: &str, fields: Value) -> i64 {
     class
 }
 
-/// The first super admin, who made class 1, `Node`, of which a record may have another as its parent.
+/// Creates class 1, `Node`, whose records may have another one as parent. Returns the first super admin.
 pub async fn with_nodes(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     class(&api, "Node", json!([])).await;
@@ -35,26 +35,26 @@ pub async fn with_nodes(server: &TestServer) -> ApiClient {
     api
 }
 
-/// Options of a field, each with its value in capitals as its text.
+/// Returns options of a field. The text of each is its value in capitals.
 pub fn options(values: &[&str]) -> Value {
     values.iter().map(|value| json!({"value": value, "text": value.to_uppercase()})).collect()
 }
 
-/// Makes a record permission set of class 1; its id.
+/// Creates a record permission set of class 1 and returns its id.
 pub async fn set(api: &ApiClient, name: &str, permissions: Value) -> i64 {
     let set = api.post(SETS, json!({"name": name, "permissions": permissions})).await;
     set.expect_created();
     set.id()
 }
 
-/// Makes a record of class 1; its id.
+/// Creates a record of class 1 and returns its id.
 pub async fn record(api: &ApiClient) -> i64 {
     let record = api.post(RECORDS, json!({})).await;
     record.expect_created();
     record.id()
 }
 
-/// Gives somebody actions on class 1 and its records by a class permission set of his own.
+/// Grants a user actions on class 1 and its records by a separate class permission set.
 pub async fn with_class_set(api: &ApiClient, user: i64, permissions: Value) {
     let body = json!({"name": format!("Of {user}"), "permissions": permissions});
     let set = api.post("/api/object-classes/1/permission-sets/", body).await.id();
@@ -62,7 +62,7 @@ pub async fn with_class_set(api: &ApiClient, user: i64, permissions: Value) {
     api.post(&assignees, json!([user])).await.expect_created();
 }
 
-/// Makes a group with these members; its id.
+/// Creates a group with these members and returns its id.
 pub async fn group(api: &ApiClient, name: &str, members: &[i64]) -> i64 {
     let id = api.post("/api/user-groups/", json!({"name": name})).await.id();
     if !members.is_empty() {
@@ -71,7 +71,7 @@ pub async fn group(api: &ApiClient, name: &str, members: &[i64]) -> i64 {
     id
 }
 
-/// Makes so many users who have not signed in; their ids.
+/// Creates this number of users who have not signed in, and returns their ids.
 pub async fn users(api: &ApiClient, count: usize) -> Vec<i64> {
     let mut ids = Vec::new();
     for n in 0..count {
@@ -90,7 +90,7 @@ pub async fn set_limits(server: &TestServer, limits: Value) {
     operator.patch(&format!("/api/builds/{}/limits/", testkit::DOMAIN), limits).await.ok();
 }
 
-/// The address of the users, or the groups, assigned to a record by a set.
+/// Returns the address of the users assigned to a record by a set. Appending `user-groups/` selects the groups.
 pub fn assignees(record: i64, set: i64) -> String {
     format!("/api/object-records/{record}/permission-sets/{set}/assignees/")
 }
@@ -101,13 +101,13 @@ pub async fn sql(server: &TestServer, texts: &'static [&'static str]) {
     server.build.db.write::<(), StoreError>(run).await.unwrap();
 }
 
-/// A number that a statement finds.
+/// Returns the number that a statement selects.
 pub async fn number(server: &TestServer, text: &'static str) -> i64 {
     let read = move |conn: &mut Conn| conn.query_one(&Sql::new(text), |row| row.int(0));
     server.build.db.read::<i64, StoreError>(read).await.unwrap()
 }
 
-/// The history events of a record with these types, in order: type and data.
+/// Returns the history events of a record with these types, in order: type and data.
 pub async fn history(server: &TestServer, record: i64, types: &[i64]) -> Vec<(i64, Value)> {
     let read = |conn: &mut Conn| {
         let sql = Sql::new("SELECT body FROM outbox WHERE kind = 'history' ORDER BY n");
@@ -123,8 +123,8 @@ pub async fn history(server: &TestServer, record: i64, types: &[i64]) -> Vec<(i6
     events.filter(|(event_type, _)| types.contains(event_type)).collect()
 }
 
-/// Makes these connectors, of which the last one is associated with no class and the others with class 1: numbers and names,
-/// in the order of the numbers. The rows replace those that `agents` writes.
+/// Inserts these connectors in place of the `agents` module: numbers and names, in the order of the numbers. The last one is not
+/// associated with a class, the others are with class 1.
 pub async fn connectors(server: &TestServer, wanted: &'static [(i64, &'static str)]) {
     let last = wanted.last().map_or(0, |(id, _)| *id);
     let insert = move |conn: &mut Conn| {

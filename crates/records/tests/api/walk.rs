@@ -1,13 +1,13 @@
-//! A walk over random assignments, groups, owners, sets and roles, beside a plain model of the rules: what each account may
-//! do with each record, as lists, counts, single reads, writes and `access/` tell it, is what the rules say
-//! (`docs/reference/object-records.md`). `CHANCERY_TEST_ROUNDS` makes it longer; `CHANCERY_TEST_SEED` repeats one.
+//! Compares random assignments, groups, owners, sets and roles with a simple model of the rules
+//! (`docs/reference/object-records.md`). Lists, counts, single reads, writes and `access/` must agree with the model for each
+//! account and record. `CHANCERY_TEST_ROUNDS` increases the number of steps. `CHANCERY_TEST_SEED` repeats a run.
 
 use crate::TestServer;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::{ApiClient, rounds};
 
-/// A generator of random numbers that can be repeated (xorshift).
+/// A generator of repeatable random numbers (xorshift).
 struct SeededRandom(u64);
 
 impl SeededRandom {
@@ -36,7 +36,7 @@ fn action_names(resource: &str, actions: &[&str]) -> ActionNames {
     actions.iter().map(|action| format!("{resource}.{action}")).collect()
 }
 
-/// The actions with all that they need.
+/// Adds the actions that others need.
 fn with_needed(mut actions: ActionNames, is_class_set: bool) -> ActionNames {
     loop {
         let before = actions.len();
@@ -77,7 +77,7 @@ fn body_of(actions: &ActionNames) -> Value {
 struct ModelSet {
     class: i64,
     actions: ActionNames,
-    /// Of a class set alone: of a record set they stand with the record.
+    /// Only used for class sets. The principals of a record set are stored with the record.
     users: BTreeSet<i64>,
     groups: BTreeSet<i64>,
 }
@@ -86,24 +86,24 @@ struct ModelRecord {
     class: i64,
     owner: Option<i64>,
     title: String,
-    /// Set and principal (a group is negative), with the id of the assignment.
+    /// Pairs of set and principal (a group is negative), with the id of the assignment.
     assigned: BTreeMap<(i64, i64), i64>,
 }
 
 struct ModelPerson {
     api: ApiClient,
     account_type: &'static str,
-    /// The actions on all records that his role gives.
+    /// The actions on all records that the user's role grants.
     role: ActionNames,
 }
 
-/// What was done, as the rules know it.
+/// The state of the model.
 #[derive(Default)]
 struct RightsModel {
     people: Vec<ModelPerson>,
     members: BTreeMap<i64, BTreeSet<i64>>,
     class_owners: BTreeMap<i64, BTreeSet<i64>>,
-    /// The set of the system, by class.
+    /// The system's set, by class.
     everyone: BTreeMap<i64, (i64, ActionNames)>,
     class_sets: BTreeMap<i64, ModelSet>,
     record_sets: BTreeMap<i64, ModelSet>,
@@ -121,7 +121,7 @@ impl RightsModel {
         all
     }
 
-    /// What a person may do with all records of a class.
+    /// The actions of a user on all records of a class.
     fn class_actions(&self, person: &ModelPerson, class: i64) -> ActionNames {
         let user = person.api.id;
         if person.account_type == "super_admin" || self.class_owners[&class].contains(&user) {
@@ -140,7 +140,7 @@ impl RightsModel {
         held
     }
 
-    /// What a person may do with a record.
+    /// The actions of a user on a record.
     fn record_actions(&self, person: &ModelPerson, record: &ModelRecord) -> ActionNames {
         let user = person.api.id;
         if record.owner == Some(user) {
@@ -163,7 +163,7 @@ impl RightsModel {
     }
 }
 
-/// The permissions of a record as answers show them.
+/// The permissions of a record in the format of answers.
 fn permissions_json(held: &ActionNames) -> Value {
     let bools = |resource: &str, actions: &[&str]| -> Value {
         actions
@@ -266,7 +266,7 @@ impl RecordsWalk {
         (!records.is_empty()).then(|| self.random.choose(&records))
     }
 
-    /// Changes something by the hand of the super admin.
+    /// Performs a random change as the super admin.
     async fn step(&mut self) {
         match self.random.number_below(14) {
             0..=2 => self.create().await,
@@ -291,7 +291,7 @@ impl RecordsWalk {
                 let actions = self.random_actions(is_class_set);
                 let sets = if is_class_set { &mut self.model.class_sets } else { &mut self.model.record_sets };
                 let set = sets.get_mut(&id).unwrap();
-                // What is sent takes the place of all, but for what other actions need.
+                // The sent actions replace all others, except those that they need.
                 set.actions = with_needed(actions.clone(), is_class_set);
                 let path = format!("{}{id}/", RecordsWalk::set_path(set.class, is_class_set));
                 self.admin.patch(&path, json!({"permissions": body_of(&actions)})).await.ok();
@@ -347,7 +347,7 @@ impl RecordsWalk {
                 self.admin.patch(&path, json!({"permissions": body_of(&actions)})).await.ok();
             }
             _ => {
-                // A set or a group goes, and another one comes.
+                // A set or a group is replaced by a new one.
                 let ids: Vec<i64> = self.model.record_sets.keys().copied().collect();
                 let id = self.random.choose(&ids);
                 let set = self.model.record_sets.remove(&id).unwrap();
@@ -407,7 +407,7 @@ impl RecordsWalk {
         self.model.records.get_mut(&id).unwrap().assigned.remove(&key);
     }
 
-    /// Compares what everybody sees and may do with what the rules say.
+    /// Compares the visible records and the actions of all users with the model.
     async fn compare_views(&mut self, seed: u64) {
         for at in 0..self.model.people.len() {
             let model = &self.model;
@@ -450,7 +450,7 @@ impl RecordsWalk {
                     assert_eq!(item["_meta"]["permissions"], expected, "{who} {}", item["id"]);
                 }
             }
-            // One record each, looked at closely.
+            // One record per user is compared in detail.
             let records: Vec<i64> = model.records.keys().copied().collect();
             if records.is_empty() {
                 continue;

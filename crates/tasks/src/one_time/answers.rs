@@ -1,4 +1,4 @@
-//! What was typed into the page of a link, as the body with which the API completes a task.
+//! Converts the form of a link's page to the body with which the API completes a task.
 
 use super::inputs::{Input, InputKind};
 use resource::{Field, FieldKind, JsonBody, check_value, message, time};
@@ -8,20 +8,20 @@ use web::clock::sha256_hex;
 
 /// The name of the input for the comment.
 pub const COMMENT: &str = "comment";
-/// What stands before the name of an input in the name of the one that tells what it showed at first.
+/// The prefix of the name of the hidden input with the initial value of another input.
 const WAS: &str = "was.";
-/// What a hidden input tells of a value, in characters.
+/// The length of a value's digest in a hidden input, in characters.
 const DIGEST: usize = 32;
 
-/// What came of a form of the page.
+/// The submitted form of the page.
 #[derive(Default)]
 pub struct Typed {
     texts: HashMap<String, Vec<String>>,
-    /// The tokens of the files that were uploaded with it.
+    /// The tokens of the files that were uploaded with the form.
     files: HashMap<String, Vec<String>>,
-    /// What is wrong with inputs, by their names.
+    /// The errors of inputs, by their names.
     pub errors: HashMap<String, Vec<String>>,
-    /// Whether files came with it, which have to be chosen again.
+    /// True if the form contained files. They have to be chosen again.
     pub had_files: bool,
 }
 
@@ -36,12 +36,12 @@ impl Typed {
         self.files.entry(name.to_owned()).or_default().push(token);
     }
 
-    /// Adds what is wrong with an input.
+    /// Adds an error of an input.
     pub fn add_error(&mut self, name: &str, message: impl Into<String>) {
         self.errors.entry(name.to_owned()).or_default().push(message.into());
     }
 
-    /// Every token of a file.
+    /// The tokens of all files.
     pub fn tokens(&self) -> Vec<String> {
         self.files.values().flatten().cloned().collect()
     }
@@ -55,12 +55,12 @@ impl Typed {
         self.texts(name).first().map_or("", String::as_str)
     }
 
-    /// What an input of a record showed at first.
+    /// The digest of the initial value of a record's input.
     pub fn initial_value(&self, input: &Input) -> String {
         self.first_text(&was_name(input)).to_owned()
     }
 
-    /// The body that completes the task; `None` when an input is wrong.
+    /// The body that completes the task. `None` if an input has an error.
     pub fn body(&mut self, inputs: &[Input], is_update: bool, allows_comment: bool) -> Option<Json> {
         let mut answers = Map::new();
         for input in inputs {
@@ -76,13 +76,13 @@ impl Typed {
         self.errors.is_empty().then(|| json!({"response": response, COMMENT: comment}))
     }
 
-    /// The answer to an input; `None` where it changes nothing.
+    /// The answer to an input. `None` if the input changes nothing.
     fn answer(&self, input: &Input, is_update: bool) -> Result<Option<Json>, String> {
         let (typed, files) = (self.texts(&input.name), self.files.get(&input.name));
         if input.kind == InputKind::Fixed {
             return Ok(None);
         }
-        // What others changed meanwhile stays, unless something was typed over it.
+        // Values that others changed meanwhile stay, unless the form changes them too.
         if is_update && files.is_none() && self.initial_value(input) == digest(typed) {
             return Ok(None);
         }
@@ -94,7 +94,7 @@ impl Typed {
         }
     }
 
-    /// The files of an input: those that stay, and those that came. A question has one.
+    /// The files of an input: those that stay, and the new ones. A question has only one.
     fn files_of(&self, input: &Input, is_update: bool) -> Json {
         let new = self.files.get(&input.name).into_iter().flatten();
         let typed = self.texts(&input.name);
@@ -107,12 +107,12 @@ impl Typed {
     }
 }
 
-/// The name of the input that tells what another one showed at first.
+/// The name of the hidden input with the initial value of another one.
 pub fn was_name(input: &Input) -> String {
     format!("{WAS}{}", input.name)
 }
 
-/// What tells two values of an input apart.
+/// The digest of an input's values. It identifies them.
 pub fn digest(values: &[String]) -> String {
     let mut values: Vec<String> = values.iter().map(|value| with_plain_breaks(value)).collect();
     values.retain(|value| !value.is_empty());
@@ -120,12 +120,13 @@ pub fn digest(values: &[String]) -> String {
     sha256_hex(&values.join("\n"))[..DIGEST].to_owned()
 }
 
-/// A text whose line breaks are one character each: browsers send two.
+/// Converts the line breaks of a text to one character each. Browsers send two.
 fn with_plain_breaks(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// The value of an input without files: of a record as the API takes it, which checks it, of a question as it is.
+/// The value of an input without files. A record's value has the form of the API, which checks it. A question's value is
+/// unchanged.
 fn value(input: &Input, typed: &[String], is_update: bool) -> Result<Json, String> {
     let first = typed.first().map_or("", String::as_str);
     let text = first.trim();

@@ -1,4 +1,4 @@
-//! How the page of a link shows a task and its inputs. Every text is a tenant's or a visitor's, and escaped.
+//! The HTML of a task and its inputs on the page of a link. Every text comes from a build or a visitor, and is escaped.
 
 use super::answers::{COMMENT, Typed, digest, was_name};
 use super::inputs::{Input, InputKind};
@@ -8,25 +8,25 @@ use resource::time;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
-/// What is shown of a task above its form.
+/// Returns the part of the page above the form.
 pub fn task_header(task: &Json) -> String {
     let text = |value: &Json| paragraphs(value.as_str().unwrap_or(""));
     let due = task["due_at"].as_str().and_then(time::parse).map(for_people);
     let due = due.map_or_else(String::new, |due| format!("<p>Due: {}</p>", escape(&due)));
     let texts = [&task["description"], &task["instructions"], &task["form"]["configuration"]["instructions"]];
     let mut shown: Vec<String> = texts.map(text).into();
-    // An update has its instructions from its configuration.
+    // The instructions of an update are also in its configuration.
     shown.dedup();
     format!("{}{due}{}", shown.concat(), text(&task["form"]["prompt"]))
 }
 
-/// A text with its line breaks; nothing when it is empty.
+/// Formats a text with its line breaks. Returns an empty text if it is empty.
 fn paragraphs(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(escape).collect();
     if text.is_empty() { String::new() } else { format!("<p>{}</p>", lines.join("<br>")) }
 }
 
-/// The form of the page, with what was typed, if it comes back, and what is wrong with it.
+/// The form of the page. If it is shown again, it contains the sent values and the errors.
 pub fn form(token: &str, task: &Json, inputs: &[Input], typed: Option<&Typed>, errors: &[String]) -> String {
     let form = &task["form"];
     let was = |input| if form["fields"].is_array() { initial_value_input(input, typed) } else { String::new() };
@@ -60,14 +60,14 @@ fn comment(typed: Option<&Typed>) -> String {
     format!("{errors}<label>Comment <textarea name=\"{COMMENT}\" rows=\"3\">\n{}</textarea></label>", escape(text))
 }
 
-/// What is wrong with an input, above it.
+/// The errors of an input, shown above it.
 fn errors_of(name: &str, typed: Option<&Typed>) -> String {
     let errors = typed.and_then(|typed| typed.errors.get(name)).into_iter().flatten();
     let lines: Vec<String> = errors.map(|error| escape(error)).collect();
     if lines.is_empty() { String::new() } else { format!("<p role=\"alert\">{}</p>", lines.join("<br>")) }
 }
 
-/// An input with its label, what is wrong with it, and what it is for.
+/// An input with its label, its errors and its help.
 fn field(input: &Input, typed: Option<&Typed>) -> String {
     let values = typed.map_or(input.current.as_slice(), |typed| typed.texts(&input.name));
     let first = values.first().map_or("", String::as_str);
@@ -114,7 +114,7 @@ fn field(input: &Input, typed: Option<&Typed>) -> String {
     format!("{}{body}{help}", errors_of(&input.name, typed))
 }
 
-/// The input that tells what a field of a record showed at first, so that what was not changed is not written.
+/// The hidden input with the initial value of a record's field, so that unchanged values are not written.
 fn initial_value_input(input: &Input, typed: Option<&Typed>) -> String {
     let was = typed.map_or_else(|| digest(&input.current), |typed| typed.initial_value(input));
     format!("<input name=\"{}\" type=\"hidden\" value=\"{}\">", escape(&was_name(input)), escape(&was))
@@ -144,7 +144,7 @@ fn checkbox(name: &str, value: &str, text: &str, chosen: &BTreeSet<&str>) -> Str
     )
 }
 
-/// The files that are there, each with a box that keeps it, and an input for new ones.
+/// The existing files, each with a box to retain it, and an input for new ones.
 fn files(input: &Input, label: &str, name: &str, typed: Option<&Typed>) -> String {
     let kept: BTreeSet<&str> = match typed {
         None => input.files.iter().map(|file| file.value.as_str()).collect(),

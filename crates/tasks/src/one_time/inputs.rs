@@ -1,20 +1,20 @@
-//! What the page of a link asks for: the fields of a record that a task changes, or the questions of a form, as inputs. The
-//! configuration of a form is any JSON; one of this kind has questions for people (`docs/reference/task-links.md`):
+//! The inputs on the page of a link: the fields of a record that a task changes, or the questions of a form. The configuration of
+//! a form is any JSON. A configuration of this kind has questions for people (`docs/reference/task-links.md`):
 //!
 //! `{"questions": [{"name", "label", "type", "options": [{"value", "text"}], "required", "help"}]}`
 
 use serde_json::Value as Json;
 use std::collections::{BTreeSet, HashMap};
 
-/// The most questions of a form that the page asks.
+/// The maximum number of questions on the page.
 const MAX_QUESTIONS: usize = 500;
-/// Longer texts are written into a field of several lines.
+/// The maximum number of characters in an input of one line. Longer texts have several lines.
 const MAX_LINE: u64 = 255;
 
 /// An input of the page.
 #[derive(Debug, PartialEq)]
 pub struct Input {
-    /// Its name in the form of the page.
+    /// The name of the input in the form of the page.
     pub name: String,
     /// The name of the question, or the alias of the field.
     pub of: String,
@@ -23,13 +23,13 @@ pub struct Input {
     pub kind: InputKind,
     pub is_required: bool,
     pub choices: Vec<InputOption>,
-    /// What is there now, as the page shows it.
+    /// The current values in the format of the page.
     pub current: Vec<String>,
-    /// The files that are there now.
+    /// The current files.
     pub files: Vec<ExistingFile>,
 }
 
-/// The kind of an input, by which it is shown and read.
+/// The kind of an input. It decides how the input is shown and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputKind {
     Line,
@@ -43,31 +43,31 @@ pub enum InputKind {
     Datetime,
     /// One of the choices.
     Choice,
-    /// Any number of them.
+    /// Any number of the choices.
     Choices,
     File,
     Files,
-    /// Nothing that can be changed here.
+    /// A value that cannot be changed here.
     Fixed,
 }
 
 /// One of several values.
 #[derive(Debug, PartialEq)]
 pub struct InputOption {
-    /// What stands in the form of the page.
+    /// The value in the form of the page.
     pub value: String,
     pub text: String,
-    /// What stands in the answer.
+    /// The value in the answer.
     pub answer: Json,
 }
 
-/// A file that is there already.
+/// A file that exists already.
 #[derive(Debug, PartialEq)]
 pub struct ExistingFile {
-    /// What stands in the form of the page.
+    /// The value in the form of the page.
     pub value: String,
     pub name: String,
-    /// What stands in the answer.
+    /// The value in the answer.
     pub answer: Json,
 }
 
@@ -77,7 +77,7 @@ impl InputKind {
     }
 }
 
-/// The inputs for a task as the API shows it; `files` are the names of those of its response, by their uuids.
+/// Returns the inputs for a task in the format of the API. `files` contains the names of the response's files, by their uuids.
 pub fn inputs_for_task(task: &Json, files: &HashMap<String, String>) -> Vec<Input> {
     let form = &task["form"];
     if let Some(fields) = form["fields"].as_array() {
@@ -91,7 +91,7 @@ pub fn inputs_for_task(task: &Json, files: &HashMap<String, String>) -> Vec<Inpu
     all.filter(|input| known.insert(input.of.clone())).take(MAX_QUESTIONS).collect()
 }
 
-/// The answer to a form without questions that the page knows.
+/// The input for a form without questions that the page supports.
 fn free_text(response: &Json) -> Input {
     let current = response["text"].as_str().map(str::to_owned).into_iter().collect();
     Input { current, ..empty("q0".to_owned(), "text", "Your answer", InputKind::LongText) }
@@ -111,7 +111,7 @@ fn empty(name: String, of: &str, label: &str, kind: InputKind) -> Input {
     }
 }
 
-/// A value as a text: a string without its quotation marks, nothing for null.
+/// Converts a value to a text: a string without its quotation marks, an empty text for null.
 fn value_text(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
@@ -129,7 +129,7 @@ fn choices(options: &Json) -> Vec<InputOption> {
     options.as_array().into_iter().flatten().filter_map(choice).collect()
 }
 
-/// The texts of the chosen values among the choices.
+/// The texts of the values that are chosen among the choices.
 fn chosen_texts(value: &Json, choices: &[InputOption]) -> Vec<String> {
     let known: HashMap<String, &str> =
         choices.iter().rev().map(|choice| (choice.answer.to_string(), choice.value.as_str())).collect();
@@ -169,7 +169,7 @@ fn input_for_question(n: usize, question: &Json, response: &Json, files: &HashMa
     Some(input)
 }
 
-/// What is there, as an input of this kind shows it.
+/// Returns the current values in the format of this kind of input.
 fn current(kind: InputKind, value: &Json, choices: &[InputOption]) -> Vec<String> {
     match kind {
         _ if value.is_null() => Vec::new(),
@@ -179,13 +179,13 @@ fn current(kind: InputKind, value: &Json, choices: &[InputOption]) -> Vec<String
     }
 }
 
-/// A moment without its offset and the parts of its seconds, which inputs for moments do not take.
+/// Returns a time without its offset and its fractions of a second, which inputs for times do not accept.
 fn local(moment: &str) -> String {
     let whole = moment.split(['.', 'Z']).next().unwrap_or("");
     whole.strip_suffix(":00").filter(|short| short.len() == "2026-01-31T09:30".len()).unwrap_or(whole).to_owned()
 }
 
-/// The input for a field of a record: an entry of its schema.
+/// Returns the input for a field of a record, from the field's entry in the schema.
 fn input_for_field(field: &Json, form: &Json) -> Input {
     let alias = field["alias"].as_str().unwrap_or("");
     let (value, label) = (&form["values"][alias], &form["labels"]["fields"][alias]);
@@ -198,7 +198,7 @@ fn input_for_field(field: &Json, form: &Json) -> Input {
         "string" => InputKind::Line,
         "email" => InputKind::Email,
         "url" => InputKind::Url,
-        // The id of another record.
+        // The value is the id of another record.
         "integer" if field.get("autocomplete").is_some() => InputKind::Fixed,
         "integer" => InputKind::Integer,
         "decimal" => InputKind::Decimal,

@@ -1,7 +1,6 @@
-//! The links to tasks. A one-time account has a link to each task that is assigned to it, by itself and not through a group.
-//!
-//! The row of a link is made with the job of its mail. Its token is made when the mail is sent, so that only the mail has it,
-//! and again when the job is tried again. A link whose row is gone has no mail either.
+//! The links to tasks. A one-time account has a link to each task that is assigned to it directly, not through a group.
+//! The row of a link is created with the job of its mail. The token is created when the mail is sent, so that only the mail
+//! contains it. A retry of the job creates another token. A mail whose link has no row any more is not sent.
 
 use crate::tasks::task::{IN_APPROVAL, OPEN};
 use administration::company_details;
@@ -25,16 +24,16 @@ pub struct TaskLink {
     pub user: i64,
 }
 
-/// The most links that are mailed to one address within [`HOUR_US`]. Further ones are mailed later.
+/// The maximum number of links that are mailed to one address within [`HOUR_US`]. Further ones are mailed later.
 const LINKS_AN_HOUR: i64 = 20;
 const HOUR_US: i64 = 3_600_000_000;
-/// The most rows of former hours that one invitation removes.
+/// The maximum number of outdated rows that one invitation removes.
 const MAX_REMOVED: i64 = 100;
 
-/// The mail with a link. Its payload is the ids of the task and of the user.
+/// The mail with a link. Its payload contains the ids of the task and of the user.
 pub static TASK_LINK: MailKind = MailKind { name: "task_link", make, accepted: None };
 
-/// Mails a link to each one-time account among those to whom tasks are assigned now: tasks with principals.
+/// Mails a link to each one-time account among the new assignees. `assigned` contains pairs of a task and a principal.
 pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> Result<(), Refusal> {
     let mut tasks: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
     for (task, user) in assigned.into_iter().filter(|(_, principal)| *principal > 0) {
@@ -44,11 +43,11 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> 
         return Ok(());
     }
     let mut sql = Sql::new("SELECT id, username_fold FROM users WHERE account_type = 'one_time_completion' AND id");
-    // Locked, so that links to the same address count each other.
+    // The lock ensures that concurrent links to the same address are counted together.
     sql.push_any(tasks.keys().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
     let place = Context { build: &request.build.uid, table: "task_link_mails", column: "address", row: "" };
     for (user, address) in conn.query_all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
-        // Hashed, since its row outlives the account.
+        // The address is hashed, because its row is retained after the account is deleted.
         let address = request.app.keys.name(&place, address.as_bytes());
         for task in tasks.remove(&user).unwrap_or_default() {
             let at = next_moment(conn, &address, request.now)?;
@@ -70,14 +69,14 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> 
     remove_former(conn, request.now)
 }
 
-/// The moment at which the next link may be mailed to an address: now, or an hour after the twentieth link before it.
+/// The time at which the next link may be mailed to an address: now, or an hour after the twentieth link before it.
 fn next_moment(conn: &mut Conn, address: &str, now: i64) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT at FROM task_link_mails WHERE address = $1 ORDER BY at DESC LIMIT 1 OFFSET $2");
     let before = conn.query_optional(&sql.arg(address).arg(LINKS_AN_HOUR - 1), |row| row.int(0))?;
     Ok(before.map_or(now, |before| now.max(before.saturating_add(HOUR_US))))
 }
 
-/// Removes rows that delay no link any more.
+/// Removes rows that do not delay links any more.
 fn remove_former(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
     let sql = Sql::new(
         "DELETE FROM task_link_mails WHERE job IN (SELECT job FROM task_link_mails WHERE at <= $1 ORDER BY at LIMIT $2 \
@@ -86,12 +85,12 @@ fn remove_former(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
     Ok(conn.exec(&sql.arg(now - HOUR_US).arg(MAX_REMOVED)).map(drop)?)
 }
 
-/// What stands in the place of the hash while a link has no token.
+/// The placeholder of the hash of a link without a token.
 fn placeholder_hash(job: i64) -> String {
     format!("unsent-{job}")
 }
 
-/// Ends the links to tasks, and the sessions that began by them: of these users, or of all.
+/// Ends the links to tasks of these users, or of all users, and the sessions that began with them.
 pub fn end(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i64]>) -> Result<(), Refusal> {
     let mut sql = Sql::new("DELETE FROM task_links WHERE task");
     sql.push_any(tasks);
@@ -99,7 +98,7 @@ pub fn end(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i6
         sql.push(" AND user_id").push_any(users.to_vec());
     }
     let mails = conn.query_all(sql.push(" RETURNING job"), |row| row.int(0))?;
-    // Those whose mails were to be sent later make room for others.
+    // Links that were still to be mailed free their share of the limit.
     if !mails.is_empty() {
         let mut sql = Sql::new("DELETE FROM task_link_mails WHERE at > ");
         sql.bind(request.now).push(" AND job").push_any(mails).push(" RETURNING job");
@@ -110,39 +109,41 @@ pub fn end(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i6
     sessions::end_of_tasks(request, conn, tasks, users)
 }
 
-/// Ends all links of an account that is deleted or anonymized; its sessions end with it.
+/// Ends all links of a deleted or anonymized account. Its sessions end with it.
 pub fn delete_all_of(conn: &mut Conn, user: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM task_links WHERE user_id = $1").arg(user)).map(drop)
 }
 
-/// Ends the links of an account that were mailed. Those that are still to be mailed go to the address that it has then.
+/// Ends the links of an account that were already mailed. Mails that are still queued go to the account's current address when
+/// they are sent.
 pub fn delete_tokens_of(conn: &mut Conn, user: i64) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE task_links SET hash = 'unsent-' || CAST(job AS TEXT) WHERE user_id = $1");
     conn.exec(&sql.arg(user)).map(drop)
 }
 
-/// What must hold for a link besides its token: the task has not ended, and is assigned to the account, which is active.
+/// The conditions of a link besides its token: the task has not ended, and is assigned to the account, which is active.
 const HOLDS: &str = "SELECT 1 FROM tasks t JOIN task_assignees a ON a.task = t.id JOIN users u ON u.id = a.principal \
     WHERE u.account_type = 'one_time_completion' AND u.is_deleted = 0 AND u.status = 'active' AND t.status IN (";
 
-/// Whether a user may still come to a task by a link.
+/// Returns whether a user may still open a task by a link.
 pub fn may_open_task(conn: &mut Conn, user: i64, task: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new(HOLDS);
     sql.bind(OPEN).push(", ").bind(IN_APPROVAL).push(") AND t.id = ").bind(task).push(" AND u.id = ").bind(user);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
-/// The link of a token, if it works from the address of the request.
+/// Returns the link of a token, if it works from the address of the request.
 pub fn find(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<TaskLink>, StoreError> {
     let Some(link) = find_by_token(conn, token)? else { return Ok(None) };
     let works = sessions::may_use_link(request, conn, link.user, false)? && may_open_task(conn, link.user, link.task)?;
     Ok(Some(link).filter(|_| works))
 }
 
-/// As [`find`], with the rows of the task and of the account locked, so that the link works until the end of the transaction.
+/// Does the same as [`find`], and locks the rows of the task and of the account. So the link works until the end of the
+/// transaction.
 pub fn find_for_change(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<TaskLink>, StoreError> {
     let Some(link) = find_by_token(conn, token)? else { return Ok(None) };
-    // In the order in which a change of the task's assignees locks them.
+    // The order of the locks is that of a change of the task's assignees.
     conn.query_optional(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR SHARE").arg(link.task), |_| Ok(()))?;
     let works = sessions::may_use_link(request, conn, link.user, true)?
         && find_by_token(conn, token)? == Some(link)
@@ -166,7 +167,7 @@ fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Opti
     let sql =
         Sql::new("SELECT u.username, u.first_name, t.name FROM users u JOIN tasks t ON t.id = $1 WHERE u.id = $2");
     let [to, first_name, name] = conn.query_one(&sql.arg(task).arg(user), |row| {
-        // The name stands in the subject, too, which is one line.
+        // The name is also in the subject, which is one line.
         let text = |at: usize| Ok::<_, StoreError>(row.text(at)?.replace(char::is_control, " "));
         Ok([text(0)?, text(1)?, text(2)?])
     })?;

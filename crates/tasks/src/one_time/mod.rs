@@ -1,4 +1,4 @@
-//! One-time accounts: the mailed links by which they come to the tasks that are assigned to them, and what these open
+//! One-time accounts: the mailed links that open the tasks that are assigned to them, and the pages and sessions of these links
 //! (`docs/reference/task-links.md`).
 
 mod answers;

@@ -1,5 +1,5 @@
-//! `/task/`: the page of a link, which shows the task and completes it, without scripts, without a session and without a cookie
-//! (`docs/reference/task-links.md`). Its form has several parts, of which the first is the token of the link.
+//! `/task/`: the page of a link, which shows the task and completes it, without scripts, sessions or cookies
+//! (`docs/reference/task-links.md`). Its form is multipart. The first part is the token of the link.
 
 use super::answers::{COMMENT, Typed};
 use super::html;
@@ -30,16 +30,16 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::Conn;
 
-/// The path of the page, and the name of the token in its address and its form.
+/// The path of the page.
 const PATH: &str = "/task/";
 const TOKEN: &str = "token";
-/// The most files of a form.
+/// The maximum number of files in a form.
 const MAX_FILES: usize = 25;
-/// The most bytes of a task, as the API shows it, that is shown as a page.
+/// The maximum size of a task on a page, in bytes of the API's JSON.
 const MAX_TASK: usize = 256 * 1024;
-/// The most choices of all inputs of a page together.
+/// The maximum number of choices of all inputs of a page together.
 const MAX_CHOICES: usize = 2_000;
-/// The most bytes of a form: its files, its texts, and what stands around them.
+/// The maximum size of a form in bytes: its files, its texts, and the overhead of its parts.
 const MAX_FORM: u64 = MAX_FILES as u64 * MAX_BYTES + 8 * MAX_TEXTS as u64;
 
 pub fn routes() -> Vec<Route> {
@@ -61,13 +61,13 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// What a link opens.
+/// The task and the account of a link.
 struct OpenedLink {
     token: String,
     link: TaskLink,
-    /// The account of the link, narrowed to the task.
+    /// The account of the link, restricted to the task.
     caller: Arc<Caller>,
-    /// What the page shows of the task, as the API has it; null where that is too much for a page.
+    /// The parts of the task for the page, in the format of the API. Null if the task is too large for a page.
     task: Json,
     inputs: Vec<Input>,
 }
@@ -96,7 +96,7 @@ impl OpenedLink {
     }
 }
 
-/// The page of a link that does not work. It tells nothing about the task, which is over for whoever comes by the link.
+/// The page of a link that does not work. It reveals nothing about the task, because the link does not open it any more.
 fn expired_page(request: &Request) -> Answer {
     let note = alert("This link does not work. It is not complete, or the task has ended or is not yours any more.");
     let body = format!("{note}<p>If you expected to find a task here, ask whoever sent you the link.</p>");
@@ -116,7 +116,7 @@ fn open(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// What the link of a token opens; `None` when it does not work, which counts as a failed attempt of the address.
+/// Loads the task of a token's link. Returns `None` if the link does not work, which counts as a failed attempt of the address.
 async fn opened(request: &Arc<Request>, token: String) -> Result<Option<OpenedLink>, Refusal> {
     match find(request, &token).await {
         Ok(_) => {}
@@ -134,7 +134,7 @@ fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<Open
     let Some(held) = held::load(&request, conn, link.task)? else { return Ok(None) };
     let shown = ShownTask::load(&request, conn, &held)?;
     let answer = task::answer(&request, conn, StatusCode::OK, shown)?;
-    // One in pieces is longer than any page.
+    // An answer in pieces is too large for a page.
     let bytes = Some(answer.body.in_memory_bytes()).filter(|bytes| bytes.len() <= MAX_TASK);
     let mut task: Json = bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
     let files = files_of_task(conn, link.task)?.into_iter().map(|(uuid, held)| (uuid, held.file.name)).collect();
@@ -145,7 +145,7 @@ fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<Open
     Ok(Some(OpenedLink { token, link, caller, task: without_inputs(task), inputs }))
 }
 
-/// A task without what its inputs hold, since it is kept while a form arrives.
+/// Returns a task without the values of its inputs, because it is in memory while a form arrives.
 fn without_inputs(mut task: Json) -> Json {
     if let Some(task) = task.as_object_mut() {
         task.retain(|name, _| {
@@ -191,7 +191,7 @@ fn send(request: Arc<Request>, body: Upload) -> HandlerFuture {
     })
 }
 
-/// Reads the form behind its token, files into uploads of the account. What is wrong with a file is told beside its input.
+/// Reads the parts of the form after its token. Files become uploads of the account. Errors of a file are reported at its input.
 async fn read(
     request: &Arc<Request>,
     form: &mut MultipartForm,
@@ -220,7 +220,7 @@ async fn read(
             drain(part).await?;
             continue;
         }
-        // Somebody may have ended it since the form began.
+        // The link may have been ended since the form began.
         require_valid_link(request, opened).await?;
         match uploads::receive(request, file_name, None, &mut part).await {
             Ok(token) => typed.add_file(&name, token),
@@ -234,7 +234,7 @@ async fn read(
     Ok(())
 }
 
-/// Reads the rest of a part that is not kept.
+/// Reads and discards the rest of a part.
 async fn drain(part: FormPart) -> Result<(), Refusal> {
     let mut part = part.with_max_bytes(u64::MAX);
     while Chunks::next(&mut part).await?.is_some() {}
@@ -248,13 +248,13 @@ async fn require_valid_link(request: &Arc<Request>, opened: &OpenedLink) -> Resu
     if found == Some(opened.link) { Ok(()) } else { Err(invalid_token()) }
 }
 
-/// Completes the task, and returns its status; `None` when something that was typed is wrong.
+/// Completes the task, and returns its status. Returns `None` if the form has errors.
 async fn complete(request: &Arc<Request>, opened: &OpenedLink, typed: &mut Typed) -> Result<Option<String>, Refusal> {
     let allows_comment = opened.task["form"]["allow_comment"] == true;
     let Some(body) = typed.body(&opened.inputs, opened.is_update(), allows_comment) else { return Ok(None) };
     let (body, link, token) = (JsonBody::from_json(&body), opened.link, opened.token.clone());
     let completed = write(request, move |request, conn| {
-        // The record, the task and the account are locked, in this order, before the link is looked at for the last time.
+        // The record, the task and the account are locked, in this order, before the last check of the link.
         let locked = held::lock(request, conn, link.task)?;
         sessions::may_use_link(request, conn, link.user, true)?;
         if links::find(request, conn, &token)? != Some(link) {
@@ -267,7 +267,7 @@ async fn complete(request: &Arc<Request>, opened: &OpenedLink, typed: &mut Typed
     completed.await.map(Some)
 }
 
-/// The page of a task that is completed.
+/// The page of a completed task.
 fn completed_page(request: &Request, status: &str) -> Answer {
     let body = match status {
         IN_APPROVAL => "<p>Thank you. Your answer waits for somebody to approve it.</p>",
@@ -276,7 +276,7 @@ fn completed_page(request: &Request, status: &str) -> Answer {
     page(request, StatusCode::OK, "Done", body)
 }
 
-/// The page again, with what is wrong beside the inputs, or above them all; what is no fault of the form is a page of its own.
+/// The page again, with errors beside the inputs or above them. Refusals that are not errors of the form are returned.
 fn page_with_errors(request: &Request, opened: &OpenedLink, mut typed: Typed, refusal: Refusal) -> Outcome {
     if !refusal.is_by_rule() || refusal.status != StatusCode::BAD_REQUEST {
         return Err(refusal);

@@ -1,4 +1,4 @@
-//! `POST /api/auth/task/`: exchanges the token of a link for a session that is narrowed to the task
+//! Exchanges the token of a link for a session that is restricted to the task: `POST /api/auth/task/`
 //! (`docs/reference/task-links.md`).
 
 use super::links::{self, TaskLink};
@@ -45,7 +45,7 @@ fn sign_in(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// The link of a token. One that does not work counts as a failed attempt of the address.
+/// Returns the link of a token. A link that does not work counts as a failed attempt of the address.
 pub async fn find(request: &Arc<Request>, token: &str) -> Result<TaskLink, Refusal> {
     let mut attempt = AddressAttempt::begin(request)?;
     let (shared, token) = (request.clone(), token.to_owned());

@@ -15,7 +15,7 @@ use store::{Conn, Sql};
 
 const COLLECTION: &str = "/api/object-records/{record_id}/task-templates/";
 
-/// What is told of a template to those who may not list templates.
+/// The fields of a template for callers who may not list templates.
 static RECORD_TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new(
         "task_templates",

@@ -1,10 +1,10 @@
-//! The form of a template, which its tasks share: what a completer sees, and what is done with the answer. It never changes,
-//! and stays while the template or one of its tasks is there.
+//! The form of a template, which its tasks share: the texts for the completer, and the use of the answer. It never changes, and
+//! exists as long as the template or one of its tasks.
 
 use serde_json::Value as Json;
 use store::{Conn, Sql, StoreError};
 
-/// The type of a task whose answer is kept with it.
+/// The type of a task whose answer is stored with the task.
 pub const TT_FORM: &str = "tt_form";
 /// The type of a task whose answer changes a record.
 pub const TT_UPDATE: &str = "tt_object_record_update";
@@ -40,12 +40,12 @@ impl TemplateForm {
         })
     }
 
-    /// Whether the answer changes a record.
+    /// Returns whether the answer changes a record.
     pub fn is_update(&self) -> bool {
         self.task_type == TT_UPDATE
     }
 
-    /// The aliases of the fields that an update changes, in its order.
+    /// The aliases of the fields that an update changes, in their order.
     pub fn aliases(&self) -> Vec<String> {
         let configuration: Json = serde_json::from_str(&self.configuration).unwrap_or_default();
         let aliases = configuration["fields"].as_array().into_iter().flatten();
@@ -53,9 +53,9 @@ impl TemplateForm {
     }
 }
 
-/// Removes those of these forms to which neither a template nor a task refers.
+/// Deletes those of these forms that neither a template nor a task uses.
 pub fn remove_unused(conn: &mut Conn, forms: Vec<i64>) -> Result<(), StoreError> {
-    // Of two transactions that give up a form the second one sees what the first has deleted.
+    // The lock serializes transactions that release the same form, so the second one sees the deletions of the first.
     let mut lock = Sql::new("SELECT 1 FROM task_forms WHERE id");
     conn.for_each_row(lock.push_any(forms.clone()).push(" ORDER BY id FOR UPDATE"), |_| Ok(()))?;
     let mut sql = Sql::new("DELETE FROM task_forms WHERE id");

@@ -26,7 +26,7 @@ use serde_json::json;
 use std::sync::LazyLock;
 use store::{Argument, Conn, Sql, StoreError};
 
-/// The task templates of a build.
+/// The maximum number of task templates of a build.
 pub static TASK_TEMPLATES: Limit = Limit {
     name: "task_templates",
     default: 500,
@@ -36,7 +36,7 @@ pub static TASK_TEMPLATES: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// Who may do what with task templates.
+/// The permissions on task templates.
 pub const PERMISSIONS: PermissionResource = PermissionResource::crud("task_templates");
 
 const COLLECTION: &str = "/api/task-templates/";
@@ -47,7 +47,7 @@ static TASK_CREATION: FieldKey<String> = FieldKey::new("task_creation");
 static COMPLETE_BY: FieldKey<String> = FieldKey::new("complete_by");
 static EXPIRY: FieldKey<String> = FieldKey::new("expiry");
 
-/// How many tasks were made of a template, and when the last one was. They are shown side by side.
+/// The number of tasks that were created from a template, and the time of the last one. They are adjacent members in answers.
 const NUM_OF_TASKS_CREATED: &str = "num_of_tasks_created";
 const LAST_TASK_CREATED: &str = "last_task_created";
 
@@ -148,7 +148,6 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    // A thousand configurations of a MiB each would be too much.
     rows::list(request, conn, &SHAPE, Scope::matching("1 = 1").cacheable())
 }
 
@@ -162,7 +161,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     if let Some(class) = automatic_class {
         rules::check_automatic(conn, class)?;
     }
-    // For the log: no column is written.
+    // The value is for the log. It is not written to a column.
     changes.insert(PLUGIN_CONFIG, CheckedValue::Json(config.to_log_json()));
     let columns: [(&'static str, Argument); 2] =
         [("form", config.insert(conn)?.into()), ("automatic_class", automatic_class.into())];
@@ -188,7 +187,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
     let (form, automatic_class) = found.ok_or_else(Refusal::not_found)?;
     if let Some(class) = automatic_class {
-        // The class before its template, as whoever deletes the class locks them.
+        // The class is locked before its template, as by a deletion of the class.
         lock_class(conn, class)?;
     }
     let before = load_for_change(request, conn, id)?;
@@ -200,7 +199,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Notes whether a class, whose row is locked, has automatic templates, in a new version of it.
+/// Stores whether a class, whose row is locked, has automatic templates, and raises its version.
 fn note_automatic(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE object_classes SET version = version + 1, makes_tasks = CASE WHEN EXISTS \
@@ -242,10 +241,10 @@ fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Ou
     Ok(Answer { tag: Some(tag), ..Answer::instance(status, instance) })
 }
 
-/// A template as an instance, and its tag, which does not depend on the tasks that were made of it.
+/// Returns a template as an instance, and its tag, which does not depend on the tasks that were created from it.
 fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<(Instance, EntityTag), Refusal> {
     let instance = rows::view_id(request, conn, &SHAPE, id)?;
-    // Before `plugin_config`, which is the first member behind them, no JSON of a tenant stands outside a string.
+    // Before `plugin_config`, the first member behind them, text of a build is always within a string.
     let find = |name: &str| {
         let member = format!(",\"{name}\":");
         instance.body.windows(member.len()).position(|bytes| bytes == member.as_bytes())
@@ -275,15 +274,14 @@ fn write_meta(
     Ok(())
 }
 
-/// Removes what belongs to templates that are gone, each with its form: how many tasks were made of it, and the form, unless
-/// a task has it.
+/// Deletes the data of deleted templates, each with its form: the counts of its tasks, and the form, unless a task uses it.
 fn delete_template_state(conn: &mut Conn, gone: &[(i64, i64)]) -> Result<(), StoreError> {
     let mut counts = Sql::new("DELETE FROM task_template_counts WHERE template");
     conn.exec(counts.push_any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
     remove_unused(conn, gone.iter().map(|(_, form)| *form).collect())
 }
 
-/// Deletes the templates of tasks that change records of a class that is deleted.
+/// Deletes the templates of tasks that change records of a deleted class.
 pub const ON_CLASS_LEAVING: Reaction = Reaction {
     resource: "object_classes",
     when: ReactionTime::Leaving,

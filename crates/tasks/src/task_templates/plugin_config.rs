@@ -1,5 +1,5 @@
-//! The `plugin_config` of a task template (`docs/reference/task-templates.md`): what a completer sees, and what is
-//! done with the answer. It is fixed by the create, and stands in a row of `task_forms`.
+//! The `plugin_config` of a task template (`docs/reference/task-templates.md`): the texts for the completer, and the use of the
+//! answer. The create sets it for good, in a row of `task_forms`.
 
 use super::form::{TT_FORM, TT_UPDATE};
 use kit::refusal::Refusal;
@@ -32,15 +32,15 @@ pub const TYPE_OF_TEMPLATE: &str = "(SELECT f.task_type FROM task_forms f WHERE 
 /// SQL for the instructions of the form of a template or a task `t`.
 pub const INSTRUCTIONS_OF_FORM: &str = "(SELECT f.instructions FROM task_forms f WHERE f.id = t.form)";
 
-/// The most characters of the instructions.
+/// The maximum number of characters of the instructions.
 pub const MAX_INSTRUCTIONS: usize = 4000;
-/// The most bytes of the configuration of a form, as JSON.
+/// The maximum size of a form's configuration, in bytes of JSON.
 const MAX_BYTES: usize = 1024 * 1024;
-/// How deep it may nest.
+/// The maximum depth of a form's configuration.
 const MAX_DEPTH: usize = 64;
-/// How many approval conditions a template may have.
+/// The maximum number of approval conditions of a template.
 const MAX_CONDITIONS: usize = 20;
-/// How many fields of a record a task may change.
+/// The maximum number of fields of a record that a task may change.
 const MAX_FIELDS: usize = 500;
 
 static TASK_TYPE: FieldKey<String> = FieldKey::new("task_type");
@@ -110,7 +110,7 @@ pub fn schema() -> Json {
     schema
 }
 
-/// Adds to the entry of OPTIONS what it holds, and what the configuration of each type of task is.
+/// Adds the members to the entry of the schema document, with the configuration of each type of task.
 pub fn describe(entry: &mut Json) {
     let mut schema = options::details(&CONFIG)["schema"].take();
     for entry in schema.as_array_mut().into_iter().flatten() {
@@ -133,7 +133,7 @@ pub fn describe(entry: &mut Json) {
     entry["schema_by_task_type"] = json!({TT_FORM: [of_form], TT_UPDATE: [of_update]});
 }
 
-/// A configuration that was accepted.
+/// A valid configuration.
 pub struct PluginConfig {
     task_type: String,
     prompt: String,
@@ -147,8 +147,8 @@ pub struct PluginConfig {
     instructions: String,
 }
 
-/// Checks the `plugin_config` of a create. The class that it names is locked, so that it stays and no other template is made
-/// of it meanwhile.
+/// Checks the `plugin_config` of a create. The class that it names is locked. So it cannot be deleted, and no other template for
+/// it is created meanwhile.
 pub fn accept(
     request: &Request,
     conn: &mut Conn,
@@ -246,8 +246,8 @@ fn accept_update(
     Ok(UpdateTaskConfiguration { json, class: class_id, instructions })
 }
 
-/// Reads a list of aliases of a class, each once; what is wrong with one is told by its place. They are not looked up where
-/// there is no class.
+/// Reads a list of aliases of a class without duplicates. Errors are reported by index. Without a class the aliases are not
+/// checked.
 fn accept_aliases(sent: JsonValue<'_>, class: Option<&Arc<Class>>, errors: &mut Errors) -> Vec<String> {
     let (mut aliases, mut known, mut wrong) = (Vec::new(), HashSet::new(), Errors::new());
     let mut place = 0;
@@ -277,7 +277,7 @@ fn accept_aliases(sent: JsonValue<'_>, class: Option<&Arc<Class>>, errors: &mut 
     aliases
 }
 
-/// Looks for classes that the caller owns, and locks them. To others, classes do not exist; to super admins, all do.
+/// Finds and locks classes that the caller owns. Other classes do not exist for the caller. For super admins all classes exist.
 struct OwnedClasses<'a> {
     request: &'a Request,
     conn: &'a mut Conn,
@@ -305,7 +305,7 @@ impl DatabaseChecks for OwnedClasses<'_> {
 }
 
 impl PluginConfig {
-    /// Inserts the row of the form; its id.
+    /// Inserts the row of the form and returns its id.
     pub fn insert(&self, conn: &mut Conn) -> Result<i64, StoreError> {
         let sql = Sql::new(
             "INSERT INTO task_forms(task_type, class_id, prompt, allow_comment, approval_required, approval_conditions, \
@@ -316,7 +316,7 @@ impl PluginConfig {
         conn.query_one(&sql.arg(self.configuration.as_str()).arg(self.instructions.as_str()), |row| row.int(0))
     }
 
-    /// What the administration log tells of it: all but the questions of a form, which may be long.
+    /// The configuration in the administration log: everything except the questions of a form, which may be long.
     pub fn to_log_json(&self) -> Json {
         let mut logged = json!({
             TASK_TYPE.name(): self.task_type,

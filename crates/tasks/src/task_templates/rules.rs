@@ -16,18 +16,18 @@ use store::{Conn, Sql};
 
 pub const REMINDERS: &str = "reminders";
 pub const RENEWALS: &str = "renewals";
-/// How many reminders a template may have, and how many renewals.
+/// The maximum number of reminders of a template, and of its renewals.
 pub const MAX_ITEMS: usize = 10;
 
 pub const AUTOMATIC: &str = "automatic";
 pub const MANUAL: &str = "manual";
-/// How many templates may make tasks for the new records of one class.
+/// The maximum number of templates that create tasks for the new records of one class.
 const MAX_AUTOMATIC: i64 = 10;
 
 const NOTICE_TYPES: &[(&str, &str)] =
     &[("before_due", "Before due"), ("after_due", "After due"), ("before_expiry", "Before expiry")];
 
-/// When a mail reminds of a task.
+/// A mail that reminds of a task.
 pub static REMINDER: LazyLock<Resource> = LazyLock::new(|| {
     item(
         "TaskReminder",
@@ -39,7 +39,7 @@ pub static REMINDER: LazyLock<Resource> = LazyLock::new(|| {
     )
 });
 
-/// How long before its expiry a task is made anew.
+/// A renewal of a task before its expiry.
 pub static RENEWAL: LazyLock<Resource> = LazyLock::new(|| {
     item(
         "TaskRenewal",
@@ -58,7 +58,7 @@ pub fn renewals_schema() -> Json {
     list_schema(schema_of(&RENEWAL), MAX_ITEMS)
 }
 
-/// Which fields each choice needs.
+/// The fields that each choice needs.
 static NEEDED: [(&FieldKey<String>, &str, &[&str]); 6] = [
     (&COMPLETE_BY, "date", &["complete_by_date"]),
     (&COMPLETE_BY, "time_frame", &["complete_by_time_unit", "complete_by_time_value"]),
@@ -68,7 +68,7 @@ static NEEDED: [(&FieldKey<String>, &str, &[&str]); 6] = [
     (&EXPIRY, "annually", &["expiry_periodic_day", "expiry_periodic_month"]),
 ];
 
-/// Checks all of a body but `plugin_config`. `before` is the template that a PATCH changes.
+/// Checks a body except `plugin_config`. `before` is the template that a PATCH changes.
 pub fn accept(
     request: &Request,
     conn: &mut Conn,
@@ -90,7 +90,7 @@ pub fn accept(
     Ok((changes, errors))
 }
 
-/// Refuses dates that do not lie in the future. Today does not.
+/// Refuses dates that are not in the future. Today is not.
 fn check_dates(sent: &Changes, now: i64, errors: &mut Errors) {
     for name in ["complete_by_date", "expiry_date"] {
         if let Some(CheckedValue::Text(date)) = sent.value(name)
@@ -101,7 +101,7 @@ fn check_dates(sent: &Changes, now: i64, errors: &mut Errors) {
     }
 }
 
-/// Refuses a choice without the fields that it needs, as the template will be.
+/// Refuses a choice without the fields that it needs, in the future state of the template.
 fn check_choices(before: Option<&Changes>, sent: &Changes, errors: &mut Errors) {
     let value =
         |name: &str| sent.value(name).or_else(|| before?.value(name)).filter(|value| **value != CheckedValue::Null);
@@ -117,12 +117,12 @@ fn check_choices(before: Option<&Changes>, sent: &Changes, errors: &mut Errors) 
     }
 }
 
-/// Refuses an automatic template whose tasks are about no record.
+/// Refuses an automatic template whose tasks have no record.
 pub fn refuse_automatic(errors: &mut Errors) {
     errors.add(TASK_CREATION.name(), message::choice(AUTOMATIC));
 }
 
-/// Refuses one more automatic template of a class, whose row is locked, than there may be.
+/// Refuses one more automatic template if the class, whose row is locked, has the maximum number.
 pub fn check_automatic(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
     let count = Sql::new("SELECT count(*) FROM task_templates WHERE automatic_class = $1").arg(class);
     match conn.query_one(&count, |row| row.int(0))? < MAX_AUTOMATIC {

@@ -1,4 +1,4 @@
-//! What tasks need of a template.
+//! The parts of a template that tasks need.
 
 use super::form::TT_UPDATE;
 use crate::moments::{CompleteBy, Expiry, Notice, Plan, Reminder, TimeFrame, Unit};
@@ -6,13 +6,13 @@ use records::visible_records::slot;
 use serde_json::Value as Json;
 use store::{Conn, Row, Sql, StoreError};
 
-/// A template as far as its tasks follow from it.
+/// A template with the fields that determine its tasks.
 #[derive(Clone)]
 pub struct TaskTemplate {
     pub id: i64,
     pub name: String,
     pub description: String,
-    /// The number of its form.
+    /// The number of the template's form.
     pub form: i64,
     /// The class whose records its tasks change.
     pub class: Option<i64>,
@@ -28,19 +28,19 @@ const SELECT: &str = "SELECT t.id, t.name, t.description, t.form, f.task_type, f
     FROM task_templates t JOIN task_forms f ON f.id = t.form WHERE ";
 
 impl TaskTemplate {
-    /// The template with this id.
+    /// Loads the template with this id.
     pub fn load(conn: &mut Conn, id: i64) -> Result<Option<TaskTemplate>, StoreError> {
         let mut sql = Sql::new(SELECT);
         conn.query_optional(sql.push("t.id = ").bind(id), read)
     }
 
-    /// The templates that make a task for each new record of a class. They stay until the end of the transaction.
+    /// Loads the templates that create a task for each new record of a class, and locks them until the end of the transaction.
     pub fn automatic_of(conn: &mut Conn, class: i64) -> Result<Vec<TaskTemplate>, StoreError> {
         let mut sql = Sql::new(SELECT);
         conn.query_all(sql.push("t.automatic_class = ").bind(class).push(" ORDER BY t.id FOR SHARE"), read)
     }
 
-    /// Whether its tasks change a record.
+    /// Returns whether its tasks change a record.
     pub fn is_update(&self) -> bool {
         self.class.is_some()
     }
@@ -110,13 +110,13 @@ fn reminder(item: &Json) -> Option<Reminder> {
     Some(Reminder { notice_type, time })
 }
 
-/// A renewal; without a unit it counts days, without a value none.
+/// Reads a renewal. The default unit is days, the default value 0.
 fn renewal(item: &Json) -> Option<TimeFrame> {
     let unit = unit(item["renewal_time_unit"].as_str()).unwrap_or(Unit::Days);
     Some(TimeFrame { unit, value: item["renewal_time_value"].as_i64().unwrap_or(0) })
 }
 
-/// Counts tasks that were made of a template. It comes last, since others may wait for its row.
+/// Adds new tasks to the count of a template. This is one of the last writes, because others may wait for its row.
 pub fn count_tasks(conn: &mut Conn, template: i64, more: i64, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "INSERT INTO task_template_counts(template, slot, n, last_at) VALUES ($1, $2, $3, $4) \

@@ -1,4 +1,4 @@
-//! The endpoints of task templates and tasks (`docs/reference/task-templates.md`, `docs/reference/tasks.md`).
+//! Tests the endpoints of task templates and tasks (`docs/reference/task-templates.md`, `docs/reference/tasks.md`).
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod multipart;

@@ -1,4 +1,4 @@
-//! Forms of several parts as browsers send them.
+//! Builds multipart forms as browsers send them.
 
 use testkit::{ApiClient, Reply};
 

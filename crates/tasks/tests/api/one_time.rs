@@ -1,4 +1,4 @@
-//! The links by which one-time accounts come to their tasks, and the sessions of these links (`docs/reference/task-links.md`).
+//! Tests the links of one-time accounts to their tasks, and the sessions of these links (`docs/reference/task-links.md`).
 
 use crate::TestServer;
 use crate::set_up::{TEMPLATES, class, form_template, record, update_template};
@@ -7,13 +7,13 @@ use testkit::{ADMIN, ApiClient, MailFile, PASSWORD, Reply, SECOND, eventually, m
 
 pub const TASKS: &str = "/api/tasks/";
 
-/// A one-time account; its id and username.
+/// Creates a one-time account and returns its id and username.
 pub async fn create_one_time_account(server: &TestServer, api: &ApiClient) -> (i64, String) {
     let username = server.account("one_time_completion").await;
     (api.get(&format!("/api/users/?username={username}")).await.ids()[0], username)
 }
 
-/// A task without a record, assigned to this user; its id.
+/// Creates a task without a record, assigned to this user, and returns its id.
 pub async fn task(api: &ApiClient, template: i64, assignee: i64) -> i64 {
     api.post(TASKS, json!({"task_template": template, "assignees": [assignee]})).await.id()
 }
@@ -26,18 +26,18 @@ pub async fn call_action(api: &ApiClient, task: i64, action: &str, body: Value) 
     api.post(&format!("{TASKS}{task}/{action}/"), body).await
 }
 
-/// Exchanges the token of a link.
+/// Exchanges the token of a link for a session.
 pub async fn exchange(client: &ApiClient, token: &str) -> Reply {
     client.post("/api/auth/task/", json!({"token": token})).await
 }
 
-/// A client with the session of a link.
+/// Returns a client with the session of a link.
 pub async fn session(client: &ApiClient, token: &str) -> ApiClient {
     let pair = exchange(client, token).await.ok();
     client.anonymous().with_pair("", &pair)
 }
 
-/// The tokens of the links that were mailed to an address, in order.
+/// Returns the tokens of the links that were mailed to an address, in order.
 pub async fn links(server: &TestServer, to: &str) -> Vec<String> {
     server
         .mails()
@@ -81,7 +81,7 @@ async fn a_link_from_its_mail_to_the_end_of_its_task() {
     let may = json!({"view": true, "edit": false, "delete": false, "complete": true, "assign": false});
     assert_eq!((&seen["status"], &seen["_meta"]["permissions"]), (&json!("open"), &may));
 
-    // It works again, each time for a session of its own, and a session is refreshed.
+    // A link can be used again, each time for a new session, and a session can be refreshed.
     let second = session(&anonymous, &token).await;
     let refreshed = refresh(&second).await.ok();
     assert_eq!(refreshed.get("task"), None);
@@ -96,14 +96,14 @@ async fn a_link_from_its_mail_to_the_end_of_its_task() {
     );
     assert_eq!(api.get(&task_path(task)).await.ok()["response"]["q"]["file"].as_str().unwrap().len(), 36);
 
-    // The task has ended, and with it everything by which the account came to it.
+    // The end of the task ends all sessions and links of the account to it.
     for client in [&first, &second] {
         assert_eq!(client.get(&task_path(task)).await, (401, message::bad_token()));
         assert_eq!(refresh(client).await, (401, message::bad_token()));
     }
     assert_eq!(exchange(&anonymous, &token).await, invalid());
 
-    // Opened again, it sends another link.
+    // Reopening the task mails another link.
     call_action(&api, task, "reopen", json!({})).await.ok();
     let all = links(&server, &address).await;
     assert_eq!(all.len(), 2);
@@ -133,7 +133,7 @@ async fn nobody_but_one_time_accounts_that_are_assigned_themselves_get_links() {
     let mails: Vec<_> = server.mails().await.into_iter().filter(|mail| mail.text.contains("/task/")).collect();
     assert_eq!(mails.iter().map(|mail| mail.to.as_str()).collect::<Vec<_>>(), [address.as_str()]);
     assert_eq!(session(&server.anonymous(), &mails[0].token()).await.get(&task_path(task)).await.status, 200);
-    // An assignee who is one already gets no second one.
+    // An account that is already an assignee gets no second link.
     api.patch(&task_path(task), json!({"assignees": [user]})).await.ok();
     assert_eq!(links(&server, &address).await.len(), 1);
 }
@@ -158,7 +158,7 @@ async fn each_end_of_a_task_ends_its_links_and_their_sessions() {
         let client = session(&anonymous, &token).await;
         if ["reject", "approve"].contains(&end) {
             call_action(&client, task, "complete", json!({"response": {}})).await.ok();
-            // A task in approval has not ended, but is completed once.
+            // A task in approval has not ended, but can be completed only once.
             assert_eq!(client.get(&task_path(task)).await.ok()["status"], "in_approval");
             session(&anonymous, &token).await;
             call_action(&client, task, "complete", json!({"response": {}}))
@@ -235,7 +235,7 @@ async fn an_address_gets_twenty_links_an_hour_and_the_others_later() {
     };
     sent(&other_address, 1).await;
     sent(&address, 20).await;
-    // The link of a task that ends is not sent any more, and leaves its turn to another.
+    // The queued link of an ended task is not sent. Another link is sent in its place.
     call_action(&api, tasks[20], "cancel", json!({})).await.ok();
     server.advance(3_599 * SECOND);
     let api = server.admin().await;
@@ -252,7 +252,7 @@ async fn an_address_gets_twenty_links_an_hour_and_the_others_later() {
     sent(&address, 41).await;
 }
 
-/// The tokens of the links that have been mailed to an address so far, in order.
+/// Returns the tokens of the links that have been mailed to an address so far, in order.
 fn all_links(server: &TestServer, to: &str) -> Vec<String> {
     let mails = MailFile::read_all(server.data(), testkit::DOMAIN);
     mails.iter().filter(|mail| mail.to == to && mail.text.contains("/task/")).map(MailFile::token).collect()
@@ -287,7 +287,7 @@ async fn an_account_that_may_not_come_any_more_has_no_link() {
         assert_eq!(refresh(&client).await, (401, message::bad_token()), "{end}");
         assert_eq!(exchange(&anonymous, &token).await, invalid(), "{end}");
         match end {
-            // It may come again, by the same link; a session that has ended stays so.
+            // The account can use the same link again after its reactivation. An ended session stays ended.
             "deactivate" => {
                 api.post(&format!("{path}reactivate/"), json!({})).await.ok();
                 session(&anonymous, &token).await.get(&task_path(task)).await.ok();
@@ -305,7 +305,7 @@ async fn an_account_that_may_not_come_any_more_has_no_link() {
 
 #[tokio::test]
 async fn a_refresh_asks_again_whether_the_link_would_still_work() {
-    // As if the end of the sessions had been missed.
+    // The test simulates that the end of the sessions was missed.
     let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
@@ -342,7 +342,7 @@ async fn wrong_tokens_count_towards_the_attempts_of_their_address() {
         (json!({"token": ""}), json!({"token": ["This field may not be blank."]})),
         (json!({"token": "a\u{0}"}), json!({"token": ["Null characters are not allowed."]})),
     ] {
-        // What is no token is not counted.
+        // Malformed tokens do not count as attempts.
         anonymous.post("/api/auth/task/", body).await.refuses(errors);
     }
     for guess in ["x", &token[1..], &token.to_uppercase()] {
@@ -404,7 +404,7 @@ async fn a_link_is_of_its_build_alone_and_no_other_token_is_one() {
     for foreign in [&activation, &client.token, &client.refresh_token, "unsent-1", "unsent-2"] {
         assert_eq!(exchange(&server.anonymous(), foreign).await, invalid());
     }
-    // The link is nobody's password, and sets none.
+    // The token of a link is not a password token.
     let body = json!({"token": token, "password": PASSWORD});
     assert_eq!(client.post("/api/auth/activate/", body.clone()).await, invalid());
     assert_eq!(client.post("/api/auth/password-reset/confirm/", body).await, invalid());

@@ -1,4 +1,4 @@
-//! Forms that no page of ours sends, and bodies that stop, for `POST /task/`.
+//! Tests forms that the page never sends, and truncated bodies, for `POST /task/`.
 
 use crate::TestServer;
 use crate::multipart::{BOUNDARY, CONTENT_TYPE, TestPart, body, file, send, text};
@@ -10,7 +10,7 @@ use testkit::{ApiClient, Reply, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A server with a task that asks for a text and two files, and the token of its link.
+/// Starts a server with a task that asks for a text and two files. Returns it with the token of the task's link.
 async fn started() -> (TestServer, ApiClient, i64, String) {
     let server = TestServer::start().await;
     let api = server.admin().await;
@@ -28,7 +28,7 @@ async fn send_bytes(client: &ApiClient, content_type: &str, bytes: Vec<u8>) -> R
     client.call("POST", "/task/").body(content_type, bytes).send().await
 }
 
-/// What a page says that something failed.
+/// Returns the error text of a page.
 fn alert(reply: &Reply) -> String {
     let (_, rest) = reply.text.split_once("role=\"alert\">").unwrap_or_else(|| panic!("no alert in {}", reply.text));
     rest.split("</").next().unwrap().to_owned()
@@ -59,10 +59,10 @@ async fn other_bodies_are_no_form() {
         assert_eq!(reply.status, 400, "{kind}");
         assert!(alert(&reply).starts_with("Multipart form parse error"), "{kind}: {}", alert(&reply));
     }
-    // Another boundary than the one that was announced.
+    // The boundary in the body differs from the announced one.
     let reply = send_bytes(&client, "multipart/form-data; boundary=other", right.clone()).await;
     assert_eq!(reply.status, 400);
-    // The type is read as others are: ignoring case, with a boundary in quotation marks.
+    // The content type is parsed case-insensitively, and the boundary may be quoted.
     let kind = format!("Multipart/Form-Data; charset=utf-8; boundary=\"{BOUNDARY}\"");
     assert_eq!(send_bytes(&client, &kind, right).await.status, 200);
     assert_eq!(api.get(&task_path(task)).await.ok()["response"], json!({"a": "x", "f": null, "g": null}));
@@ -87,7 +87,7 @@ async fn the_token_comes_first_and_counts_once() {
         assert!(alert(&reply).starts_with("This link does not work."), "{parts:?}: {}", reply.text);
     }
     assert_eq!(api.get(&task_path(task)).await.ok()["status"], "open");
-    // A second token is no token, and what the page does not ask for is left out.
+    // Further tokens and unknown inputs are ignored.
     let parts = [
         text("token", &token),
         text("token", "wrong"),
@@ -115,7 +115,7 @@ async fn before_the_token_is_good_no_more_is_read_than_of_other_public_bodies() 
     assert_eq!(send_bytes(&client, CONTENT_TYPE, preamble).await.status, 413);
     let header = format!("--{BOUNDARY}\r\nX: {}", "y".repeat(100_000)).into_bytes();
     assert_eq!(send_bytes(&client, CONTENT_TYPE, header).await.status, 413);
-    // What comes behind a wrong token is not waited for.
+    // The server does not read the body after a wrong token.
     let mut stream = TcpStream::connect(client.address()).await.unwrap();
     let start = format!(
         "POST /task/ HTTP/1.1\r\nHost: a.example\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: 1000000\r\n\r\n\
@@ -153,7 +153,7 @@ async fn texts_files_and_parts_are_bounded() {
     assert!(reply.text.contains("value=\"kept\""));
     assert_eq!(api.get(&task_path(task)).await.ok()["status"], "open");
     wait_for(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)", 0).await;
-    // What is just within the bounds is accepted.
+    // A form just below the limits is accepted.
     let just = with(vec![file("q1", "a.csv", vec![b'x'; 50 * 1024 * 1024]), text("q0", &"x".repeat(1_000_000))]);
     assert_eq!(send(&client, &just).await.status, 200);
 }
@@ -166,7 +166,7 @@ async fn broken_forms_are_refused_and_leave_nothing() {
     let first = part("Content-Disposition: form-data; name=\"token\"", &token);
     let end = format!("--{BOUNDARY}--\r\n");
     for (broken, status) in [
-        // Parts without a name are left out, whatever they say.
+        // Parts without a name are ignored.
         (part("Content-Disposition: form-data", "x") + &end, 200),
         (part("Content-Disposition: form-data; name=", "x") + &end, 200),
         (part("Content-Disposition: form-data; name=\"q0", "x") + &end, 200),
@@ -175,7 +175,7 @@ async fn broken_forms_are_refused_and_leave_nothing() {
         (part("no header", "x") + &end, 400),
         (part(&"X: y\r\n".repeat(40), "x") + &end, 400),
         (part("X\0: y", "x") + &end, 400),
-        // It stops somewhere.
+        // The body is truncated.
         (String::new(), 400),
         (part("Content-Disposition: form-data; name=\"q0\"", "x"), 400),
         (
@@ -193,7 +193,7 @@ async fn broken_forms_are_refused_and_leave_nothing() {
         if status == 200 {
             crate::one_time::call_action(&api, task, "reopen", json!({})).await.ok();
             let token_now = server.mails().await.last().unwrap().token();
-            // The next round needs its link.
+            // The next round needs the same link.
             return_link(&server, &token_now, &token).await;
         }
     }
@@ -201,7 +201,7 @@ async fn broken_forms_are_refused_and_leave_nothing() {
     wait_for(&server, "SELECT count(*) FROM files", 0).await;
 }
 
-/// Gives the link of one token another one, which is known already.
+/// Replaces the token of a link by another one that the test has.
 async fn return_link(server: &TestServer, token: &str, known: &str) {
     let (old, new) = (web::clock::sha256_hex(token), web::clock::sha256_hex(known));
     let run = move |conn: &mut store::Conn| {

@@ -7,7 +7,7 @@ use crate::set_up::{TEMPLATES, form_template, number, wait_for};
 use serde_json::{Value, json};
 use testkit::{ApiClient, Reply};
 
-/// A template whose form has these questions; its id.
+/// Creates a template whose form has these questions, and returns its id.
 async fn with_questions(api: &ApiClient, questions: Value) -> i64 {
     let config = json!({
         "task_type": "tt_form", "prompt": "Please <answer>.", "configuration": {"instructions": "First line\nsecond line", "questions": questions},
@@ -19,7 +19,7 @@ async fn with_questions(api: &ApiClient, questions: Value) -> i64 {
     api.post(TEMPLATES, body).await.id()
 }
 
-/// A task of a template for a new account, and the token of its link.
+/// Creates a task of a template for a new account. Returns it with the token of its link.
 async fn linked(server: &TestServer, api: &ApiClient, template: i64) -> (i64, String) {
     let (user, address) = create_one_time_account(server, api).await;
     let task = task(api, template, user).await;
@@ -30,7 +30,7 @@ async fn page(server: &TestServer, token: &str) -> Reply {
     server.anonymous().get(&format!("/task/?token={token}")).await
 }
 
-/// The texts of the alerts of a page.
+/// Returns the texts of the alerts of a page.
 fn alerts(page: &Reply) -> Vec<String> {
     let mut rest = page.text.as_str();
     let mut found = Vec::new();
@@ -130,13 +130,13 @@ async fn a_task_is_shown_and_completed_without_scripts_or_cookies() {
     assert_eq!(api.get(&format!("/api/files/response/file/{uuid}/")).await.text, "a;b");
     assert_eq!(number(&server, "SELECT count(*) FROM sessions WHERE task IS NOT NULL").await, 0);
 
-    // The link is over, for the page and for its form.
+    // The link has ended, for the page and for its form.
     for reply in [page(&server, &token).await, send(&anonymous, &parts).await] {
         assert_eq!(reply.status, 400);
         assert!(alerts(&reply)[0].starts_with("This link does not work."), "{}", reply.text);
         assert!(!reply.text.contains("Survey"));
     }
-    // Opened again, the page shows what was answered.
+    // The page of a reopened task shows the former answer.
     call_action(&api, task, "reopen", json!({})).await.ok();
     let token = server.mails().await.last().unwrap().token();
     let again = page(&server, &token).await.text;
@@ -197,10 +197,10 @@ async fn what_is_wrong_stands_beside_its_input_and_what_was_typed_is_kept() {
         let reply = send(&anonymous, &parts).await;
         assert_eq!(reply.status, 400, "{name}");
         assert!(alerts(&reply)[1].starts_with(message), "{name}: {:?}", alerts(&reply));
-        // What comes behind the file is read, too.
+        // The parts behind the file are read too.
         assert!(reply.text.contains("value=\"Basel\""));
     }
-    // Files of a form that is refused are given up at once, with their bytes.
+    // Files of a refused form are removed immediately, with their contents.
     assert_eq!(api.get(&task_path(task)).await.ok()["status"], "open");
     wait_for(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)", 0).await;
     let parts = [text("token", &token), text("q0", "Basel"), file("q2", "", "")];
@@ -235,7 +235,7 @@ async fn an_answer_that_needs_approval_is_shown_as_waiting() {
     let (task, token) = linked(&server, &api, template).await;
     let shown = page(&server, &token).await.text;
     assert!(shown.contains("Somebody else will approve or reject your answer.") && !shown.contains("Comment"));
-    // A comment that the page does not ask for is left out.
+    // A comment is ignored if the page does not ask for one.
     let parts = [text("token", &token), text("q0", "a"), text("comment", "b")];
     let reply = send(&server.anonymous(), &parts).await;
     assert!(reply.status == 200 && reply.text.contains("waits for somebody to approve it"), "{}", reply.text);
@@ -249,7 +249,7 @@ async fn an_answer_that_needs_approval_is_shown_as_waiting() {
     assert_eq!(page(&server, &token).await.status, 400);
 }
 
-/// Fields of every type, by their aliases.
+/// Returns fields of every type, by their aliases.
 fn every_field() -> Vec<Value> {
     let options = json!([{"value": "a", "text": "A <1>"}, {"value": "b", "text": "B"}]);
     let mut fields: Vec<Value> =
@@ -307,7 +307,7 @@ async fn the_fields_of_a_record_are_inputs_by_their_types() {
     ] {
         assert!(shown.text.contains(expected), "{expected} in {}", shown.text);
     }
-    // As a browser sends the page when nothing was changed but one field.
+    // The parts are those of a browser after a change of only one field.
     let anonymous = server.anonymous();
     let mut parts = vec![text("token", &token)];
     parts.extend(inputs_of(&shown.text));
@@ -326,7 +326,7 @@ async fn the_fields_of_a_record_are_inputs_by_their_types() {
             ]
         )
     );
-    // Somebody changes another field meanwhile, which stays.
+    // Another user's concurrent change of another field is retained.
     api.patch(&format!("/api/object-records/{record}/"), json!({"fields": {"my_string": "changed"}})).await.ok();
     let mut right = inputs_of(&reply.text);
     right.insert(0, text("token", &token));
@@ -342,7 +342,7 @@ async fn the_fields_of_a_record_are_inputs_by_their_types() {
     right.push(file("f.my_document", "new.csv", "b"));
     let reply = send(&anonymous, &right).await;
     assert_eq!(reply.status, 400);
-    // A document takes one file, unless it says otherwise: the box of the old one is to be cleared.
+    // A document field accepts one file by default, so the box of the old file must be cleared.
     right.retain(|part| !part.has_name("f.my_document") || part.is_file());
     assert_eq!(send(&anonymous, &right).await.status, 200);
     let mut after = api.get(&format!("/api/object-records/{record}/")).await.ok()["fields"].clone();
@@ -363,7 +363,7 @@ async fn the_fields_of_a_record_are_inputs_by_their_types() {
     assert_eq!(api.get(&task_path(task)).await.ok()["status"], "completed");
 }
 
-/// The parts that a browser sends of the inputs of a page, without its files and its token.
+/// Returns the parts that a browser sends for the inputs of a page, without its files and its token.
 fn inputs_of(html: &str) -> Vec<TestPart> {
     let attribute = |tag: &str, name: &str| {
         let (_, rest) = tag.split_once(&format!("{name}=\""))?;
@@ -454,7 +454,7 @@ async fn the_page_tells_nothing_of_what_its_link_does_not_open() {
         let sent = send(&anonymous, &[text("token", token), text("q0", "a")]).await;
         assert_eq!((sent.status, sent.text), (400, shown.text));
     }
-    // Four tokens were guessed.
+    // Four wrong tokens were sent.
     for reply in [page(&server, "x").await, send(&anonymous, &[text("token", "x")]).await] {
         assert!(reply.status == 429 && !reply.header("retry-after").is_empty(), "{}", reply.text);
         assert!(reply.text.contains("Too many requests."));

@@ -1,4 +1,4 @@
-//! Links that are used several times at once, and while they end.
+//! Tests concurrent uses of links, also while they end.
 
 use crate::TestServer;
 use crate::multipart::{CONTENT_TYPE, body, file, text};
@@ -29,7 +29,7 @@ async fn of_many_forms_at_once_one_completes_the_task() {
     assert_eq!(done["response"]["n"], won);
     let uuid = done["response"]["f"]["file"].as_str().unwrap();
     assert_eq!(api.get(&format!("/api/files/response/file/{uuid}/")).await.text, won.to_string());
-    // The files of the others are given up.
+    // The files of the refused calls are removed.
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
 }
 
@@ -51,7 +51,7 @@ async fn of_many_sessions_one_completes_the_task_and_all_are_over() {
         let replies = send_concurrently(calls).await;
         let (won, lost): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 200);
         assert_eq!(won.len(), 1, "{replies:?}");
-        // Who came before its end, and waited for it, finds the task completed.
+        // A call that began before the end and waited for it finds the task completed.
         let refusals = [(401, message::bad_token()), (400, message::detail("Action is not available."))];
         assert!(lost.iter().all(|reply| refusals.iter().any(|refusal| *reply == refusal)), "{lost:?}");
         for client in &clients {

@@ -1,4 +1,4 @@
-//! What the session of a link may call: its own task, and nothing else of the whole table of routes.
+//! Tests that the session of a link may only call its own task, among all routes.
 
 use crate::TestServer;
 use crate::one_time::{TASKS, call_action, create_one_time_account, session, task, task_path};
@@ -21,7 +21,7 @@ fn is_allowed(route: &Route) -> bool {
     ALLOWED.contains(&(route.method.as_str(), route.path))
 }
 
-/// A path with this number in the place of each id and name, and this uuid.
+/// Replaces each id and name of a path by this number, and uuids by this uuid.
 fn path(of: &str, id: i64, uuid: &str) -> String {
     let part = |part: &str| match part {
         "{build_domain}" => DOMAIN.to_owned(),
@@ -51,7 +51,7 @@ async fn the_session_of_a_link_may_call_nothing_but_its_task() {
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
     let (user, address) = create_one_time_account(&server, &api).await;
-    // The first task is of somebody else; the account has both others, each by a link of its own.
+    // The first task belongs to another user. The account has a separate link to each of the other two.
     task(&api, template, 1).await;
     let other = task(&api, template, user).await;
     let other = (other, session(&server.anonymous(), &server.mail_to(&address).await.token()).await);
@@ -64,7 +64,7 @@ async fn the_session_of_a_link_may_call_nothing_but_its_task() {
         match route.access {
             RouteAccess::Public if !route.optional_sign_in => continue,
             RouteAccess::ApiKey => continue,
-            // Agents have tokens of their own.
+            // Agents have their own tokens.
             _ if route.own_admission.is_some() => {
                 client
                     .call(route.method.as_str(), &path(route.path, 1, &unknown))
@@ -93,7 +93,7 @@ async fn the_session_of_a_link_may_call_nothing_but_its_task() {
     }
     assert_eq!(allowed, ALLOWED, "another one is a decision");
 
-    // Of the allowed ones, other tasks are refused as unknown ones are.
+    // On allowed routes, other tasks are refused like unknown ones.
     for id in [1, other.0, 999, 0] {
         assert_eq!(client.get(&task_path(id)).await, (403, message::forbidden()), "{id}");
         for body in [json!({"response": {}}), json!({}), json!([])] {
@@ -105,7 +105,7 @@ async fn the_session_of_a_link_may_call_nothing_but_its_task() {
     assert_eq!(client.call("HEAD", &task_path(own)).send().await.status, 200);
     assert_eq!(client.call("HEAD", &task_path(other.0)).send().await.status, 403);
     client.get(&format!("/api/files/response/file/{UUID}/")).await.expect(404);
-    // Nothing was changed by all that.
+    // These calls changed nothing.
     assert_eq!(number(&server, "SELECT count(*) FROM tasks WHERE status = 'open'").await, 3);
     for method in [Method::PUT, Method::DELETE] {
         assert!([403, 405].contains(&client.call(method.as_str(), TASKS).send().await.status), "{method}");

@@ -1,5 +1,5 @@
-//! Random tasks whose states and moments change while the clock goes forward and back: what happens to them by itself is what a
-//! plain model says. Kills of real servers are in `crates/chancery/tests/server/tasks_crash.rs`.
+//! Compares random tasks with a simple model of their scheduled changes, while their states and moments change and the clock
+//! moves forward and back. `crates/chancery/tests/server/tasks_crash.rs` kills real servers.
 
 use crate::TestServer;
 use crate::set_up::{SeededRandom, TEMPLATES, class, nothing_is_due, record, wait_for};
@@ -11,7 +11,7 @@ const TASKS: &str = "/api/tasks/";
 const DAY: i64 = 86_400_000_000;
 const STEPS: usize = 80;
 
-/// What happens at a moment, in the order in which it does where moments are the same.
+/// The kinds of moments. Moments of the same time are handled in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MomentKind {
     Renew,
@@ -34,23 +34,23 @@ struct ModelTask {
     template: usize,
     name: String,
     record: Option<i64>,
-    /// To whom it is assigned: users, and perhaps the group.
+    /// The assigned users, and whether the group is assigned.
     assigned: (BTreeSet<i64>, bool),
-    /// All users whom that reaches.
+    /// All users who are assigned directly or through the group.
     principals: BTreeSet<i64>,
     status: &'static str,
     due_at: Option<i64>,
     expires_at: Option<i64>,
-    /// Each moment that was or will be, and whether it is over.
+    /// The moments by kind and index: the time, and whether it was handled or skipped.
     moments: BTreeMap<(MomentKind, usize), (i64, bool)>,
 }
 
-/// What is to be, said plainly.
+/// The expected state.
 #[derive(Default)]
 struct ScheduleModel {
     templates: Vec<TemplateRules>,
     tasks: Vec<ModelTask>,
-    /// Who is reminded of tasks of this name how often.
+    /// The expected number of reminders of each user for tasks of this name.
     mails: BTreeMap<(String, i64), usize>,
 }
 
@@ -64,7 +64,7 @@ impl ModelTask {
                 ("before_expiry", "open" | "completed") => self.expires_at.map(|expires| expires - days * DAY),
                 _ => None,
             };
-            // Two at the same moment are one.
+            // Two reminders at the same time count as one.
             let is_new = |at: &i64| !wanted.values().any(|other| other == at);
             wanted.extend(at.filter(is_new).map(|at| ((MomentKind::Remind, n), at)));
         }
@@ -81,8 +81,8 @@ impl ModelTask {
         wanted
     }
 
-    /// What has happened for a moment that stays does not happen again, but that a task expires; a reminder that would come too
-    /// late does not come.
+    /// Updates the moments after a change. Handled moments that stay are not repeated, except expiries. Past reminders are
+    /// skipped.
     fn mark_past_moments(&mut self, rules: &TemplateRules, now: i64) {
         let wanted = self.expected_moments(rules);
         self.moments.retain(|key, (at, is_over)| {
@@ -103,7 +103,7 @@ impl ScheduleModel {
         task.mark_past_moments(&self.templates[task.template], now);
     }
 
-    /// All that is due happens. Mails are sent behind it, for what has not ended then.
+    /// Handles all due moments. Mails are sent afterwards, for tasks that have not ended by then.
     fn advance_to(&mut self, now: i64) {
         let mut reminded = Vec::new();
         self.apply_due_moments(now, &mut reminded);
@@ -129,7 +129,7 @@ impl ScheduleModel {
                 return;
             }
             due.sort_unstable();
-            // Of several reminders of a task the latest; none before it is due once it is.
+            // Only the latest of several due reminders of a task is sent. Reminders before the due time are not sent after it.
             let mut latest = BTreeMap::new();
             for (at, place, kind, n) in due {
                 let Some((_, is_over)) = self.tasks[place].moments.get_mut(&(kind, n)) else { continue };
@@ -277,7 +277,7 @@ impl ScheduleWalk {
         self.model.change(self.model.tasks.len() - 1, now, |_| {});
     }
 
-    /// Sets a moment of a task, at another second each time.
+    /// Sets a moment of a task, at a different second each time.
     async fn postpone(&mut self, place: usize, now: i64) {
         let at =
             now + (self.random.number_below(20) as i64 - 3) * DAY + self.random.number_below(80_000) as i64 * 1_000_000;
@@ -324,7 +324,7 @@ impl ScheduleWalk {
         }
     }
 
-    /// Moves the clock, and waits until everything has happened that is due.
+    /// Moves the clock, and waits until all due moments are handled.
     async fn advance_to(&mut self, micros: i64) {
         self.server.advance(micros);
         kit::jobs::wake(&self.server.app, &self.server.build);
@@ -339,7 +339,7 @@ impl ScheduleWalk {
         let page = self.api.get(&format!("{TASKS}?ordering=id&limit=1000")).await.ok();
         let stored = page["results"].as_array().unwrap();
         for (task, stored) in self.model.tasks.iter_mut().zip(stored) {
-            // A renewed one has no id yet.
+            // A renewed task has no id in the model yet.
             if task.id == 0 {
                 task.id = stored["id"].as_i64().unwrap();
             }
@@ -372,11 +372,11 @@ impl ScheduleWalk {
             _ if self.model.tasks.is_empty() => {}
             3..5 => self.postpone(place, now).await,
             5..8 => self.run_random_step(place, now).await,
-            // Not to before the sign-in.
+            // The clock must not go back before the sign-in.
             8 => self.advance_to(-back.min(now - NOW)).await,
             _ => self.advance_to(on).await,
         }
-        // What is due at once happens at once, or by the next step.
+        // New due moments are handled immediately, or by the next step.
         if !self.model.tasks.is_empty() {
             self.advance_to(0).await;
         }

@@ -1,4 +1,4 @@
-//! What tests of tasks begin with.
+//! Helpers for the set-up of task tests.
 
 use crate::TestServer;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use testkit::{ApiClient, eventually};
 
 pub const TEMPLATES: &str = "/api/task-templates/";
 
-/// A class with the fields `title` and `amount`; its id.
+/// Creates a class with the fields `title` and `amount`, and returns its id.
 pub async fn class(api: &ApiClient, name: &str) -> i64 {
     let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
     for field in [json!({"label": "Title", "type": "string"}), json!({"label": "Amount", "type": "decimal"})] {
@@ -16,12 +16,12 @@ pub async fn class(api: &ApiClient, name: &str) -> i64 {
     class
 }
 
-/// A record of a class; its id.
+/// Creates a record of a class and returns its id.
 pub async fn record(api: &ApiClient, class: i64) -> i64 {
     api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.id()
 }
 
-/// A template of tasks with questions of its own; its id.
+/// Creates a template of the type `tt_form` and returns its id.
 pub async fn form_template(api: &ApiClient, name: &str) -> i64 {
     let body = json!({"name": name, "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     let template = api.post(TEMPLATES, body).await;
@@ -29,7 +29,7 @@ pub async fn form_template(api: &ApiClient, name: &str) -> i64 {
     template.id()
 }
 
-/// A template of tasks that change the title of a record of a class; its id.
+/// Creates a template of tasks that change the title of a record of a class, and returns its id.
 pub async fn update_template(api: &ApiClient, name: &str, class: i64, creation: &str) -> i64 {
     let configuration = json!({"object_class": class, "fields": ["title"], "instructions": "Look."});
     let config = json!({"task_type": "tt_object_record_update", "configuration": configuration});
@@ -45,13 +45,13 @@ pub async fn sql(server: &TestServer, texts: &'static [&'static str]) {
     server.build.db.write::<(), StoreError>(run).await.unwrap();
 }
 
-/// A number that a statement finds.
+/// Returns the number that a statement selects.
 pub async fn number(server: &TestServer, text: &'static str) -> i64 {
     let read = move |conn: &mut Conn| conn.query_one(&Sql::new(text), |row| row.int(0));
     server.build.db.read::<i64, StoreError>(read).await.unwrap()
 }
 
-/// Gives somebody actions on record 1 of class 1 by a record permission set of his own.
+/// Grants a user actions on record 1 of class 1 by a separate record permission set.
 pub async fn grant_on_record(api: &ApiClient, user: i64, permissions: Value) {
     let body = json!({"name": format!("Of {user}"), "permissions": permissions});
     let set = api.post("/api/object-classes/1/record-permission-sets/", body).await.id();
@@ -59,7 +59,7 @@ pub async fn grant_on_record(api: &ApiClient, user: i64, permissions: Value) {
     api.post(&assignees, json!([user])).await.expect_created();
 }
 
-/// Waits until a statement finds this number.
+/// Waits until a statement selects this number.
 pub async fn wait_for(server: &TestServer, text: &'static str, wanted: i64) {
     eventually(async || match number(server, text).await {
         number if number == wanted => Ok(()),
@@ -68,7 +68,7 @@ pub async fn wait_for(server: &TestServer, text: &'static str, wanted: i64) {
     .await;
 }
 
-/// Waits until everything is done that is due at this time.
+/// Waits until all moments that are due at this time are done.
 pub async fn nothing_is_due(server: &TestServer, now: i64) {
     let due = move |conn: &mut store::Conn| {
         let sql = store::Sql::new("SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= $1");
@@ -77,7 +77,7 @@ pub async fn nothing_is_due(server: &TestServer, now: i64) {
     eventually(async || server.build.db.read::<i64, store::StoreError>(due).await == Ok(0)).await;
 }
 
-/// Numbers that look random, the same for the same seed (xorshift).
+/// A generator of repeatable random numbers (xorshift).
 pub struct SeededRandom(pub u64);
 
 impl SeededRandom {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::shown::{START, admin, page, user};
 use testkit::{SECOND, message, one_wins, send_concurrently, statuses};
 
-/// Template 1, as [`form_template`] makes it.
+/// Template 1 as [`form_template`] creates it.
 fn template_json() -> Value {
     json!({
         "id": 1, "name": "Survey", "description": "", "instructions": "", "task_creation": "manual",
@@ -60,7 +60,7 @@ async fn a_template_from_its_creation_to_its_end() {
     }
     let mut body = changed.clone();
     body["renewals"] = json!([{"renewal_time_unit": "months", "planet": "Mars"}]);
-    // What is fixed and what nobody knows is ignored, whatever it is.
+    // Fixed and unknown members are ignored without a check.
     for (name, value) in [
         ("id", json!(7)),
         ("instructions", json!("none")),
@@ -84,7 +84,7 @@ async fn a_template_from_its_creation_to_its_end() {
     }
     api.get(TEMPLATES).await.expect_reply(200, page(json!([])));
     assert_eq!(number(&server, "SELECT count(*) FROM task_forms").await, 0);
-    // Its number is not given again.
+    // Its id is not used again.
     assert_eq!(form_template(&api, "Next").await, 2);
 }
 
@@ -249,7 +249,7 @@ async fn a_permission_opens_what_it_names() {
         for (reply, is_allowed, status) in replies {
             assert_eq!(reply.status, if is_allowed { status } else { 403 }, "{actions}: {reply:?}");
         }
-        // Whoever may create templates needs a class of his own for one that changes records.
+        // Creating a template that changes records requires the ownership of its class.
         if creates {
             let config = json!({
                 "task_type": "tt_object_record_update", "configuration": {"object_class": 1, "fields": ["title"]},
@@ -283,7 +283,7 @@ async fn the_limit_is_exact() {
     assert_eq!(number(&server, "SELECT count(*) FROM task_forms").await, 3);
     let limits = api.get("/api/limits/").await.ok();
     assert_eq!(limits["task_templates"], json!({"limit": 3, "count": 3}), "{limits:#}");
-    // What is wrong with a body is told before.
+    // Errors of the body are reported before the limit.
     api.post(TEMPLATES, json!({"name": "T", "complete_by": "asap"}))
         .await
         .refuses(json!({"plugin_config": ["This field is required."]}));
@@ -309,7 +309,7 @@ async fn ten_templates_of_a_class_are_automatic() {
     let calls = (0..60).map(|_| api.call("POST", TEMPLATES).json(&body));
     let exceeded = json!({"task_creation": ["Limit of 10 automatic templates has been exceeded."]});
     one_wins(&send_concurrently(calls).await, 201, &exceeded);
-    // Those that are made by hand, and of other classes, do not count.
+    // Manual templates and templates of other classes do not count.
     update_template(&api, "By hand", 1, "manual").await;
     update_template(&api, "Elsewhere", 2, "automatic").await;
     assert_eq!(number(&server, version).await, before + 10);
@@ -326,7 +326,7 @@ async fn a_change_of_another_state_is_refused() {
     form_template(&api, "Survey").await;
     let one = format!("{TEMPLATES}1/");
     let tag = api.get(&one).await.header("etag").to_owned();
-    // Tasks that are made of it change its counts, but not its tag.
+    // The tasks of a template change its counts, but not its tag.
     sql(&server, &["INSERT INTO task_template_counts(template, slot, n, last_at) VALUES (1, 0, 2, 1000000)"]).await;
     let counted = api.get(&one).await;
     assert_eq!((counted.ok()["num_of_tasks_created"].clone(), counted.header("etag")), (json!(2), tag.as_str()));
@@ -359,7 +359,7 @@ async fn the_log_tells_what_was_done() {
     assert_eq!(log.column("action"), ["create", "create", "edit", "delete"]);
     assert_eq!(log.column("object_id"), [1, 2, 1, 1]);
     assert_eq!(log.column("object_name"), ["Survey", "Update", "Poll", "Poll"]);
-    // The questions of a form may be long, and are left out.
+    // The questions of a form are not logged, because they may be long.
     let logged = json!({
         "task_type": "tt_form", "approval_conditions": [], "prompt": "Please", "allow_comment": true,
         "approval_required": false,
@@ -398,7 +398,7 @@ async fn templates_go_with_their_class() {
     assert_eq!(limits["task_templates"], json!({"limit": 500, "count": 2}));
     assert_eq!(number(&server, "SELECT count(*) FROM task_forms").await, 2);
     assert_eq!(number(&server, "SELECT count(*) FROM task_template_counts").await, 1);
-    // The entry about the class tells it.
+    // The deletion is covered by the entry of the class.
     let log = api.get("/api/administration/log/?resource=task_templates&action=delete").await;
     assert_eq!(log.column("object_id"), [json!(null); 0]);
 }
@@ -433,7 +433,7 @@ async fn a_template_and_its_class_leave_together() {
         let replies = send_concurrently([api.call("DELETE", &class), api.call("DELETE", &template)]).await;
         assert!([204, 404].contains(&replies[1].status), "{replies:?}");
         replies[0].expect_empty();
-        // The class is gone: nothing is made of it.
+        // The class is deleted, so a template for it cannot be created.
         let unknown = json!({"object_class": [format!("Invalid pk {n} - object does not exist.")]});
         api.post(TEMPLATES, body).await.refuses(json!({"plugin_config": {"configuration": unknown}}));
     }

@@ -1,4 +1,4 @@
-//! What bodies of `/api/task-templates/` may hold (`docs/reference/task-templates.md`).
+//! Tests the bodies of `/api/task-templates/` (`docs/reference/task-templates.md`).
 
 use crate::TestServer;
 use crate::set_up::{TEMPLATES, class, form_template};
@@ -9,7 +9,7 @@ const REQUIRED: &str = "This field is required.";
 const NULL: &str = "This field may not be null.";
 const BLANK: &str = "This field may not be blank.";
 
-/// A body that is right, but for what is given.
+/// Returns a valid body with these changes.
 fn body(changed: Value) -> Value {
     let mut body = json!({"name": "Survey", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     for (name, value) in changed.as_object().unwrap() {
@@ -18,7 +18,7 @@ fn body(changed: Value) -> Value {
     body
 }
 
-/// Sends bodies and compares what is wrong with them; then nothing was made.
+/// Sends bodies and compares their errors. Asserts that nothing was created.
 async fn refuse(api: &ApiClient, cases: Vec<(Value, Value)>) {
     for (changed, errors) in cases {
         let reply = api.post(TEMPLATES, body(changed.clone())).await;
@@ -83,7 +83,7 @@ async fn single_fields() {
         ],
     )
     .await;
-    // All that is optional may be null.
+    // All optional members may be null.
     let optional = [
         "complete_by_date",
         "complete_by_time_unit",
@@ -131,14 +131,14 @@ async fn choices_need_their_fields() {
                 json!({"expiry": "annually"}),
                 json!({"expiry_periodic_day": [REQUIRED], "expiry_periodic_month": [REQUIRED]}),
             ),
-            // A date must lie in the future where nothing needs it, too; today does not.
+            // A date must be in the future even if no choice needs it. Today is not.
             (json!({"complete_by_date": "2026-01-31"}), json!({"complete_by_date": [past]})),
             (json!({"expiry_date": "1999-12-31"}), json!({"expiry_date": [past]})),
             (
                 json!({"complete_by": "date", "complete_by_date": "2026-01-30", "expiry": "monthly", "name": null}),
                 json!({"complete_by_date": [past], "expiry_day": [REQUIRED], "name": [NULL]}),
             ),
-            // What a choice needs that is wrong itself is not asked for.
+            // The members of an invalid choice are not required.
             (
                 json!({"complete_by": "never", "expiry": "annually", "expiry_periodic_day": 0}),
                 json!({
@@ -152,7 +152,7 @@ async fn choices_need_their_fields() {
     let made = body(json!({"complete_by": "date", "complete_by_date": "2026-02-01", "expiry_day": 5}));
     api.post(TEMPLATES, made).await.expect_created();
     let one = format!("{TEMPLATES}1/");
-    // A PATCH is judged by what the template will be.
+    // A PATCH is checked in the future state of the template.
     for (body, errors) in [
         (json!({"complete_by_date": null}), json!({"complete_by_date": [REQUIRED]})),
         (json!({"complete_by": null}), json!({"complete_by": [NULL]})),
@@ -317,7 +317,7 @@ async fn the_plugin_config() {
             json!({"fields": ["Up to 500 items allowed."]}),
         ),
     ];
-    // Everything that is wrong is told at once; what makes tasks automatically changes records.
+    // All errors are reported together. Automatic tasks must change records.
     cases.push((
         json!({"name": null, "expiry": "date", "task_creation": "automatic"}),
         json!({"name": [NULL], "expiry_date": [REQUIRED], "task_creation": ["automatic is not a valid choice."]}),
@@ -343,7 +343,7 @@ async fn the_plugin_config() {
     assert_eq!(made["plugin_config"]["configuration"], stored);
 }
 
-/// A list in a list, so many levels deep.
+/// Returns a list with this number of nested levels.
 fn nested(levels: usize) -> Value {
     (1..levels).fold(json!([]), |inner, _| json!([inner]))
 }

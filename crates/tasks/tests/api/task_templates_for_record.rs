@@ -8,7 +8,7 @@ use testkit::{ApiClient, message};
 
 const HERE: &str = "/api/object-records/1/task-templates/";
 
-/// Gives somebody actions on record 1 by a record permission set of his own.
+/// Grants a user actions on record 1 by a separate record permission set.
 async fn grant_on_record(api: &ApiClient, user: i64, permissions: Value) {
     let body = json!({"name": format!("Of {user}"), "permissions": permissions});
     let set = api.post("/api/object-classes/1/record-permission-sets/", body).await.id();
@@ -35,7 +35,7 @@ async fn whoever_may_create_tasks_sees_what_they_are_made_of() {
     let all = page(json!([survey, item(2, "Change", update), item(4, "Always", update)]));
     api.get(HERE).await.expect_reply(200, all.clone());
 
-    // Without the right to change the record, none that changes it.
+    // Without the right to edit the record, templates that change it are not listed.
     let clerk = server.as_type("external").await;
     grant_on_record(&api, clerk.id, json!({"tasks": ["create"]})).await;
     clerk.get(HERE).await.expect_reply(200, page(json!([survey])));
@@ -47,7 +47,7 @@ async fn whoever_may_create_tasks_sees_what_they_are_made_of() {
     owner.get(HERE).await.expect_reply(200, all);
     clerk.get(TEMPLATES).await.expect_reply(403, message::forbidden());
 
-    // Whoever may only view the record, or may view it not.
+    // The callers may only view the record, or not even view it.
     let viewer = server.as_type("internal").await;
     grant_on_record(&api, viewer.id, json!({"object_records": ["edit"], "tasks": ["view"]})).await;
     viewer.get(HERE).await.expect_reply(403, message::forbidden());

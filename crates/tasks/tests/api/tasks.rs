@@ -1,4 +1,4 @@
-//! `/api/tasks/` (`docs/reference/tasks.md`): what tasks are made of, lists, changes, and their end.
+//! `/api/tasks/` (`docs/reference/tasks.md`): bodies, lists, changes and deletions of tasks.
 
 use crate::TestServer;
 use crate::set_up::{TEMPLATES, class, form_template, grant_on_record, record, update_template};
@@ -8,7 +8,7 @@ use testkit::{ApiClient, UUID, message};
 
 const TASKS: &str = "/api/tasks/";
 
-/// A task without a record, as its creator sees it.
+/// A task without a record in the view of its creator.
 fn task_json(id: i64, name: &str) -> Value {
     json!({
         "id": id, "name": name, "description": "", "instructions": "", "task_template": 1, "object_record": null,
@@ -30,7 +30,7 @@ fn with_form(mut task: Value) -> Value {
     task
 }
 
-/// Makes a task; its id.
+/// Creates a task and returns its id.
 async fn create_task(api: &ApiClient, body: Value) -> i64 {
     let task = api.post(TASKS, body).await;
     task.expect_created();
@@ -122,14 +122,14 @@ async fn labels_name_what_the_caller_may_see() {
     for (caller, record, template) in [
         (&api, json!("Order 17"), json!("Survey")),
         (&viewer, json!("Order 17"), json!(null)),
-        // Who may make tasks of a record is shown which templates there are.
+        // A caller who may create tasks of a record may see the names of templates.
         (&maker, json!("Order 17"), json!("Survey")),
         (&reader, json!(null), json!("Survey")),
         (&clerk, json!(null), json!(null)),
     ] {
         assert_eq!(labels(caller).await, (record, template), "{}", caller.username);
     }
-    // What a record is called is no other state of its tasks.
+    // The label of a record is not part of the state of its tasks.
     let tag = api.get("/api/tasks/1/").await.header("etag").to_owned();
     called("Order 18").await;
     assert_eq!(labels(&api).await, (json!("Order 18"), json!("Survey")));
@@ -256,7 +256,7 @@ async fn lists_are_filtered_sorted_and_counted() {
             "{query}"
         );
     }
-    // By herself, and through a group.
+    // One task is assigned to the caller directly, the other one through a group.
     let mine = ann.get(&format!("{TASKS}?assignees=me&ordering=-id&limit=1")).await;
     assert_eq!((mine.ids(), mine.json["filtered_count"].clone()), (vec![3], json!(2)));
     assert_eq!(ann.get(&format!("{TASKS}?assignees=1")).await.ids(), [2]);
@@ -292,7 +292,7 @@ async fn assignees_are_users_and_groups_whom_the_caller_may_list() {
         json!({"task_template": 1, "object_record": 1, "assignees": [1, external.id], "assignee_groups": [group]});
     let task = create_task(&api, body).await;
     let path = format!("/api/tasks/{task}/");
-    // Those who are assigned already stay, whether or not he may list them.
+    // Existing assignees stay, even if the caller may not list them.
     let reply = external.patch(&path, json!({"assignees": [1], "name": "Survey of orders"})).await.ok();
     assert_eq!(reply["assignees"][0]["id"], 1);
     assert_eq!(reply["assignee_groups"], json!([{"id": group, "name": "Clerks"}]));
@@ -303,7 +303,7 @@ async fn assignees_are_users_and_groups_whom_the_caller_may_list() {
     external.patch(&path, json!({"assignees": []})).await.ok();
     external.patch(&path, json!({"assignees": [1]})).await.refuses(json!({"assignees": pk(1)}));
 
-    // Whoever is gone is assigned to nothing.
+    // A deleted user is not an assignee any more.
     let gone = server.as_type("internal").await;
     api.patch(&path, json!({"assignees": [gone.id]})).await.ok();
     api.delete(&format!("/api/users/{}/", gone.id)).await.expect_empty();

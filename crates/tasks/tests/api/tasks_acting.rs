@@ -11,7 +11,7 @@ fn not_available() -> Value {
     message::detail("Action is not available.")
 }
 
-/// A template of forms with this in its `plugin_config`; its id.
+/// Creates a template of forms with these members of `plugin_config`, and returns its id.
 async fn template(api: &ApiClient, config: Value) -> i64 {
     let mut config = config;
     config["task_type"] = json!("tt_form");
@@ -27,7 +27,7 @@ async fn task(api: &ApiClient, body: Value) -> i64 {
     made.id()
 }
 
-/// The status of a task.
+/// Returns the status of a task.
 async fn status(api: &ApiClient, id: i64) -> Value {
     api.get(&format!("/api/tasks/{id}/")).await.ok()["status"].clone()
 }
@@ -164,7 +164,7 @@ async fn what_is_wrong_with_an_answer_is_told() {
     let rejected = api.post(&format!("/api/tasks/{id}/reject/"), json!({"condition": "Yes"})).await.ok();
     assert_eq!((&rejected["status"], &rejected["approval"]["condition"]), (&json!("rejected"), &json!("Yes")));
 
-    // Where the template has no conditions there is none.
+    // If the template has no conditions, a decision has none.
     template(&api, json!({"approval_required": true})).await;
     let id = task(&api, json!({"task_template": 2})).await;
     other.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
@@ -236,13 +236,13 @@ async fn files_of_an_answer_are_kept_with_the_task() {
     let stranger = server.as_type("internal").await;
     stranger.get(&path).await.expect_reply(404, message::not_found());
     server.anonymous().get(&path).await.expect_reply(401, message::unauthenticated());
-    // Those of records and others are not to be had here.
+    // Files of records and other files are not available here.
     grant_on_record(&api, stranger.id, json!({"tasks": ["view"]})).await;
     assert_eq!(stranger.get(&path).await.status, 200);
     api.get(&format!("/api/files/public-storage/{uuid}/")).await.expect_reply(404, message::not_found());
     api.get(&format!("/api/object-records/1/files/{uuid}/")).await.expect_reply(404, message::not_found());
 
-    // A later answer may name it again; what no answer names is removed.
+    // A later answer may name the file again. A file that the answer does not name is removed.
     api.post(&format!("/api/tasks/{id}/reopen/"), json!({})).await.ok();
     let done = clerk.post(&complete, json!({"response": [{"file": uuid}]})).await.ok();
     assert_eq!(done["response"], json!([{"file": uuid}]));

@@ -1,4 +1,4 @@
-//! Lists of tasks that are read from kept counts and from the indexes of principals show what a plain list shows, whoever asks.
+//! Compares lists of tasks that use stored counts and the indexes of principals with plain lists, for all callers.
 
 use crate::TestServer;
 use crate::set_up::{SeededRandom, class, form_template, number, record, sql, wait_for};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::{ApiClient, rounds};
 
 const TASKS: &str = "/api/tasks/";
-/// A filter that each task fulfils, and for which no counts are kept.
+/// A filter that matches each task and that stored counts do not support.
 const PLAIN: &str = "created_at__gte=2000-01-01T00:00:00Z";
 const QUERIES: [&str; 12] = [
     "assignees=me&status=open&ordering=due_at",
@@ -22,12 +22,12 @@ const QUERIES: [&str; 12] = [
     "assignees__exclude=me",
     "assignees=me&assignees__in__exclude=2,3",
 ];
-/// Counts that are not those of the tasks.
+/// Selects counts that differ from those of the tasks.
 const WRONG_COUNTS: &str = "SELECT count(*) FROM (SELECT x.audience FROM (SELECT audience, class_id, status, n FROM task_counts \
     UNION ALL SELECT '', COALESCE(class_id, 0), status, CAST(-1 AS BIGINT) FROM tasks \
     UNION ALL SELECT audience, COALESCE(class_id, 0), status, CAST(-1 AS BIGINT) FROM tasks WHERE audience <> '') x \
     GROUP BY x.audience, x.class_id, x.status HAVING sum(x.n) <> 0) y";
-/// Assignees who do not belong to the audience of their task, or who have another state of it.
+/// Selects assignees who do not belong to the audience of their task, or who have a different status of it.
 const WRONG_ASSIGNEES: &str = "SELECT count(*) FROM task_assignees a JOIN tasks t ON t.id = a.task WHERE a.status <> t.status \
     OR NOT EXISTS (SELECT 1 FROM task_audiences m WHERE m.principal = a.principal AND m.audience = t.audience)";
 
@@ -48,7 +48,7 @@ async fn compare(server: &TestServer, callers: &[&ApiClient]) {
     assert_eq!([number(server, WRONG_COUNTS).await, number(server, WRONG_ASSIGNEES).await], [0, 0]);
 }
 
-/// A server with two classes and people who see tasks in different ways.
+/// A server with two classes, and users who see tasks by different rights.
 struct TaskScene {
     server: TestServer,
     admin: ApiClient,
@@ -79,7 +79,7 @@ async fn start_scene() -> TaskScene {
         admin.post(&format!("/api/user-groups/{group}/members/users/"), json!(members)).await.expect_created();
         groups.push(group);
     }
-    // The second one owns a class, and the third one sees the tasks of some records through a group.
+    // The second user owns a class. The third user sees the tasks of some records through a group.
     admin.post("/api/object-classes/2/owners/", json!([people[1].id])).await.expect_created();
     for class in [1, 2] {
         let set = json!({"name": "Tasks", "permissions": {"tasks": ["view"]}});
@@ -93,7 +93,7 @@ async fn start_scene() -> TaskScene {
 }
 
 impl TaskScene {
-    /// Changes something at random.
+    /// Performs a random change.
     async fn step(&mut self, random: &mut SeededRandom, tasks: &mut Vec<i64>) {
         let due = [Value::Null, json!("2026-03-01T00:00:00Z"), json!("2026-04-01T00:00:00Z")];
         let (due, one) = (random.choose(&due), random.choose(tasks));
@@ -137,7 +137,7 @@ async fn each_list_shows_what_a_plain_one_shows() {
                 compare(&office.server, &callers).await;
             }
         }
-        // What goes with a record, an account and a group.
+        // The deletions of a record, a user and a group remove tasks and assignments.
         let TaskScene { server, admin, people, groups, records } = &office;
         admin.delete(&format!("/api/object-records/{}/", records[0])).await.expect_empty();
         admin.delete(&format!("/api/users/{}/", people[3].id)).await.expect_empty();

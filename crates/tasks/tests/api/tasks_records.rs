@@ -1,5 +1,5 @@
-//! Tasks of records (`docs/reference/tasks.md`): who may do what with them, answers that change a record, automatic tasks, and
-//! what goes with a record.
+//! Tasks of records (`docs/reference/tasks.md`): the permissions on them, answers that change a record, automatic tasks, and
+//! deletions with a record.
 
 use crate::TestServer;
 use crate::set_up::{class, form_template, grant_on_record, number, record, update_template};
@@ -64,7 +64,7 @@ async fn the_rights_of_a_record_are_those_of_its_tasks() {
     assert_eq!(permissions(&owner, id).await, all_permissions(true));
     assert_eq!(owner.get(TASKS).await.ids(), [id]);
 
-    // Rights on records say nothing of tasks.
+    // Rights on records grant no rights on tasks.
     for who in [&by_role, &server.as_type("internal").await] {
         for reply in [
             who.get(&path).await,
@@ -199,7 +199,7 @@ async fn an_answer_changes_the_record_as_if_the_completer_wrote_it() {
     assert_eq!(clerk.get(&format!("/api/files/response/file/{uuid}/")).await.status, 200);
     assert_eq!(api.get(&format!("/api/object-records/{order}/files/{uuid}/")).await.status, 200);
 
-    // The record gives the file up, the task keeps it; then the other way round.
+    // The record releases the file and the task retains it, and then the reverse.
     api.patch(&format!("/api/object-records/{order}/"), json!({"fields": {"papers": null}})).await.ok();
     api.get(&format!("/api/object-records/{order}/files/{uuid}/")).await.expect_reply(404, message::not_found());
     assert_eq!(clerk.get(&format!("/api/files/response/file/{uuid}/")).await.status, 200);
@@ -248,7 +248,7 @@ async fn what_waits_for_approval_is_checked_again() {
     assert_eq!((&shown["fields"]["code"], &shown["modified_by"]["id"]), (&json!("A-1"), &json!(1)));
     assert_eq!(shown["fields"]["papers"].as_array().unwrap().len(), 1);
 
-    // A field that is gone meanwhile.
+    // The field is deleted before the approval.
     let id = task(&api, json!({"task_template": 1, "object_record": order, "assignees": [clerk.id]})).await;
     clerk.post(&format!("/api/tasks/{id}/complete/"), json!({"response": {"fields": {"code": "B"}}})).await.ok();
     api.delete(&format!("/api/object-classes/1/fields/{code}/")).await.expect_empty();
@@ -309,7 +309,7 @@ async fn automatic_templates_make_a_task_for_each_new_record() {
     );
     assert_eq!(api.get("/api/task-templates/1/").await.ok()["num_of_tasks_created"], 3);
 
-    // They go with their records, and do not come again with them.
+    // Tasks are deleted with their records, and are not restored with them.
     api.delete("/api/object-records/2/").await.expect_empty();
     api.delete_all(&format!("{records}batch/"), json!({"ids": [3, 4]})).await.expect_empty();
     assert_eq!(number(&server, "SELECT count(*) FROM tasks").await, 0);
@@ -326,7 +326,7 @@ async fn automatic_templates_make_a_task_for_each_new_record() {
     let log = api.get("/api/administration/log/?resource=tasks&action=delete").await;
     assert_eq!(log.column("object_id").len(), 3);
 
-    // One that is made, changed or deleted holds for the next record, in this process and others.
+    // A changed or deleted template applies to the next record, in this process and in others.
     api.patch("/api/task-templates/1/", json!({"name": "Look"})).await.ok();
     api.post(records, json!({})).await.expect_created();
     assert_eq!(api.get(TASKS).await.column("name"), ["Look"]);
@@ -368,7 +368,7 @@ async fn a_completion_and_a_change_of_the_record_at_once_are_both_or_one() {
         }
     }
     assert_eq!(number(&server, "SELECT count(*) FROM tasks").await, 0);
-    // Without the deletion: an answered task has changed its record, and nothing else has.
+    // The same without the deletion: only an answered task has changed its record.
     for _ in 0..20 {
         let order = record(&api, 1).await;
         let id = task(&api, json!({"task_template": 1, "object_record": order})).await;
@@ -428,7 +428,7 @@ async fn a_change_answers_what_the_caller_may_do_after_it() {
     let changed = clerk.patch(&format!("/api/tasks/{id}/"), json!({"assignees": []})).await.ok();
     may["complete"] = json!(false);
     assert_eq!(changed["_meta"]["permissions"], may);
-    // Rights are asked for before anything else.
+    // Rights are checked before anything else.
     let reader = server.as_type("internal").await;
     grant_on_record(&api, reader.id, json!({"tasks": ["view"]})).await;
     for status in ["open", "canceled"] {

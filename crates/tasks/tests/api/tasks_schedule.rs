@@ -1,5 +1,5 @@
-//! What happens to tasks by itself: they expire, remind and are renewed (`docs/reference/tasks.md`). The clock of the server is
-//! moved, so that years pass in milliseconds.
+//! The scheduled changes of tasks: they expire, remind and are renewed (`docs/reference/tasks.md`). The tests move the clock of
+//! the server, so that years pass in milliseconds.
 
 use crate::TestServer;
 use crate::set_up::{TEMPLATES, class, nothing_is_due, number, record, sql, wait_for};
@@ -11,7 +11,7 @@ const HOUR: i64 = 3_600_000_000;
 const DAY: i64 = 24 * HOUR;
 const NOTHING_DUE: &str = "SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= 0";
 
-/// A template of forms with these rules; its id.
+/// Creates a template of forms with these rules, and returns its id.
 async fn template(api: &ApiClient, rules: Value) -> i64 {
     let mut body = json!({"name": "Survey", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     for (name, value) in rules.as_object().unwrap() {
@@ -22,7 +22,7 @@ async fn template(api: &ApiClient, rules: Value) -> i64 {
     made.id()
 }
 
-/// A server whose tokens outlive the years of a test.
+/// Starts a server whose tokens are valid for the years of a test.
 async fn server() -> TestServer {
     let years = |settings: &mut testkit::TestSettings| {
         let identity = &mut settings.identity;
@@ -37,14 +37,14 @@ async fn task(api: &ApiClient, body: Value) -> i64 {
     made.id()
 }
 
-/// Moves the clock to so long after the start, and waits until everything is done that is due.
+/// Moves the clock to this time after the start, and waits until all due moments are done.
 async fn advance_clock(server: &TestServer, since_start: i64) {
     server.advance(NOW + since_start - server.clock.now());
     kit::jobs::wake(&server.app, &server.build);
     nothing_is_due(server, server.clock.now()).await;
 }
 
-/// The mails of the build, when there are so many.
+/// Waits for this number of mails, and returns the mails of the build.
 async fn mails(server: &TestServer, count: usize) -> Vec<MailFile> {
     let mails = eventually(async || {
         let mails = MailFile::read_all(server.data(), testkit::DOMAIN);
@@ -99,12 +99,12 @@ async fn tasks_expire_at_their_moment() {
     assert_eq!((&expired["modified_at"], &expired["modified_by"]), (&json!(at), &Value::Null));
     assert_eq!(other.get("/api/tasks/?assignees=me&status=open").await.ids(), Vec::<i64>::new());
 
-    // A reopened task whose expiry has passed has none, until one is set.
+    // A reopened task loses a past expiry.
     let open = api.post("/api/tasks/1/reopen/", json!({})).await.ok();
     assert_eq!((&open["status"], &open["expires_at"]), (&json!("open"), &Value::Null));
     advance_clock(&server, 2 * DAY).await;
     assert_eq!(field(&api, 1, "status").await, "open");
-    // One in the past ends it at once.
+    // An expiry in the past ends the task immediately.
     api.patch("/api/tasks/1/", json!({"expires_at": "2026-02-01T00:00:00Z"})).await.ok();
     advance_clock(&server, 2 * DAY).await;
     assert_eq!(field(&api, 1, "status").await, "expired");
@@ -160,7 +160,7 @@ async fn assignees_and_members_of_groups_are_reminded_once() {
     task(&api, body).await;
     advance_clock(&server, 7 * DAY - 1).await;
     assert_eq!(mails(&server, 0).await, []);
-    // The one of a month before was over before the task was made.
+    // The reminder a month before was past when the task was created.
     advance_clock(&server, 7 * DAY).await;
     let sent = mails(&server, 2).await;
     assert_eq!(sent[0].to, ann.username);
@@ -172,7 +172,7 @@ async fn assignees_and_members_of_groups_are_reminded_once() {
     assert_eq!(sent[1].to, ben.username);
     advance_clock(&server, 17 * DAY).await;
     mails(&server, 4).await;
-    // A completed task reminds of its expiry alone.
+    // A completed task reminds of its expiry only.
     ann.post("/api/tasks/1/complete/", json!({"response": 1})).await.ok();
     advance_clock(&server, 25 * DAY).await;
     mails(&server, 6).await;
@@ -199,15 +199,15 @@ async fn after_an_outage_each_person_gets_one_mail_for_a_task() {
         task(&api, json!({"task_template": template, "name": name, "assignees": [ann.id, ben.id]})).await;
     }
     let since = |days: i64| days * DAY;
-    // 20 March: two have become due of each task, and the latest is sent.
+    // 20 March: two reminders have become due for each task, and only the latest is sent.
     advance_clock(&server, since(48)).await;
     assert_eq!(mails(&server, 4).await.iter().filter(|mail| mail.to == ann.username).count(), 2);
-    // 11 April: the tasks have been due for days. The first template has no reminder after that.
+    // 11 April: the tasks have been due for days. The first template has no later reminder.
     advance_clock(&server, since(70)).await;
     let sent = mails(&server, 6).await;
     let late: Vec<_> = sent[4..].iter().map(|mail| (mail.subject.as_str(), &mail.to)).collect();
     assert_eq!(late, [("Reminder: Task 2", &ann.username), ("Reminder: Task 2", &ben.username)]);
-    // The day of a task is a day, in no zone.
+    // A date is shown as a day without a zone.
     assert!(sent[4].text.contains("\n\nDue: 2026-03-31\n"), "{}", sent[4].text);
     advance_clock(&server, since(400)).await;
     mails(&server, 6).await;
@@ -229,7 +229,7 @@ async fn a_task_that_is_due_later_reminds_again_and_an_ended_one_never() {
     api.post("/api/tasks/3/cancel/", json!({})).await.ok();
     advance_clock(&server, 9 * DAY).await;
     mails(&server, 1).await;
-    // Another name changes nothing; the same moment again neither.
+    // A new name does not change the moments. Neither does the same due time again.
     api.patch("/api/tasks/1/", json!({"name": "x"})).await.ok();
     api.patch("/api/tasks/1/", json!({"due_at": "2026-02-10T09:30:00Z"})).await.ok();
     advance_clock(&server, 9 * DAY + HOUR).await;
@@ -258,7 +258,7 @@ async fn a_completed_task_is_renewed_before_it_expires() {
     task(&api, body).await;
     assert_eq!(field(&api, 1, "expires_at").await, "2026-12-31T23:59:59.999999Z");
     ann.post("/api/tasks/1/complete/", json!({"response": 1})).await.ok();
-    // 30 November is a month before; then the new one is open, and the second renewal makes no further one.
+    // 30 November is a month before the expiry. Then the new task is open, so the second renewal creates no other one.
     advance_clock(&server, 300 * DAY).await;
     assert_eq!(api.get(TASKS).await.ids(), [1]);
     advance_clock(&server, 304 * DAY).await;
@@ -284,13 +284,13 @@ async fn a_completed_task_is_renewed_before_it_expires() {
     assert_eq!(renewed["expires_at"], "2027-12-31T23:59:59.999999Z");
     advance_clock(&server, 335 * DAY).await;
     assert_eq!(field(&api, 1, "status").await, "expired");
-    // One that is completed when its renewal is over is renewed at once.
+    // A task that is completed after its renewal time is renewed immediately.
     advance_clock(&server, 690 * DAY).await;
     ann.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
     advance_clock(&server, 690 * DAY).await;
     assert_eq!(api.get(TASKS).await.ids(), [1, 2, 3]);
     assert_eq!(field(&api, 3, "expires_at").await, "2028-12-31T23:59:59.999999Z");
-    // Without its template none is made.
+    // Without its template a task is not renewed.
     ann.post("/api/tasks/3/complete/", json!({"response": 1})).await.ok();
     api.delete(&format!("{TEMPLATES}1/")).await.expect_empty();
     advance_clock(&server, 3_000 * DAY).await;
@@ -310,7 +310,7 @@ async fn what_would_last_no_longer_is_not_made_anew() {
     api.post("/api/tasks/1/complete/", json!({"response": 1})).await.ok();
     advance_clock(&server, 400 * DAY).await;
     assert_eq!(api.get(TASKS).await.column("status"), ["expired"]);
-    // At the moment of the expiry itself it is renewed first.
+    // At the time of the expiry, a task is renewed before it expires.
     let rules = json!({
         "expiry": "time_frame", "expiry_time_unit": "days", "expiry_time_value": 10,
         "expiry_time_rel_to": "completed", "renewals": [{}],
@@ -342,11 +342,11 @@ async fn what_was_due_while_no_process_ran_is_done_late_and_once() {
     task(&api, json!({"task_template": 1, "assignees": [1]})).await;
     api.post("/api/tasks/3/cancel/", json!({})).await.ok();
     task(&api, json!({"task_template": 1, "object_record": null})).await;
-    // A month at once: the completed one is renewed before it expires, and the open one expires.
+    // A month passes at once: the completed task is renewed before it expires, and the open one expires.
     advance_clock(&server, 31 * DAY).await;
     let states = api.get(&format!("{TASKS}?ordering=id")).await.column("status");
     assert_eq!(states[..4], ["canceled", "expired", "canceled", "expired"]);
-    // The clock goes back and forth: nothing happens twice.
+    // The clock moves back and forth, and nothing is repeated.
     let tasks = number(&server, "SELECT count(*) FROM tasks").await;
     let done = number(&server, "SELECT count(*) FROM task_log").await;
     let sent = MailFile::read_all(server.data(), testkit::DOMAIN).len();
@@ -364,7 +364,7 @@ async fn a_reminder_to_very_many_is_put_into_the_queue_in_turns() {
     let api = server.admin().await;
     let rules = json!({
         "complete_by": "time_frame", "complete_by_time_unit": "days", "complete_by_time_value": 3,
-        // Two at the same moment are one.
+        // Two reminders at the same time count as one.
         "reminders": [
             {"notice_type": "before_due", "time_unit": "days", "time_value": 1},
             {"notice_type": "before_due", "time_unit": "days", "time_value": 1},
@@ -388,7 +388,7 @@ async fn a_reminder_to_very_many_is_put_into_the_queue_in_turns() {
     assert_eq!(to.len(), 601);
 }
 
-/// 600 accounts that are in group 1.
+/// Inserts 600 accounts into group 1.
 const MANY: &[&str] = &[
     "INSERT INTO users(id, username, username_fold, account_type, first_name, last_name, full_name, full_name_fold, job_title, \
      company_name, phone, mobile, timezone, is_ip_restriction_enabled, allowed_ip_ranges, status, created_at, modified_at) \
@@ -409,7 +409,7 @@ async fn an_opened_task_expires_again_at_the_same_moment() {
     advance_clock(&server, DAY).await;
     assert_eq!(field(&api, 1, "status").await, "expired");
     api.post("/api/tasks/1/reopen/", json!({})).await.ok();
-    // The clock is put right, and the same expiry is set again.
+    // The clock is corrected, and the same expiry is set again.
     advance_clock(&server, 0).await;
     api.patch("/api/tasks/1/", expires_at).await.ok();
     advance_clock(&server, DAY - 1).await;
@@ -456,7 +456,7 @@ async fn many_tasks_are_renewed_and_remind_whatever_else_is_due() {
         let id = task(&api, json!({"task_template": 1, "object_record": record})).await;
         api.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
     }
-    // No process has run for days, and more is due than is looked at together.
+    // No process has run for days, and more moments are due than one transaction reads.
     advance_clock(&server, 16 * DAY).await;
     assert_eq!(number(&server, "SELECT count(*) FROM tasks WHERE status = 'open'").await, 60);
     assert_eq!(number(&server, "SELECT count(DISTINCT record) FROM tasks WHERE status = 'open'").await, 60);
@@ -478,7 +478,7 @@ async fn what_has_ended_when_its_mail_is_sent_reminds_nobody() {
     for _ in 0..2 {
         task(&api, json!({"task_template": 1, "assignees": [1]})).await;
     }
-    // No process has run until both had expired.
+    // No process has run until both tasks had expired.
     advance_clock(&server, 6 * DAY).await;
     assert_eq!(api.get(TASKS).await.column("status"), ["expired", "expired"]);
     assert_eq!(mails(&server, 0).await, []);

@@ -1,4 +1,4 @@
-//! The whole life of an approval, from its template to its log, as people go through it (`docs/reference/tasks.md`).
+//! Tests a complete approval from its template to its log, as its users perform it (`docs/reference/tasks.md`).
 
 use crate::TestServer;
 use crate::set_up::{class, grant_on_record, record};
@@ -17,7 +17,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
     let server = TestServer::start_with(|settings| settings.identity.access_token_seconds = 7 * 86_400).await;
     let admin_api = server.admin().await;
 
-    // The administrator declares what invoices are, and how an amount is corrected.
+    // The administrator declares the class of invoices and the template for corrected amounts.
     let class = class(&admin_api, "Invoice").await;
     let template = json!({
         "name": "Correct the amount",
@@ -37,7 +37,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
     grant_on_record(&admin_api, manager.id, json!({"object_records": ["edit"], "tasks": ["create", "assign"]})).await;
     let clerk = server.as_type("internal").await;
 
-    // The manager gives the task to the clerk, who may not even view the record.
+    // The manager assigns the task to the clerk, who may not view the record.
     let body = json!({"task_template": 1, "object_record": record, "assignees": [clerk.id]});
     let created = manager.post("/api/tasks/", body).await;
     let task = json!({
@@ -83,7 +83,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
     created.expect_reply(201, task.clone());
     clerk.get(&format!("/api/object-records/{record}/")).await.expect_reply(404, message::not_found());
 
-    // It is the clerk's one open task.
+    // It is the only open task of the clerk.
     let mine = clerk.get("/api/tasks/?assignees=me&status=open&ordering=due_at").await;
     let mut listed = task.clone();
     listed.as_object_mut().unwrap().remove("form");
@@ -92,7 +92,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
     listed["_meta"]["labels"] = json!({"object_record": null, "task_template": null});
     mine.expect_reply(200, page(json!([listed])));
 
-    // A day later she answers, and the record waits for the approval.
+    // A day later the clerk answers. The record remains unchanged until the approval.
     server.advance(DAY);
     let body = json!({"response": {"fields": {"amount": "990.5"}}, "comment": "See page 2."});
     let completed = clerk.post("/api/tasks/1/complete/", body).await.ok();
@@ -107,7 +107,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
     };
     assert_eq!(amount().await, Value::Null);
 
-    // She may not approve it herself; the manager may, on a condition of the template.
+    // The clerk may not approve the answer. The manager may, with a condition of the template.
     clerk
         .post("/api/tasks/1/approve/", json!({"condition": "Below 1,000"}))
         .await
@@ -128,7 +128,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
     );
     assert_eq!(amount().await, "990.50");
 
-    // The log tells all of it, the newest first.
+    // The log contains all steps, the newest first.
     let at = "2026-02-01T09:30:00.000000Z";
     let entry = |id: i64, at: &str, by: &ApiClient, action: &str, changes: Value| {
         json!({
@@ -170,7 +170,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
             ),
         ])
     );
-    // When the record is deleted, the task goes with it, and the administration log has it.
+    // The task is deleted with its record, and the administration log contains an entry.
     admin_api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
     manager.get("/api/tasks/1/").await.expect_reply(404, message::not_found());
     let entry = admin_api.get("/api/administration/log/?resource=tasks").await.ok()["results"][0].clone();

@@ -1,4 +1,4 @@
-//! The default of a field: a value that its records could hold (`docs/reference/object-class-fields.md`).
+//! The default of a field: a value that is valid in its records (`docs/reference/object-class-fields.md`).
 
 use super::field::{DEFAULT, OPTIONS, TYPE};
 use crate::classes::ClassField;
@@ -11,8 +11,8 @@ use resource::{Changes, CheckedValue, Errors, JsonBody, SentObject, message};
 use serde_json::Value as Json;
 use store::Conn;
 
-/// Checks the default of a field as it will be, and puts one that was sent into the form of answers. It is checked when it
-/// is not sent, too, since bounds that are may leave it out.
+/// Checks the default in the future state of a field, and converts a sent default to the form of answers. A default that was not
+/// sent is checked too, because changed bounds may exclude it.
 pub fn check(
     request: &Request,
     conn: &mut Conn,
@@ -21,7 +21,7 @@ pub fn check(
     changes: &mut Changes,
     errors: &mut Errors,
 ) -> Result<(), Refusal> {
-    // What is wrong with the type or the options says what is wrong with the default.
+    // An error of the type or the options also explains an invalid default.
     let Some(default) =
         after.default.as_ref().filter(|_| !errors.has_field(TYPE.name()) && !errors.has_field(OPTIONS.name()))
     else {
@@ -32,7 +32,7 @@ pub fn check(
         return Ok(());
     }
     let kept = JsonBody::from_json(default);
-    // As it was sent: of a decimal the stored form of any JSON may have lost digits.
+    // The sent form is checked, because the stored form of any JSON may have lost digits of a decimal.
     let sent = body.get(DEFAULT.name()).filter(|_| changes.contains(&DEFAULT));
     let value = match after.checked_default(sent.unwrap_or(kept.as_value())) {
         Ok(value) => value,
@@ -54,7 +54,7 @@ pub fn check(
     Ok(())
 }
 
-/// Whether the caller may set a user or a record as the value; any other number is as good as another.
+/// Returns whether the caller may set a user or a record as the value. Other numbers are always allowed.
 fn may_be_chosen(request: &Request, conn: &mut Conn, field: &ClassField, id: i64) -> Result<bool, Refusal> {
     let caller = request.caller()?;
     Ok(match (field.kind, field.related_object_class) {

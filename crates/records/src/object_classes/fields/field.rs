@@ -1,4 +1,4 @@
-//! What a field of a class is (`docs/reference/object-class-fields.md`).
+//! The declaration of a field of a class (`docs/reference/object-class-fields.md`).
 
 use crate::classes::{ClassField, options_of};
 use crate::field_type::FieldType;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::StoreError;
 
-/// The fields of a class.
+/// The maximum number of fields of a class.
 pub static CLASS_FIELDS: Limit = Limit {
     name: "object_class_fields",
     default: 500,
@@ -20,13 +20,13 @@ pub static CLASS_FIELDS: Limit = Limit {
     summary: LimitSummary::Additional("object_class_fields"),
     ..Limit::EMPTY
 };
-/// The highest `max_length` of a string.
+/// The maximum `max_length` of a string.
 pub static STRING_LENGTH: Limit = flat_limit("api_object_field_string_type_length_limit", 255);
-/// The options of an enum or a status.
+/// The maximum number of options of an enum or a status.
 pub static ENUM_OPTIONS: Limit = flat_limit("api_object_field_enum_options_max_count", 500);
-/// The options of a set.
+/// The maximum number of options of a set.
 pub static SET_OPTIONS: Limit = flat_limit("api_object_field_set_options_max_count", 500);
-/// The highest `max_num_of_files` of a document.
+/// The maximum `max_num_of_files` of a document.
 pub static FILES: Limit = flat_limit("api_document_max_num_of_files", 25);
 
 const fn flat_limit(name: &'static str, default: i64) -> Limit {
@@ -40,7 +40,7 @@ pub static TYPE: FieldKey<String> = FieldKey::new("type");
 pub static DEFAULT: FieldKey<Json> = FieldKey::new("default");
 pub static IS_REQUIRED: FieldKey<bool> = FieldKey::new("is_required");
 pub static IS_UNIQUE: FieldKey<bool> = FieldKey::new("is_unique");
-/// Whether an index is wanted; answers show whether it stands.
+/// In bodies, true requests an index. In answers, true means that the index exists.
 pub static IS_INDEXED: FieldKey<bool> = FieldKey::new("is_indexed");
 pub static POSITION: FieldKey<i64> = FieldKey::new("position");
 pub static MAX_LENGTH: FieldKey<i64> = FieldKey::new("max_length");
@@ -54,15 +54,15 @@ pub static INITIAL: FieldKey<String> = FieldKey::new("initial");
 pub static RELATED: FieldKey<i64> = FieldKey::new("related_object_class");
 pub static ON_DELETE: FieldKey<String> = FieldKey::new("on_delete");
 
-/// The value of `on_delete` by which a relation becomes null when its parent is deleted.
+/// The value of `on_delete` that clears a relation when its parent is deleted.
 pub const CLEAR: &str = "clear";
-/// The value of `on_delete` by which a parent with children cannot be deleted.
+/// The value of `on_delete` that prevents the deletion of a parent with children.
 pub const REFUSE: &str = "refuse";
 
 pub const MAX_POSITION: i64 = i32::MAX as i64;
 pub const MAX_OPTION_VALUE: usize = 50;
 pub const MAX_OPTION_TEXT: usize = 100;
-/// The most bytes of a default as JSON, and of all options.
+/// The maximum size of a default as JSON, and of all options, in bytes.
 const MAX_JSON_BYTES: usize = 1024 * 1024;
 
 /// Names in answers and queries of records that no field may have.
@@ -84,7 +84,7 @@ pub const RESERVED: [&str; 15] = [
     "company",
 ];
 
-/// What types add to a field.
+/// The members that types add to a field.
 const ADDED: [&str; 10] = [
     "max_length",
     "min_value",
@@ -98,7 +98,7 @@ const ADDED: [&str; 10] = [
     "on_delete",
 ];
 
-/// What a type adds to its fields.
+/// The members that a type adds to its fields.
 pub fn added_by(kind: FieldType) -> &'static [&'static str] {
     match kind {
         FieldType::String => &["max_length"],
@@ -112,7 +112,7 @@ pub fn added_by(kind: FieldType) -> &'static [&'static str] {
     }
 }
 
-/// Whether a field of this type has the member, which may be one of all fields. An unknown type has only those.
+/// Returns whether a field of this type has the member. An unknown type has only the members of all fields.
 pub fn has_member(kind: Option<FieldType>, name: &str) -> bool {
     !ADDED.contains(&name) || kind.is_some_and(|kind| added_by(kind).contains(&name))
 }
@@ -165,7 +165,7 @@ pub static FIELD: LazyLock<Resource> = LazyLock::new(|| {
     .limit_items(CLASS_FIELDS.default)
 });
 
-/// A field as answers show it: of what types add, with what its own one adds.
+/// A field in answers. The members that types add are written separately, according to its type.
 static SHOWN: LazyLock<Resource> = LazyLock::new(|| {
     let mut shown = FIELD.clone();
     for field in &mut shown.fields {
@@ -225,7 +225,7 @@ fn options_schema() -> Json {
     json!({"type": "array", "minItems": 1, "items": openapi::titled("ObjectClassFieldOption", option)})
 }
 
-/// A field as records have it, out of its values as they will be.
+/// Creates a field of records from its values after the write.
 pub fn class_field(id: i64, table_number: i64, after: &RowAfterWrite<'_>) -> ClassField {
     ClassField {
         id,
@@ -252,7 +252,7 @@ pub fn class_field(id: i64, table_number: i64, after: &RowAfterWrite<'_>) -> Cla
     }
 }
 
-/// Adds the build's own bounds to the document of OPTIONS.
+/// Adds the build's own bounds to the schema document.
 pub fn describe_bounds(document: &mut Json, bounds: &[(&str, &str, i64)]) {
     let Some(schema) = document["details"]["schema"].as_array_mut() else { return };
     for (alias, validator, bound) in bounds {

@@ -1,6 +1,6 @@
-//! The indexes of fields (`docs/reference/object-class-fields.md`). One that makes a field unique is made in the
-//! transaction of the change. One by which lists are filtered and sorted is made by a job, while records are written; the
-//! field says that it is indexed when the index stands.
+//! The indexes of fields (`docs/reference/object-class-fields.md`). The transaction of the change creates an index that makes a
+//! field unique. A job creates an index for filters and order, concurrently with writes of records. The field is marked as
+//! indexed when the index exists.
 
 use super::field::{IS_INDEXED, IS_UNIQUE, MAX_LENGTH};
 use crate::classes::{ClassField, FIELD_COLUMNS, read_field};
@@ -16,10 +16,10 @@ use serde_json::json;
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-/// The most indexed fields of a class.
+/// The maximum number of indexed fields of a class.
 const MAX_INDEXED: i64 = 20;
 
-/// Makes the index that a field wants.
+/// Creates the requested index of a field.
 pub static INDEX: JobKind = JobKind {
     name: "object_class_field_index",
     runs_again: true,
@@ -27,7 +27,7 @@ pub static INDEX: JobKind = JobKind {
     ..JobKind::LONG
 };
 
-/// Checks whether a field, as it will be, may be unique or indexed.
+/// Checks whether the future state of a field may be unique or indexed.
 pub fn check(kind: Option<FieldType>, after: &ClassField, wants_index: bool, errors: &mut Errors) {
     for (name, _) in
         [(IS_UNIQUE.name(), after.is_unique), (IS_INDEXED.name(), wants_index)].iter().filter(|(_, is)| *is)
@@ -42,7 +42,7 @@ pub fn check(kind: Option<FieldType>, after: &ClassField, wants_index: bool, err
     }
 }
 
-/// Refuses an index for one more field of a class, whose row is locked.
+/// Refuses one more index if the class, whose row is locked, has the maximum number.
 pub fn check_count(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT count(*) FROM object_class_fields WHERE class_id = $1 AND wants_index = 1");
     if conn.query_one(&sql.arg(class), |row| row.int(0))? >= MAX_INDEXED {
@@ -60,7 +60,7 @@ pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<()
     })
 }
 
-/// Has the index of a field made.
+/// Queues the creation of a field's index.
 pub fn want(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Refusal> {
     check_lengths(conn, class, field, IS_INDEXED.name())?;
     let key = field.id.to_string();
@@ -69,7 +69,7 @@ pub fn want(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) 
     Ok(())
 }
 
-/// Refuses an index over texts that were stored when the bound was higher.
+/// Refuses an index over texts that were stored under a higher bound.
 fn check_lengths(conn: &mut Conn, class: i64, field: &ClassField, name: &str) -> Result<(), Refusal> {
     if field.kind == FieldType::String && tables::has_longer(conn, class, field, MAX_INDEXED_LENGTH)? {
         return Err(Errors::single(name, message::too_long(MAX_INDEXED_LENGTH as usize)).into());
@@ -95,7 +95,7 @@ async fn make(build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
         conn.query_optional(&lock, |_| Ok(()))?;
         let sql = Sql::new("UPDATE object_class_fields SET is_indexed = 1 WHERE id = $1 AND wants_index = 1");
         match conn.exec(&sql.arg(field.id))? {
-            // Nobody wants it any more.
+            // The index is not requested any more.
             0 => tables::drop_index(conn, class, &field),
             _ => raise_version(conn, class),
         }

@@ -1,5 +1,5 @@
-//! Removes the values of a deleted field where the database keeps its columns, so that deleting it takes no time. Nothing reads
-//! them: no other field gets their names.
+//! Removes the values of a deleted field if the database retains its columns, so that the deletion is fast. The values are never
+//! read, because no other field gets these column names.
 
 use crate::classes::{ClassField, table_of};
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
@@ -7,7 +7,7 @@ use kit::request::Request;
 use serde_json::{Value as Json, json};
 use store::{Conn, Sql, StoreError};
 
-/// How many records one transaction takes.
+/// The number of records that one transaction processes.
 const PAGE: i64 = 100;
 
 pub static LEFT_VALUES: JobKind = JobKind {
@@ -17,7 +17,7 @@ pub static LEFT_VALUES: JobKind = JobKind {
     ..JobKind::LONG
 };
 
-/// Has the values of a deleted field removed.
+/// Queues the removal of the values of a deleted field.
 pub fn remove_later(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     let columns: Vec<String> = [Some(field.column()), field.fold_column()].into_iter().flatten().collect();
     let payload = json!({"class": class, "table": table_of(class, field.table_number), "columns": columns});

@@ -1,5 +1,5 @@
-//! The fields of a class: `/api/object-classes/{id}/fields/` (`docs/reference/object-class-fields.md`). Each has columns in
-//! the tables of its class, which are made and dropped with it.
+//! The fields of a class: `/api/object-classes/{id}/fields/` (`docs/reference/object-class-fields.md`). Each has columns in the
+//! tables of its class, which are created and dropped with it.
 
 mod default_value;
 pub(crate) mod field;
@@ -30,13 +30,15 @@ use kit::rows::{self, Declaration, RowShape, Scope};
 use resource::{Changes, CheckedValue, Errors, JsonBody, RowAfterWrite, SentObject, message};
 use store::{Argument, Conn, Sql, StoreError};
 
-/// How many status fields a class can have had. All stand in its first table, where both databases count dropped columns, too.
+/// The maximum number of status fields that a class can ever have. All are in its first table, and both databases count dropped
+/// columns too.
 const MAX_STATUSES_MADE: i64 = 1_000;
 
-/// How many other fields a class can have had. They stand in 50 tables, and a statement of SQLite joins 64.
+/// The maximum number of other fields that a class can ever have. They are in 50 tables, and a statement of SQLite joins at most
+/// 64.
 const MAX_FIELDS_MADE: i64 = 50 * FIELDS_IN_TABLE;
 
-/// A field with all that is stored of it.
+/// A field with all its stored values.
 static STORED: RowShape = RowShape::from_declaration(Declaration::Static(&FIELD));
 
 pub fn routes() -> Vec<Route> {
@@ -108,7 +110,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
-    // The others change nothing that writers of records rely on.
+    // Other changes do not affect writers of records.
     let locking = [OPTIONS.name(), IS_UNIQUE.name(), IS_INDEXED.name()];
     open(request, conn, |body| Locks { relations: false, table: locking.iter().any(|name| body.contains_key(name)) })?;
     let before = load(request, conn)?;
@@ -132,7 +134,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     }
     match (was_wanted, is_wanted) {
         (false, true) => indexes::want(request, conn, class, &field)?,
-        // One that is still being made is dropped by its job.
+        // The job that is creating an index drops it.
         (true, false) if before.field.is_indexed => tables::drop_index(conn, class, &field)?,
         _ => {}
     }
@@ -162,19 +164,19 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// What a change of fields keeps others from.
+/// The concurrent changes that a change of fields blocks.
 struct Locks {
-    /// From relating classes to each other.
+    /// Blocks new relations between classes.
     relations: bool,
-    /// From writing records of the class.
+    /// Blocks writes to records of the class.
     table: bool,
 }
 
-/// Locks a class whose fields the caller may change. The table comes before the row, as it does for writers of records.
+/// Locks a class whose fields the caller may change. The table is locked before the row, as by writers of records.
 fn open(request: &Request, conn: &mut Conn, locks: impl Fn(&SentObject<'_>) -> Locks) -> Result<ClassRights, Refusal> {
     let class = request.id();
     rights_on_class(request, conn)?.require(CLASS_EDIT)?;
-    // That a field is not there is told before what is wrong with the body.
+    // A missing field is reported before errors of the body.
     if request.method != http::Method::POST {
         load_from_path(request, conn)?;
     }
@@ -187,7 +189,7 @@ fn open(request: &Request, conn: &mut Conn, locks: impl Fn(&SentObject<'_>) -> L
         tables::lock_for_change(conn, class)?;
     }
     lock_class(conn, class)?;
-    // The right may have ended while this waited.
+    // The right may have ended during the wait.
     let rights = rights_on_class(request, conn)?;
     rights.require(CLASS_EDIT)?;
     Ok(rights)
@@ -199,7 +201,8 @@ struct StoredField {
     values: Changes,
 }
 
-/// The path's field in a class whose row is locked, when `If-Match` fits; 404 when the class has no such field.
+/// Loads the path's field in a class whose row is locked. Answers 404 if the class has no such field, and 412 if `If-Match`
+/// differs.
 fn load(request: &Request, conn: &mut Conn) -> Result<StoredField, Refusal> {
     let field = load_from_path(request, conn)?;
     rows::check_if_match(request, conn, &SHAPE, field.id)?;
@@ -207,7 +210,7 @@ fn load(request: &Request, conn: &mut Conn) -> Result<StoredField, Refusal> {
     Ok(StoredField { field, values })
 }
 
-/// The path's field; 404 when the class has no such field.
+/// Loads the path's field. Answers 404 if the class has no such field.
 fn load_from_path(request: &Request, conn: &mut Conn) -> Result<ClassField, Refusal> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FIELD_COLUMNS).push(" FROM object_class_fields f WHERE f.id = ").bind(request.second_id());
@@ -219,7 +222,7 @@ fn type_sent(body: &SentObject<'_>) -> Option<FieldType> {
     body.get(TYPE.name()).and_then(|sent| FieldType::parse(&sent.as_str()?))
 }
 
-/// Checks a body: the rules of the declaration, and those of the type. What other types add is ignored.
+/// Checks a body by the rules of the declaration and of the type. Members of other types are ignored.
 fn accept(request: &Request, conn: &mut Conn, before: Option<&StoredField>) -> Result<Changes, Refusal> {
     let (class, id) = (request.id(), before.map(|before| before.field.id));
     let body = request.object()?;
@@ -252,7 +255,8 @@ fn accept(request: &Request, conn: &mut Conn, before: Option<&StoredField>) -> R
     Ok(changes)
 }
 
-/// Gives a new field what was not sent, and refuses an alias that is reserved and a second status.
+/// Adds the members of a new field that were not sent. Refuses an invalid or reserved alias, missing members of the type, and a
+/// second status.
 fn complete(
     conn: &mut Conn,
     class: i64,
@@ -310,7 +314,7 @@ fn complete(
     Ok(())
 }
 
-/// The alias that follows from a label and that no field of the class has.
+/// Derives an alias from a label that no field of the class has.
 fn unused_alias(conn: &mut Conn, class: i64, label: &str) -> Result<String, StoreError> {
     let sql = Sql::new("SELECT alias FROM object_class_fields WHERE class_id = $1").arg(class);
     let taken = conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))?;
@@ -344,7 +348,7 @@ fn check_bounds(conn: &mut Conn, after: &ClassField, changes: &Changes, errors: 
     Ok(())
 }
 
-/// Refuses a new field beyond the limits of its class, whose row is locked.
+/// Refuses a new field that would exceed the limits of its class, whose row is locked.
 fn check_limits(conn: &mut Conn, class: i64, changes: &Changes, wants_index: bool) -> Result<(), Refusal> {
     let count = Sql::new("SELECT count(*) FROM object_class_fields WHERE class_id = $1").arg(class);
     let count = conn.query_one(&count, |row| row.int(0))?;
@@ -358,7 +362,7 @@ fn check_limits(conn: &mut Conn, class: i64, changes: &Changes, wants_index: boo
     Ok(())
 }
 
-/// Finds the table for the columns of a new field; returns whether the table must be made.
+/// Finds the table for the columns of a new field. Returns whether the table must be created.
 fn take_table(conn: &mut Conn, class: i64, field: &mut ClassField) -> Result<bool, Refusal> {
     let sql = Sql::new("SELECT fields_made, statuses_made FROM object_classes WHERE id = $1").arg(class);
     let (made, statuses) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
@@ -377,7 +381,7 @@ fn take_table(conn: &mut Conn, class: i64, field: &mut ClassField) -> Result<boo
     Ok(made % FIELDS_IN_TABLE == 0)
 }
 
-/// Records are no longer named by a field that is deleted.
+/// Clears the label field of a class if it is the field that is deleted.
 fn forget_label(request: &Request, conn: &mut Conn, class: i64, alias: &str) -> Result<(), Refusal> {
     let shape = RowShape::from_declaration(Declaration::Static(&CLASS));
     let Some(before) = rows::load(conn, &shape, class)? else { return Ok(()) };
@@ -389,7 +393,7 @@ fn forget_label(request: &Request, conn: &mut Conn, class: i64, alias: &str) -> 
     rows::update(request, conn, &CLASS, class, &before, &changes, &[])
 }
 
-/// Reads the body of a new field by the rules that need no database: `crates/hostile` throws random ones at it.
+/// Reads the body of a new field by the rules that need no database. `crates/hostile` tests it with random bodies.
 pub fn read(id: i64, body: &SentObject<'_>) -> Result<ClassField, Errors> {
     let kind = type_sent(body);
     let body = body.clone().filter_members(|name| has_member(kind, name));
@@ -405,7 +409,7 @@ pub fn read(id: i64, body: &SentObject<'_>) -> Result<ClassField, Errors> {
     if errors.is_empty() { Ok(field) } else { Err(errors) }
 }
 
-/// A database in which every id exists and no value is taken.
+/// A substitute for the database: every id exists and every value is free.
 struct AnyIdLookup;
 
 impl resource::DatabaseChecks for AnyIdLookup {

@@ -9,12 +9,12 @@ use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use store::{Conn, Sql, StoreError};
 
-/// Of how many wrong options the errors are told.
+/// The maximum number of options whose errors are reported.
 const MAX_WRONG: usize = 20;
-/// How many options one statement looks for.
+/// The maximum number of options that one statement searches.
 const MAX_AT_ONCE: usize = 500;
 
-/// Checks the options that were sent, and puts them into the form in which they are stored.
+/// Checks the sent options, and converts them to their stored form.
 pub fn check(changes: &mut Changes, max_items: usize, errors: &mut Errors) {
     let Some(sent) = changes.get(&OPTIONS) else { return };
     let Json::Array(items) = &sent else {
@@ -59,7 +59,7 @@ enum OptionsRefusal {
     Members(Errors),
 }
 
-/// Value and text of an option.
+/// Reads the value and the text of an option.
 fn option(item: &Json) -> Result<(String, String), OptionsRefusal> {
     if !item.is_object() {
         return Err(OptionsRefusal::Whole(message::not_an_object(resource::type_name(item))));
@@ -83,7 +83,7 @@ fn option(item: &Json) -> Result<(String, String), OptionsRefusal> {
     if errors.is_empty() { Ok(option) } else { Err(OptionsRefusal::Members(errors)) }
 }
 
-/// Checks that the initial of a status, as it will be, is one of its options.
+/// Checks that the initial option of a status, in its future state, is one of its options.
 pub fn check_initial(after: &ClassField, errors: &mut Errors) {
     if let Some(initial) = after.initial.as_deref().filter(|_| !errors.has_field(OPTIONS.name()))
         && !after.options.iter().any(|option| option.value == initial)
@@ -92,8 +92,8 @@ pub fn check_initial(after: &ClassField, errors: &mut Errors) {
     }
 }
 
-/// Refuses to remove an option that is in use, and to change the order of those of a set that are. Writers of records must
-/// be kept out.
+/// Refuses to remove an option in use, and to reorder options of a set that are in use. The caller must have locked out writers
+/// of records.
 pub fn check_removed(
     conn: &mut Conn,
     class: i64,
@@ -139,7 +139,7 @@ pub fn check_removed(
     Ok(())
 }
 
-/// The first of these options that a record holds.
+/// Returns the first of these options that a record contains.
 fn first_held(conn: &mut Conn, class: i64, field: &ClassField, options: &[&str]) -> Result<Option<String>, StoreError> {
     let column = field.column();
     let mut sql = Sql::new("SELECT x.");

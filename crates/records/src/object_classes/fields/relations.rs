@@ -1,5 +1,5 @@
-//! The rules over relations between classes (`docs/reference/object-class-fields.md`): no circle, a bounded length of
-//! chains, and a bounded number of relations of one class and to one class.
+//! The rules over relations between classes (`docs/reference/object-class-fields.md`). Cycles are not allowed. The length of
+//! chains, and the number of relations of one class and to one class, are limited.
 
 use super::field::RELATED;
 use crate::object_records::change::RELATION_LEVELS;
@@ -11,7 +11,7 @@ use resource::{Errors, message};
 use std::collections::HashSet;
 use store::{Conn, Sql, StoreError};
 
-/// The relations of one class.
+/// The maximum number of relations of one class.
 pub static PARENTS: Limit = Limit {
     name: "object_relations_top_parent",
     default: 10,
@@ -19,7 +19,7 @@ pub static PARENTS: Limit = Limit {
     summary: LimitSummary::Additional("object_relations_top_parents"),
     ..Limit::EMPTY
 };
-/// The relations that point at one class.
+/// The maximum number of relations that point to one class.
 pub static CHILDREN: Limit = Limit {
     name: "object_relations_children",
     default: 50,
@@ -28,21 +28,20 @@ pub static CHILDREN: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// Keeps all other new classes and relations of the build out until the end of the transaction. It comes before every other
-/// lock.
+/// Blocks all other new classes and relations of the build until the end of the transaction. This lock precedes every other one.
 pub fn lock_all(conn: &mut Conn) -> Result<(), StoreError> {
     conn.query_one(&Sql::new("SELECT n FROM versions WHERE name = 'object_relations' FOR UPDATE"), |row| row.int(0))
         .map(drop)
 }
 
-/// Checks the class that a new relation points at: the caller needs `edit` of it, since a relation keeps its records from being
-/// deleted. The row of the class that gets the relation is locked.
+/// Checks the class to which a new relation points. The caller needs `edit` on it, because a relation prevents the deletion of
+/// its records. The row of the class with the relation is locked.
 pub fn check(request: &Request, conn: &mut Conn, class: i64, related: i64, errors: &mut Errors) -> Result<(), Refusal> {
     if !load_class_actions(conn, request.caller()?, related)?.is_some_and(|rights| rights.allows(CLASS_EDIT)) {
         errors.add(RELATED.name(), message::invalid_id_message(related));
         return Ok(());
     }
-    // A class may relate to itself: circles of its records are refused where they are made.
+    // A class may relate to itself. Cycles of its records are refused when they are written.
     if related == class {
         return Ok(());
     }
@@ -67,15 +66,15 @@ pub fn check(request: &Request, conn: &mut Conn, class: i64, related: i64, error
     Ok(())
 }
 
-/// The classes above or below one.
+/// The classes above or below a class.
 struct Chain {
-    /// All of them, the first included.
+    /// All of these classes, including the first.
     seen: HashSet<i64>,
-    /// How many the longest way has.
+    /// The number of classes on the longest path.
     length: i64,
 }
 
-/// Follows relations, among which there is no circle, to their ends.
+/// Follows relations to their ends. The relations must not contain a cycle.
 fn chain(from: i64, next: impl Fn(&HashSet<i64>) -> HashSet<i64>) -> Chain {
     let (mut seen, mut level, mut length) = (HashSet::new(), HashSet::from([from]), 0);
     while !level.is_empty() {
@@ -87,7 +86,7 @@ fn chain(from: i64, next: impl Fn(&HashSet<i64>) -> HashSet<i64>) -> Chain {
     Chain { seen, length }
 }
 
-/// Refuses one more relation of a class, or to one, beyond the limits.
+/// Refuses one more relation of a class, or to a class, if it would exceed the limits.
 pub fn check_limits(conn: &mut Conn, class: i64, related: i64) -> Result<(), Refusal> {
     let of_class = "SELECT count(*) FROM object_class_fields WHERE class_id = $1 AND related_object_class IS NOT NULL";
     let to_class = "SELECT count(*) FROM object_class_fields WHERE related_object_class = $1";

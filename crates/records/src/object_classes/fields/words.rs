@@ -1,5 +1,5 @@
-//! Feeds the words of a class's records to the text search again, after a field of texts was deleted. Until then a search
-//! may find a record by a word that it has no more.
+//! Updates the words of a class's records in the text search after a field of texts was deleted. Until then a search may find a
+//! record by a word that it does not contain any more.
 
 use crate::classes::class;
 use crate::object_records::texts::words_of_page;
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::sync::Arc;
 use store::{Conn, StoreError};
 
-/// How many records one transaction takes. Those who write to one of them wait for it.
+/// The number of records that one transaction updates. Writers of these records wait for it.
 const PAGE: i64 = 50;
 
 pub static WORDS: JobKind = JobKind {
@@ -22,7 +22,7 @@ pub static WORDS: JobKind = JobKind {
     ..JobKind::LONG
 };
 
-/// Has the words of a class's records fed again.
+/// Queues the update of the words of a class's records.
 pub fn feed_again(request: &Request, conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     let key = class.to_string();
     jobs::enqueue(
