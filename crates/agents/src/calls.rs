@@ -6,7 +6,7 @@
 
 use kit::build::Build;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use store::{BorrowedArgument, Conn, Sql, StoreError};
 
 /// The maximum number of calls of a grant in [`WINDOW_US`].
@@ -48,7 +48,7 @@ impl CallCounts {
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<i64, WindowCount>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.0)
     }
 
     /// Counts calls of a grant before they run. Counts all of them or none.

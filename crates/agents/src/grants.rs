@@ -25,7 +25,7 @@ use kit::route::OwnAdmission;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Conn, Sql, StoreError};
 use subtle::ConstantTimeEq;
 use web::clock::{random_token, sha256_hex};
@@ -278,7 +278,7 @@ struct CachedAgent {
 
 impl KnownAgents {
     fn cache(&self) -> MutexGuard<'_, HashMap<i64, CachedAgent>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.0)
     }
 
     /// The cached agent of a grant, if it is valid and has this caller.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::blobs::pieces;
 use url::form_urlencoded;
@@ -183,7 +183,7 @@ impl HistoryClient {
     }
 
     fn identity(&self) -> MutexGuard<'_, ExpectedService> {
-        self.identity.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.identity)
     }
 
     /// Creates a tenant.

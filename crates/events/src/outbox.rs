@@ -23,7 +23,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::{BorrowedArgument, Conn, Sql, StoreError};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -437,7 +437,7 @@ impl Backlog {
     }
 
     fn estimate(&self) -> MutexGuard<'_, Estimate> {
-        self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.estimate)
     }
 }
 

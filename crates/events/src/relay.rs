@@ -25,7 +25,7 @@ use kit::jobs::{self, JobFuture, StandingJob, exponential_backoff};
 use resource::openapi::object;
 use serde_json::{Value as Json, json};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::{Conn, StoreError};
 use web::clock::unique_id;
@@ -165,7 +165,7 @@ pub(crate) fn tenant(build: &Build) -> Option<BuildTenant> {
 
 impl RelayState {
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.progress)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::files::Files;
 use crate::reply::HistoryRefusal;
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{OnceCell, Semaphore};
 use uuid::Uuid;
@@ -140,11 +140,11 @@ impl HistoryService {
     }
 
     fn cached_tenants(&self) -> MutexGuard<'_, HashMap<Uuid, (Instant, Arc<Tenant>)>> {
-        self.cached_tenants.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.cached_tenants)
     }
 
     fn deletions(&self) -> MutexGuard<'_, HashSet<Uuid>> {
-        self.deletions.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.deletions)
     }
 }
 

@@ -16,7 +16,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Conn, Sql, StoreError};
 
 /// The time for which a failed attempt counts, in microseconds.
@@ -66,7 +66,7 @@ impl AttemptCount {
 
 impl Attempts {
     fn counts(&self) -> MutexGuard<'_, HashMap<IpNet, AttemptCount>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.0)
     }
 
     /// Adopts the failed attempts that the database counts, if they are more than this process counts.

@@ -118,7 +118,7 @@ type HashTask = Box<dyn FnOnce() + Send>;
 
 impl HashQueue {
     fn lock(&self) -> MutexGuard<'_, QueuedHash> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.waiting)
     }
 
     /// Waits for the next job. Returns `None` if the queue is closed and empty.

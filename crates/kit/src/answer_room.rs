@@ -8,7 +8,7 @@ use crate::answer::{Answer, AnswerBody, Outcome};
 use crate::bodies::ROOM_TIMEOUT;
 use crate::refusal::Refusal;
 use crate::request::Request;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use web::shares::Permit;
 
@@ -50,7 +50,7 @@ impl AnswerRoom {
     }
 
     fn reserved(&self) -> MutexGuard<'_, ReservedMemory> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.0)
     }
 }
 

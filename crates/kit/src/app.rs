@@ -10,7 +10,7 @@ use crate::slots::Slots;
 use crate::unnamed_proxy::UnnamedProxy;
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use store::{Conn, Migrations, Sql, Store, StoreError};
 use web::clock::Clock;
@@ -164,7 +164,7 @@ impl App {
     }
 
     fn builds(&self) -> MutexGuard<'_, KnownBuilds> {
-        self.0.builds.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.0.builds)
     }
 
     /// Returns the public address of a build (`docs/operations.md`), without a slash at its end.

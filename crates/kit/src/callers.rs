@@ -6,7 +6,7 @@
 
 use crate::caller::Caller;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The maximum time for which changes made by another process remain unnoticed (`docs/reference/sign-in.md`).
@@ -28,7 +28,7 @@ const MAX_SESSIONS: usize = 20_000;
 
 impl CallerCache {
     fn lock(&self) -> MutexGuard<'_, KnownCallers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.0)
     }
     /// Returns the cached caller of a session, and whether the version of the rights was read less than [`STALE_AFTER`] ago.
     pub fn get(&self, session: i64) -> (Option<Arc<Caller>>, bool) {

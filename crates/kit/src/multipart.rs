@@ -16,7 +16,7 @@ use http::{HeaderMap, StatusCode, header};
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use web::listener::BodyError;
 use web::shares::{Permit, PermitHolder};
@@ -183,7 +183,7 @@ struct ParserState {
 
 impl Gate {
     fn state(&self) -> MutexGuard<'_, ParserState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.0)
     }
 
     /// Allows this number of bytes from now on. Before the form is admitted, the remainder of its first bytes stays the bound.

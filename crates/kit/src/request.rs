@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 use web::shares::{Permit, PermitHolder, ShareAccount};
 
@@ -133,14 +133,14 @@ impl Effects {
     }
     /// Registers a function that is called after the commit: once, even if it is registered several times.
     pub fn after_commit(&self, work: AfterCommit) {
-        let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = web::lock(&self.after_commit);
         if !all.iter().any(|known| std::ptr::fn_addr_eq(*known, work)) {
             all.push(work);
         }
     }
     /// Returns the raised version of the rights (0: none) and the functions to call, and resets the effects.
     pub(crate) fn take_effects(&self) -> (i64, Vec<AfterCommit>) {
-        let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = web::lock(&self.after_commit);
         self.ends_object_rights.store(false, Ordering::Relaxed);
         self.caller_was_checked.store(false, Ordering::Relaxed);
         (self.rights.swap(0, Ordering::Relaxed), std::mem::take(&mut *all))

@@ -15,7 +15,7 @@ use resource::{
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Conn, Row, Sql, StoreError};
 
 /// The maximum number of fields in one table of a class. PostgreSQL allows 1,600 columns, and 8,160 bytes for the pointers of a
@@ -431,7 +431,7 @@ impl KnownClasses {
     fn turn(&self, key: &ClassKey) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
-        self.turns[hasher.finish() as usize % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.turns[hasher.finish() as usize % TURNS])
     }
 }
 

@@ -43,7 +43,8 @@ pub use sqlite::make_directory;
 pub use state_tag::StateTag;
 pub use text_search::{SearchWord, Words, each_word, search_words};
 
-use slot::{Slot, lock};
+use slot::Slot;
+use web::lock;
 use work::{NO_TIME_LIMIT, ScriptMode, work};
 
 /// The time for which [`Database::alter`] retries.

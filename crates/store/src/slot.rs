@@ -1,8 +1,8 @@
 //! The state of each database in this process.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The state of one database in this process. Each name has one slot, which all handles share.
 pub(crate) struct Slot {
@@ -51,9 +51,4 @@ impl Slot {
         let (from, to) = (generation << 1, (generation << 1) | 1);
         let _ = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
     }
-}
-
-/// Locks a mutex even if a thread panicked while it held the lock: every holder leaves the guarded data consistent.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use web::listener::{self, Limits};
@@ -210,7 +210,7 @@ impl Drop for FakeHistory {
 }
 
 fn lock(state: &Mutex<FakeHistoryState>) -> MutexGuard<'_, FakeHistoryState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+    web::lock(state)
 }
 
 async fn answer(state: Arc<Mutex<FakeHistoryState>>, request: Request<Incoming>) -> Response<Full<Bytes>> {

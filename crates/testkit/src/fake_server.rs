@@ -1,7 +1,7 @@
 //! A fake server of a line-based protocol such as SMTP, with scripted answers. It records the lines that it receives.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -41,7 +41,7 @@ impl FakeServer {
 
     /// The received lines, and `connected` for each connection.
     pub fn received_lines(&self) -> Vec<String> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        web::lock(&self.heard).clone()
     }
 }
 
@@ -57,7 +57,7 @@ async fn serve_connection(
     answers: Answers,
     heard: Arc<Mutex<Vec<String>>>,
 ) {
-    let record = |line: &str| heard.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
+    let record = |line: &str| web::lock(&heard).push(line.to_owned());
     record("connected");
     let mut sent = stream.write_all(greeting.as_bytes()).await;
     let (mut buffer, mut chunk) = (Vec::new(), [0; 1024]);

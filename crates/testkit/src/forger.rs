@@ -14,7 +14,7 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::net::TcpListener;
 use web::listener::{self, Limits};
 
@@ -105,7 +105,7 @@ impl Forger {
 
     /// Returns the state of the provider, to be read or changed.
     pub fn state(&self) -> MutexGuard<'_, ForgerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.state)
     }
 
     /// The value for `CHANCERY_SSO_PROVIDER_B_ISSUER`.

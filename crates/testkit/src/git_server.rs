@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -83,12 +83,12 @@ impl GitServer {
 
     /// Changes the answer to further requests.
     pub fn answers(&self, answer: GitAnswer) {
-        *self.shared.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+        *web::lock(&self.shared.answer) = answer;
     }
 
     /// Returns the first lines of the requests so far.
     pub fn request_lines(&self) -> Vec<String> {
-        self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        web::lock(&self.shared.heard).clone()
     }
 
     /// Returns the path of a repository, with its working tree. Creates it if it is missing.
@@ -174,8 +174,8 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: &GitServerState
     let mut stream = BufReader::new(acceptor.accept(stream).await?);
     while let Some(request) = read(&mut stream).await? {
         let line = format!("{} {}", request.method, request.target);
-        shared.heard.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-        let answer = shared.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        web::lock(&shared.heard).push(line);
+        let answer = web::lock(&shared.answer).clone();
         let credentials = STANDARD.encode(format!("{GIT_USERNAME}:{GIT_TOKEN}"));
         let is_right = request.headers.get("authorization").is_some_and(|sent| *sent == format!("Basic {credentials}"));
         let (status, headers, body) = match &answer {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 /// files, including `package.json` and `package-lock.json`.
 pub fn ensure_installed(name: &str, sources: &[(&str, &str)]) -> PathBuf {
     static INSTALLING: Mutex<()> = Mutex::new(());
-    let _lock = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _lock = web::lock(&INSTALLING);
     let texts: String = sources.iter().map(|(_, text)| *text).collect();
     let version = texts.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let executable = std::env::current_exe().expect("a test is a program");

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 /// Returns the directory of the programs of an environment with this name and the required packages.
 pub fn python_environment(name: &str, requirements: &str) -> PathBuf {
     static INSTALLING: Mutex<()> = Mutex::new(());
-    let _one = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _one = web::lock(&INSTALLING);
     let version = requirements.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let executable = std::env::current_exe().expect("a test is a program");
     // The path is `target/debug/deps/test`.

@@ -4,7 +4,7 @@ use crate::eventually::eventually;
 use bytes::Bytes;
 use serde_json::Value as Json;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -79,7 +79,7 @@ impl Receiver {
     }
 
     fn state(&self) -> MutexGuard<'_, ReceiverState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.state)
     }
 
     /// Returns the address of a path.

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use store::{Conn, Sql, StoreEngine, StoreError};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -267,7 +267,7 @@ impl TestBuild {
     pub async fn account(&self, account_type: &str) -> String {
         let name = format!("{}/{account_type}", self.build.domain);
         let n = {
-            let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut accounts = web::lock(&self.accounts);
             let n = accounts.entry(name).or_insert(0);
             *n += 1;
             *n

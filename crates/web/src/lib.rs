@@ -5,6 +5,7 @@ pub mod clock;
 pub mod compress;
 pub mod content;
 pub mod listener;
+mod lock;
 pub mod pace;
 pub mod places;
 pub mod request_id;
@@ -13,3 +14,5 @@ mod stream;
 pub mod tag;
 pub mod tls;
 pub mod viewer;
+
+pub use lock::lock;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -229,7 +229,7 @@ impl Shares {
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock(&self.0.state)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl ConnectionState {
         let was_paced = self.is_paced.swap(pace.is_some(), Ordering::Relaxed);
         if was_paced || pace.is_some() {
             let paced = pace.map(|pace| Paced { pace, began: Instant::now(), bytes: 0 });
-            *self.paced.lock().unwrap_or_else(PoisonError::into_inner) = paced;
+            *crate::lock(&self.paced) = paced;
         }
     }
 
@@ -89,7 +89,7 @@ impl ConnectionState {
         if !self.is_paced.load(Ordering::Relaxed) {
             return true;
         }
-        let mut paced = self.paced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paced = crate::lock(&self.paced);
         paced.as_mut().is_none_or(|paced| {
             paced.bytes += count as u64;
             !paced.pace.is_missed(paced.bytes, paced.began.elapsed())

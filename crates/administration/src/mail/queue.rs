@@ -20,7 +20,7 @@ use kit::request::Request;
 use kit::secret::Context;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Conn, Sql, StoreError};
 use tokio::sync::Semaphore;
@@ -134,7 +134,7 @@ pub struct TestPlaces(Mutex<HashMap<String, Arc<Semaphore>>>);
 impl TestPlaces {
     /// Returns the semaphore of a build.
     pub fn for_build(&self, build: &Build) -> Arc<Semaphore> {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = web::lock(&self.0);
         places.entry(build.uid.clone()).or_insert_with(|| Arc::new(Semaphore::new(MAX_CONCURRENT_TESTS))).clone()
     }
 }

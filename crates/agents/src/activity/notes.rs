@@ -8,7 +8,7 @@ use kit::build::Build;
 use kit::jobs::{self, JobFuture, StandingJob};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use store::{BorrowedArgument, Conn, Sql, StoreError};
 use web::clock::sha256_hex;
 
@@ -159,14 +159,14 @@ pub struct WaitingLines {
 
 impl WaitingLines {
     fn take_lines(&self) -> Vec<ActivityLine> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = web::lock(&self.lines);
         self.due.store(0, Ordering::Relaxed);
         std::mem::take(&mut *lines)
     }
 
     /// Returns lines that were not written, up to a bound. Above [`MAX_WAITING`] further calls fail until lines can be written.
     fn put_back(&self, mut unwritten: Vec<ActivityLine>, now: i64) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = web::lock(&self.lines);
         unwritten.append(&mut lines);
         unwritten.truncate(2 * MAX_WAITING);
         *lines = unwritten;
@@ -178,7 +178,7 @@ impl WaitingLines {
 pub async fn record_call(app: &App, build: &Arc<Build>, line: ActivityLine) -> Result<(), StoreError> {
     let waiting: &WaitingLines = build.slot();
     let count = {
-        let mut lines = waiting.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = web::lock(&waiting.lines);
         lines.push(line);
         lines.len()
     };

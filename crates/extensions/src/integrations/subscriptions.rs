@@ -14,7 +14,7 @@ use kit::request::Request;
 use resource::json::JsonWriter;
 use resource::time;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use store::{Conn, Sql, StoreError};
 
 /// The cached integrations of a build in this process, with their version.
@@ -67,7 +67,7 @@ pub fn write_notifications(
 /// Returns the subscriptions of a build at a version.
 fn cached_subscriptions(request: &Request, conn: &mut Conn, version: i64) -> Result<Arc<Subscriptions>, StoreError> {
     let known = &request.build.slot::<KnownSubscriptions>().0;
-    let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || web::lock(known);
     if let Some((at, subscriptions)) = &*lock()
         && *at == version
     {

@@ -17,7 +17,7 @@ use kit::outbound;
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 use web::clock::Clock;
 
@@ -87,7 +87,7 @@ impl Providers {
 
     /// Returns the provider of an issuer.
     pub fn provider(&self, issuer: &str) -> Arc<Provider> {
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = web::lock(&self.known);
         if all.len() >= MAX_ISSUERS && !all.contains_key(issuer) {
             all.clear();
         }

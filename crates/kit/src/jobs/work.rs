@@ -9,12 +9,13 @@ use resource::openapi::object;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::{Conn, StoreError};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::{AbortHandle, JoinHandle};
 use web::clock::unique_id;
+use web::lock;
 
 /// The interval at which a process reads the jobs that other processes left, and the clock, which may have been set.
 const LOOK_INTERVAL: Duration = Duration::from_secs(300);
@@ -134,10 +135,6 @@ impl Jobs {
     fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn jobs(app: &App) -> &Jobs {

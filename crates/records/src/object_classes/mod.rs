@@ -31,7 +31,7 @@ use kit::rows::{self, CALLER, Declaration, Relations, RowCells, RowShape, Scope}
 use resource::json::{Cells, JsonWriter};
 use resource::{Changes, CheckedBody, message, select};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use store::{Conn, Sql, StoreError};
 
 pub fn routes() -> Vec<Route> {
@@ -181,7 +181,7 @@ fn instance(
 ) -> Result<(Instance, EntityTag), Refusal> {
     let place = counted.place.clone();
     let instance = rows::view_id(request, conn, &counted.shape(), id)?;
-    let (begin, end) = *place.lock().unwrap_or_else(PoisonError::into_inner);
+    let (begin, end) = *web::lock(&place);
     let tag = etag(&[&instance.body[..begin], &instance.body[end..]].concat());
     Ok((instance, tag))
 }
@@ -211,7 +211,7 @@ impl RecordCounts {
         let class = row.int(at)?.unwrap_or(0);
         let begin = out.name("num_of_records").bytes().len();
         let end = out.int(self.counts.get(&class).copied().unwrap_or(0)).bytes().len();
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = (begin, end);
+        *web::lock(&self.place) = (begin, end);
         let held = row.int(at + 1)?.unwrap_or(0) | request.caller.as_deref().map_or(0, global);
         out.name("_meta").raw("{").name("permissions").raw("{");
         for (action, bit) in CLASS_ACTIONS {

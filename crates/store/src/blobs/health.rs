@@ -5,7 +5,7 @@ use super::Blobs;
 use super::outage::Outage;
 use resource::time;
 use serde_json::{Value as Json, json};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use web::clock::Clock;
@@ -85,7 +85,7 @@ impl BlobWatch {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<BlobHealth>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.0)
     }
 }
 

@@ -23,8 +23,9 @@ use crate::conn::Conn;
 use crate::error::StoreError;
 use crate::migrate::{self, Migrations};
 use crate::options::Options;
-use crate::slot::{Slot, lock};
+use crate::slot::Slot;
 use crate::work::{NO_TIME_LIMIT, ScriptMode, ScriptWork, work};
+use web::lock;
 
 use connection::UNSHOWN_WRITES;
 use pool::{Pool, TaskKind};

@@ -17,9 +17,10 @@ use super::settings::{PostgresSettings, SHORT_TASK};
 use crate::conn::Conn;
 use crate::error::StoreError;
 use crate::migrate;
-use crate::slot::{Slot, lock};
+use crate::slot::Slot;
 use crate::task_queue::TaskQueue;
 use crate::work::{NO_TIME_LIMIT, ScriptMode, ScriptWork, panicked};
+use web::lock;
 
 /// The number of times that the first task may be passed over for a task of the database that a thread served last.
 const MAX_PASSED_OVER: u32 = 8;

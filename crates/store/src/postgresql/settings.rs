@@ -13,7 +13,7 @@ use crate::conn::Conn;
 use crate::error::StoreError;
 use crate::migrate::Migrations;
 use crate::options::Options;
-use crate::slot::lock;
+use web::lock;
 
 /// The pause after a failed attempt to connect. Other attempts fail at once during it, so that callers do not queue up.
 pub(super) const RECONNECT_PAUSE: Duration = Duration::from_secs(1);

@@ -23,9 +23,10 @@ use super::look_ahead::{Needs, StatementRecorder};
 use super::settings::{PostgresSettings, RECONNECT_PAUSE, SHORT_TASK};
 use crate::conn::Conn;
 use crate::error::StoreError;
-use crate::slot::{Slot, lock};
+use crate::slot::Slot;
 use crate::sql::Sql;
 use crate::work::ScriptWork;
+use web::lock;
 
 /// The maximum number of statements of a script.
 const MAX_STATEMENTS_ASKED: usize = 3;

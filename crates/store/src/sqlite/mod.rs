@@ -24,8 +24,9 @@ use crate::conn::Conn;
 use crate::error::StoreError;
 use crate::migrate::{Migration, Migrations};
 use crate::options::Options;
-use crate::slot::{Slot, lock};
+use crate::slot::Slot;
 use crate::work::{ScriptMode, ScriptWork};
+use web::lock;
 
 pub use files::make_directory;
 pub(crate) use files::private;

@@ -10,7 +10,8 @@ use super::settings::SqliteSettings;
 use crate::conn::Conn;
 use crate::error::StoreError;
 use crate::migrate::{self, Migration};
-use crate::slot::{Slot, lock};
+use crate::slot::Slot;
+use web::lock;
 
 /// The purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -14,9 +14,10 @@ use super::open_connections::OpenConnections;
 use super::settings::SqliteSettings;
 use crate::conn::Conn;
 use crate::error::StoreError;
-use crate::slot::{Slot, lock};
+use crate::slot::Slot;
 use crate::task_queue::TaskQueue;
 use crate::work::{ScriptMode, ScriptWork, attempt, panicked};
+use web::lock;
 
 /// The maximum duration of a short read. A read also waits for this time while threads are idle.
 const SHORT_READ: Duration = Duration::from_millis(10);

@@ -14,8 +14,9 @@ use super::open_connections::OpenConnections;
 use super::settings::SqliteSettings;
 use crate::conn::Conn;
 use crate::error::StoreError;
-use crate::slot::{Slot, lock};
+use crate::slot::Slot;
 use crate::work::{NO_TIME_LIMIT, ScriptWork, panicked};
+use web::lock;
 
 /// The maximum number of scripts in one commit.
 const MAX_GROUP: usize = 64;

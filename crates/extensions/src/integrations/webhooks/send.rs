@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use kit::address::Ranges;
 use kit::outbound;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use url::Url;
@@ -148,7 +148,7 @@ impl ReceiverConnections {
     }
 
     fn idle(&self) -> MutexGuard<'_, HashMap<(String, i64), ReceiverConnection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.idle)
     }
 
     fn take_connection(&self, message: &WebhookMessage<'_>) -> Option<ReceiverConnection> {

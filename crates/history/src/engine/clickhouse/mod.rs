@@ -21,7 +21,7 @@ use crate::filter::PageRange;
 use server::ClickHouseClient;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tables::EventTable;
 use tenants::Tenants;
@@ -150,7 +150,7 @@ impl ClickHouseEngine {
     }
 
     fn writers(&self) -> MutexGuard<'_, HashMap<Uuid, Arc<TenantWriter>>> {
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.writers)
     }
 
     fn table<E: EventTable>(tenant: &Tenant) -> String {

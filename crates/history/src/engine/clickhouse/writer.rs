@@ -7,7 +7,7 @@ use super::tables::EventTable;
 use crate::engine::contract::EngineError;
 use crate::event::{HistoryEvent, SystemEvent};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
@@ -148,7 +148,7 @@ impl TenantWriter {
     }
 
     fn queue(&self) -> MutexGuard<'_, WriterQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        web::lock(&self.queue)
     }
 
     /// Stores events with different ids. Returns the number of new ones.
