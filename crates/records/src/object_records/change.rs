@@ -137,7 +137,7 @@ fn split(all: Vec<CheckedRecord>) -> (Vec<Changes>, ErrorsByIndex) {
 pub struct Edit<'a> {
     record: &'a RecordAccess,
     values: SentValues<'a>,
-    /// Whether the caller may change the owner.
+    /// True if the caller may change the owner.
     takes_owner: bool,
     /// Files that the values may name by their ids, besides those in the record's fields.
     files: &'a [i64],
