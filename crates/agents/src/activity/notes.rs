@@ -151,6 +151,8 @@ fn fold_lines(lines: &[ActivityLine]) -> Vec<FoldedLine<'_>> {
 #[derive(Default)]
 pub struct WaitingLines {
     lines: Mutex<Vec<ActivityLine>>,
+    /// Locked while lines are written. A list of the activity waits for it, so that it has all lines of former calls.
+    writing: tokio::sync::Mutex<()>,
     /// The time at which the first line is due, in microseconds since 1970; 0: no line waits.
     due: AtomicI64,
     /// The time of the next sweep, in microseconds since 1970; 0: not computed yet.
@@ -241,6 +243,7 @@ pub async fn finish(app: &App) {
 /// Writes the waiting lines of a build, and the counts of its grants.
 async fn write_waiting(app: &App, build: &Arc<Build>) -> Result<(), StoreError> {
     let (waiting, counted, now): (&WaitingLines, _, _) = (build.slot(), CallCounts::for_build(build), app.clock.now());
+    let _writing = waiting.writing.lock().await;
     let (lines, unstored) = (Arc::new(waiting.take_lines()), Arc::new(counted.take_unstored(now)));
     if lines.is_empty() && unstored.is_empty() {
         return Ok(());

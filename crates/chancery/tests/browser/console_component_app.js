@@ -77,7 +77,8 @@ addEventListener('message', async ({ source, data, ports }) => {
     port.postMessage({ type: 'value', value: { told, ports: ports.length, found } })
     speakBeside(port)
     port.postMessage({ type: 'height', height: 1e9 })
-    await pause(500)
+    // Long enough to be seen by a test on a busy machine.
+    await pause(3000)
     port.postMessage({ type: 'height', height: 321 })
   }
   document.querySelector('#wrong').onclick = () => port.postMessage({ type: 'errors', errors: ['Not <b>there</b>.'] })
