@@ -16,7 +16,7 @@ use kit::build::{Build, MAX_DOMAIN, database_name};
 use kit::callers::STALE_AFTER;
 use kit::domain;
 use kit::log;
-use kit::refusal::{Refusal, RefusalReason};
+use kit::refusal::{LIMIT_EXCEEDED, Refusal, RefusalReason};
 use kit::rights;
 use kit::rows;
 use resource::{FieldErrors, JsonBody};
@@ -379,7 +379,10 @@ pub fn refusal_line(refusal: Refusal) -> BuildFailure {
     if let Some(cause) = &refusal.cause {
         return cause.to_string();
     }
-    let RefusalReason::Errors(errors) = &refusal.reason else { return refusal.log_text() };
     let line = |(field, errors): (&str, &FieldErrors)| format!("{field}: {}", errors.messages().join(" "));
-    errors.iter().map(line).collect::<Vec<_>>().join("; ")
+    match &refusal.reason {
+        RefusalReason::Errors(errors) => errors.iter().map(line).collect::<Vec<_>>().join("; "),
+        RefusalReason::Limit(detail) => format!("{detail}; error_code: {LIMIT_EXCEEDED}"),
+        RefusalReason::Detail(_) | RefusalReason::LimitAsList(_) => refusal.log_text(),
+    }
 }

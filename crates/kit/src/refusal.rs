@@ -5,7 +5,8 @@ use resource::openapi::{object, titled};
 use resource::{Errors, SelectError, message};
 use serde_json::{Value as Json, json};
 
-const LIMIT_EXCEEDED: &str = "ERR_LIMIT_EXCEEDED";
+/// The `error_code` of a refusal by a limit.
+pub const LIMIT_EXCEEDED: &str = "ERR_LIMIT_EXCEEDED";
 
 /// The reason for which a refused transaction runs again.
 #[derive(Clone, Copy, Debug, PartialEq)]
