@@ -26,7 +26,7 @@ start_postgresql() {
     # Texts must sort by code points whatever the server's own order is, hence another one where it can have one. What
     # the machine loses in a power cut is no concern here, hence no waiting for the disk, and little writing.
     local order=""
-    ! "$(postgresql)/initdb" --help | grep -q icu-locale || order="--locale-provider=icu --icu-locale=en"
+    ! "$(postgresql)/initdb" --help | grep icu-locale >/dev/null || order="--locale-provider=icu --icu-locale=en"
     (cd "$directory" && as_server "$(postgresql)/initdb" --pgdata=data --username=tests --pwfile=password --auth=scram-sha-256 \
         --encoding=UTF8 --locale=C $order >/dev/null)
     local hasty="-c fsync=off -c full_page_writes=off -c max_wal_size=4GB -c checkpoint_timeout=1h"
