@@ -23,7 +23,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(300);
 const WAKE_DELAY: Duration = Duration::from_millis(20);
 /// The shortest sleep until the next job is due.
 const MIN_SLEEP: Duration = Duration::from_millis(100);
-/// A task that was woken for single standing jobs reads all due times if it last did so longer ago.
+/// A task that is woken for single standing jobs reads their due times alone. Within this time after it has read all of them,
+/// it reads all of them again, so that no other job waits for its own wake-up.
 const FULL_READ_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a store error.
 const ERROR_PAUSE: Duration = Duration::from_secs(10);
@@ -171,8 +172,8 @@ pub fn wake(app: &App, build: &Arc<Build>) {
     }
 }
 
-/// Wakes the task of a build for one standing job, whose due time has changed. The task reads no other due time, unless it
-/// has not done so for a second. Starts the task if there is none.
+/// Wakes the task of a build for one standing job, whose due time has changed. The task reads the other due times up to a
+/// second later. Starts the task if there is none.
 pub fn wake_for(app: &App, build: &Arc<Build>, job: &StandingJob) {
     if let Some(task) = task_of(app, build) {
         task.wake_for(job);
@@ -289,7 +290,7 @@ struct DueJobs {
     counted: Option<(i64, i64)>,
 }
 
-/// Starts those of these standing jobs that are due. Returns as [`start_due_kinds`] does.
+/// Starts those of these standing jobs that are due. Returns the time until the next read, which is one of all due times.
 async fn start_due_standing(
     app: &App,
     task: &Arc<BuildTask>,
@@ -309,7 +310,9 @@ async fn start_due_standing(
             tokio::spawn(run_standing(app.clone(), task.clone(), job));
         }
     }
-    Ok(time_to_next(app, due_times.next, now, note_counts(task, started, None)))
+    let wait = time_to_next(app, due_times.next, now, note_counts(task, started, None));
+    let until_full_read = FULL_READ_INTERVAL.saturating_sub(due_times.read_at.elapsed());
+    Ok(Some(wait.map_or(until_full_read, |wait| wait.min(until_full_read))))
 }
 
 /// The time until the task of a build reads due times again; `None`: when it is woken.
@@ -426,6 +429,8 @@ fn note_counts(task: &BuildTask, started: Instant, counted: Option<(i64, i64)>) 
 struct ActiveKind {
     task: Arc<BuildTask>,
     name: &'static str,
+    /// The standing job that it runs. Only the due time of this job may have changed.
+    standing: Option<&'static StandingJob>,
 }
 
 impl Drop for ActiveKind {
@@ -433,7 +438,10 @@ impl Drop for ActiveKind {
         if let Some(active) = lock(&self.task.active_kinds).get_mut(self.name) {
             *active -= 1;
         }
-        self.task.wake();
+        match self.standing {
+            Some(job) => self.task.wake_for(job),
+            None => self.task.wake(),
+        }
     }
 }
 
@@ -457,7 +465,7 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 async fn run_standing(app: App, task: Arc<BuildTask>, job: &'static StandingJob) {
-    let _active = ActiveKind { task: task.clone(), name: job.name };
+    let _active = ActiveKind { task: task.clone(), name: job.name, standing: Some(job) };
     let mut run = AbortOnDrop::spawn((job.run)(app.clone(), task.build.clone()));
     let reason = match (&mut run.0).await {
         Ok(Ok(())) => return,
@@ -476,7 +484,7 @@ async fn run_standing(app: App, task: Arc<BuildTask>, job: &'static StandingJob)
 
 /// Runs the due jobs of a kind, one after the other.
 async fn run_due_jobs(app: App, task: Arc<BuildTask>, kind: &'static JobKind) {
-    let _active = ActiveKind { task: task.clone(), name: kind.name };
+    let _active = ActiveKind { task: task.clone(), name: kind.name, standing: None };
     loop {
         let place = acquire_permit(&app, kind.name).await;
         if !is_on(&app) {
