@@ -3,7 +3,7 @@
 use crate::classes::{Class, ClassField, table};
 use crate::field_type::FieldType;
 use crate::object_records::change::{self, Edit};
-use crate::object_records::{held, read, write};
+use crate::object_records::{held, write};
 use crate::rights::{ClassRights, select_held};
 use kit::caller::Caller;
 use kit::refusal::Refusal;
@@ -13,14 +13,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-pub use crate::object_records::held::{RecordAccess, from_open, load, load_from_path, load_record_access};
-pub use crate::object_records::read::RecordValues;
+pub use crate::object_records::held::{RecordAccess, for_change, from_open, load, load_from_path, load_record_access};
+pub use crate::object_records::read::{RecordValues, load_values};
 pub use crate::object_records::write::{CreatedRecord, RecordChange, RecordHooks};
-
-/// Loads the record of this id and locks its row. `None` if the caller may not view it.
-pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
-    held::for_change(request, conn, id)
-}
 
 /// The files in the `document` fields of a record, by the aliases of the fields.
 pub fn files_of(conn: &mut Conn, class: &Class, record: i64) -> Result<HashMap<String, Vec<i64>>, StoreError> {
@@ -76,16 +71,6 @@ pub fn write_values(
     change: RecordChange,
 ) -> Result<(), Refusal> {
     write::update(request, conn, &held.class, &[change])
-}
-
-/// Reads the values of some fields of a record with their labels.
-pub fn load_values(
-    request: &Request,
-    conn: &mut Conn,
-    record: &RecordAccess,
-    aliases: &[String],
-) -> Result<RecordValues, Refusal> {
-    read::load_values(request, conn, record, aliases)
 }
 
 /// The class of the record of this id, or `None` if there is none.
