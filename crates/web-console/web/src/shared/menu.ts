@@ -127,7 +127,9 @@ function sectionsOf({ sections }: Menu, names: Map<string, string>): Part[] {
 export function menu(): Part[] {
   const permissions = session()?.permissions ?? {}
   const may = (resource: string, action: string) => permissions[resource]?.[action] === true
-  const isAdmin = ['super_admin', 'full', 'service_internal'].includes(session()?.user?.account_type ?? '')
+  const accountType = session()?.user?.account_type ?? ''
+  const isSuper = ['super_admin', 'service_internal'].includes(accountType)
+  const isAdmin = isSuper || accountType === 'full'
   const entriesOf = (...names: string[]) =>
     RESOURCES.filter(({ permission, name }) => names.includes(name) && may(permission ?? name, 'list')).map(
       ({ route, title, icon }) => entry(route, title, icon),
@@ -170,7 +172,7 @@ export function menu(): Part[] {
         ...(may('administration_log', 'list') ? [entry('/admin/log', 'log', 'file-text')] : []),
         ...(may('ui_config', 'create') ? [entry('/admin/interface', 'interface', 'layout-dashboard')] : []),
         ...(isAdmin && may('files', 'list') ? [entry('/admin/files', 'public-files', 'upload')] : []),
-        ...(isAdmin ? [entry('/admin/limits', 'limits', 'gauge')] : []),
+        ...(isSuper ? [entry('/admin/limits', 'limits', 'gauge')] : []),
       ],
     },
   ]
