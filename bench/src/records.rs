@@ -327,6 +327,7 @@ fn insert_assignments(conn: &mut Conn, lines: &[Line]) -> Result<(), StoreError>
 fn count(conn: &mut Conn) -> Result<(), StoreError> {
     for text in [
         "DELETE FROM counters WHERE name LIKE 'users_%'",
+        "DELETE FROM counter_slots WHERE name LIKE 'users_%'",
         "INSERT INTO counters(name, n) SELECT 'users_' || account_type, count(*) FROM users GROUP BY account_type",
         "INSERT INTO limits(name, value) SELECT name, 1000000000 FROM counters WHERE name LIKE 'users_%'",
         "INSERT INTO limits(name, value) VALUES ('object_records_per_object_class', 1000000000)",

@@ -262,6 +262,7 @@ pub fn insert_person(conn: &mut Conn, id: i64, account_type: &str) -> Result<(),
 /// Sets the data beside the users: the counters, limits above the numbers, roles for the users of type `full`.
 fn count(conn: &mut Conn) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM counters WHERE name LIKE 'users_%'"))?;
+    conn.exec(&Sql::new("DELETE FROM counter_slots WHERE name LIKE 'users_%'"))?;
     conn.exec(&Sql::new(
         "INSERT INTO counters(name, n) SELECT 'users_' || account_type, count(*) FROM users GROUP BY account_type",
     ))?;

@@ -28,6 +28,7 @@ pub static AUTHENTICATION_OBJECTS: Limit = Limit {
     key: Some("authentication_object"),
     is_counted: true,
     summary: LimitSummary::Counter("authentication_objects"),
+    has_slots: false,
 };
 
 static NAME: FieldKey<String> = FieldKey::new("name");

@@ -112,13 +112,15 @@ pub async fn find(app: &App, uid: &str) -> Result<Option<BuildTenant>, StoreErro
     Ok(found.and_then(|(_, tenant)| tenant))
 }
 
-/// Returns the domains of active builds that have no tenant yet.
-pub async fn load_domains_without_tenant(app: &App) -> Result<Vec<String>, StoreError> {
+/// Returns the uids and domains of active builds that have no tenant yet.
+pub async fn load_builds_without_tenant(app: &App) -> Result<Vec<(String, String)>, StoreError> {
     let sql = Sql::new(
-        "SELECT builds.domain FROM history_tenants JOIN builds ON builds.uid = history_tenants.build_uid \
+        "SELECT builds.uid, builds.domain FROM history_tenants JOIN builds ON builds.uid = history_tenants.build_uid \
          WHERE history_tenants.client_id IS NULL AND builds.state = 'active'",
     );
-    app.store.control().read(move |conn| conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))).await
+    let read =
+        move |conn: &mut Conn| conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())));
+    app.store.control().read(read).await
 }
 
 /// Returns the stored attempt of a build, and its tenant if it was created; `None` if there is no row.

@@ -107,7 +107,8 @@ pub fn start(app: &App) {
     tokio::spawn(async move {
         while jobs::is_on(&app) {
             tokio::time::sleep(NEW_BUILDS_INTERVAL).await;
-            for domain in history_tenants::load_domains_without_tenant(&app).await.unwrap_or_default() {
+            let new = history_tenants::load_builds_without_tenant(&app).await.unwrap_or_default();
+            for (_, domain) in new.into_iter().filter(|(uid, _)| !jobs::has_task(&app, uid)) {
                 if let Ok(Some(build)) = app.build(&domain).await {
                     jobs::wake(&app, &build);
                 }

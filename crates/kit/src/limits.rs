@@ -1,10 +1,14 @@
 //! Count limits (`docs/reference/limits.md`). The transaction that creates a row checks and raises a
 //! counter in the database by one statement, so that concurrent creates never exceed a limit. The
 //! statement also reads the limit, so that a changed limit applies in every process at once.
+//!
+//! On PostgreSQL the row of a counter is locked until the commit is on the disk. A counter with slots is the sum of several
+//! rows, of which a transaction locks one while the count is far below the limit, and all near it.
 
 use crate::refusal::Refusal;
 pub use resource::{Limit, LimitSummary};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use store::{Conn, Sql, StoreError};
 
 /// The key of the file extensions in the build limits.
@@ -26,8 +30,17 @@ pub fn count_row(conn: &mut Conn, limit: &Limit) -> Result<(), Refusal> {
 }
 
 fn count_up(conn: &mut Conn, limit: &Limit) -> Result<bool, StoreError> {
+    if uses_slots(conn, limit) {
+        if count_in_slot(conn, limit)? {
+            return Ok(true);
+        }
+        lock_slots(conn, limit)?;
+    }
+    // A transaction that waited for the row tests its new value, but the slots as they were before. Nobody changes them then.
     let sql = Sql::new(
-        "UPDATE counters SET n = n + 1 WHERE name = $1 AND n < COALESCE((SELECT l.value FROM limits l WHERE l.name = $1), CAST($2 AS BIGINT))",
+        "UPDATE counters SET n = n + 1 \
+         WHERE name = $1 AND n + (SELECT COALESCE(sum(s.n), 0) FROM counter_slots s WHERE s.name = $1) < \
+         COALESCE((SELECT l.value FROM limits l WHERE l.name = $1), CAST($2 AS BIGINT))",
     );
     let sql = sql.arg(limit.name).arg(limit.default);
     if conn.exec(&sql)? == 1 {
@@ -40,7 +53,58 @@ fn count_up(conn: &mut Conn, limit: &Limit) -> Result<bool, StoreError> {
 
 /// Counts one row less under a limit.
 pub fn give_back(conn: &mut Conn, limit: &Limit) -> Result<(), StoreError> {
-    conn.exec(&Sql::new("UPDATE counters SET n = n - 1 WHERE name = $1").arg(limit.name)).map(|_| ())
+    let sql = match uses_slots(conn, limit) {
+        true => Sql::new(
+            "INSERT INTO counter_slots(name, slot, n) VALUES ($1, $2, -1) \
+             ON CONFLICT (name, slot) DO UPDATE SET n = counter_slots.n - 1",
+        )
+        .arg(limit.name)
+        .arg(slot(conn)),
+        false => Sql::new("UPDATE counters SET n = n - 1 WHERE name = $1").arg(limit.name),
+    };
+    conn.exec(&sql).map(drop)
+}
+
+/// The number of rows that a counter is spread over, so that writers seldom wait for each other.
+pub const SLOTS: i64 = 16;
+
+/// The distance to the limit above which a transaction locks one slot. Transactions that run at once count fewer rows.
+const PLENTY: i64 = 1_000;
+
+/// Returns the slot that a transaction writes to. The embedded database has one writer, so it needs only one slot.
+pub fn slot(conn: &Conn) -> i64 {
+    if conn.is_embedded() {
+        return 0;
+    }
+    static NEXT: AtomicI64 = AtomicI64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed).rem_euclid(SLOTS)
+}
+
+fn uses_slots(conn: &Conn, limit: &Limit) -> bool {
+    limit.has_slots && !conn.is_embedded()
+}
+
+/// Counts one more row in a slot, if the count is far below the limit. Otherwise returns false.
+fn count_in_slot(conn: &mut Conn, limit: &Limit) -> Result<bool, StoreError> {
+    let sql = Sql::new(
+        "INSERT INTO counter_slots(name, slot, n) SELECT $1, $2, 1 \
+         WHERE COALESCE((SELECT sum(c.n) FROM all_counters c WHERE c.name = $1), 0) + $3 < \
+         COALESCE((SELECT l.value FROM limits l WHERE l.name = $1), CAST($4 AS BIGINT)) \
+         ON CONFLICT (name, slot) DO UPDATE SET n = counter_slots.n + 1",
+    );
+    let sql = sql.arg(limit.name).arg(slot(conn)).arg(PLENTY).arg(limit.default);
+    Ok(conn.exec(&sql)? == 1)
+}
+
+/// Locks all slots of a counter in their order, so that no other transaction counts a row until the commit.
+fn lock_slots(conn: &mut Conn, limit: &Limit) -> Result<(), StoreError> {
+    let sql = Sql::new(
+        "INSERT INTO counter_slots(name, slot, n) SELECT $1, s.slot, 0 FROM generate_series(0, $2) s(slot) \
+         ON CONFLICT DO NOTHING",
+    );
+    conn.exec(&sql.arg(limit.name).arg(SLOTS - 1))?;
+    let sql = Sql::new("SELECT n FROM counter_slots WHERE name = $1 ORDER BY slot FOR UPDATE").arg(limit.name);
+    conn.for_each_row(&sql, |_| Ok(()))
 }
 
 /// Moves a row from one limit to another. Counters are locked in the order of their names, so that two transactions
@@ -62,8 +126,8 @@ pub fn value(conn: &mut Conn, limit: &Limit) -> Result<i64, StoreError> {
 
 /// Returns the number of rows counted under a limit.
 pub fn count_used(conn: &mut Conn, limit: &Limit) -> Result<i64, StoreError> {
-    let sql = Sql::new("SELECT n FROM counters WHERE name = $1").arg(limit.name);
-    Ok(conn.query_optional(&sql, |row| row.int(0))?.unwrap_or(0))
+    let sql = Sql::new("SELECT CAST(COALESCE(sum(n), 0) AS BIGINT) FROM all_counters WHERE name = $1").arg(limit.name);
+    conn.query_one(&sql, |row| row.int(0))
 }
 
 /// Refuses if `count` rows and `more` exceed a limit. It is for limits within one parent, whose row the
@@ -118,7 +182,7 @@ impl BuildLimits {
         };
         Ok(BuildLimits {
             values: numbers(conn, "SELECT name, value FROM limits")?,
-            taken: numbers(conn, "SELECT name, n FROM counters")?,
+            taken: numbers(conn, "SELECT name, CAST(sum(n) AS BIGINT) FROM all_counters GROUP BY name")?,
             extensions: own_file_extensions(conn)?,
         })
     }

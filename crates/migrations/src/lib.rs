@@ -5,7 +5,7 @@
 
 pub mod text_forms;
 
-use store::{Migration, MigrationStep};
+use store::{DroppedReference, Migration, MigrationStep};
 
 /// The steps of migrations that modules implement.
 pub struct Conversions {
@@ -23,8 +23,17 @@ pub const CONTROL: [Migration; 4] = [
     Migration::sql("0004_agent_calls", include_str!("../control/0004_agent_calls.sql")),
 ];
 
+/// References to users in the rows that every write changes or adds. Users are never removed, so the constraints protected
+/// nothing. With them SQLite wrote every index of a changed user, and PostgreSQL read and locked the row of the caller.
+const REFERENCES_TO_USERS: [DroppedReference; 4] = [
+    DroppedReference { table: "users", column: "link_sent_by", referenced: "users" },
+    DroppedReference { table: "users", column: "created_by", referenced: "users" },
+    DroppedReference { table: "users", column: "modified_by", referenced: "users" },
+    DroppedReference { table: "administration_log", column: "by_user", referenced: "users" },
+];
+
 /// Returns the migrations of the database of a build.
-pub const fn build(conversions: &Conversions) -> [Migration; 25] {
+pub const fn build(conversions: &Conversions) -> [Migration; 27] {
     [
         Migration::sql("0001_identity", include_str!("../build/0001_identity.sql")),
         Migration::sql("0002_outbound_mail", include_str!("../build/0002_outbound_mail.sql")),
@@ -52,5 +61,7 @@ pub const fn build(conversions: &Conversions) -> [Migration; 25] {
         Migration::sql("0023_task_links", include_str!("../build/0023_task_links.sql")),
         Migration::sql("0024_text_forms", include_str!("../build/0024_text_forms.sql")).with_step(text_forms::migrate),
         Migration::sql("0025_document_requests", include_str!("../build/0025_document_requests.sql")),
+        Migration::sql("0026_references_to_users", "").without_references(&REFERENCES_TO_USERS),
+        Migration::sql("0027_counter_slots", include_str!("../build/0027_counter_slots.sql")),
     ]
 }

@@ -1,8 +1,7 @@
 //! Counts the records of each class against the limit of the build (`docs/reference/limits.md`). Every create would lock the
 //! single row of a class, so the number is the sum of slots.
 
-use crate::visible_records::slot;
-use kit::limits::{self, Limit, LimitSummary};
+use kit::limits::{self, Limit, LimitSummary, SLOTS, slot};
 use kit::refusal::Refusal;
 use store::{Conn, Sql, StoreError};
 
@@ -72,7 +71,7 @@ fn lock_all(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     if conn.is_embedded() {
         return Ok(());
     }
-    for slot in 0..crate::visible_records::SLOTS {
+    for slot in 0..SLOTS {
         let sql = Sql::new("INSERT INTO record_counts(class_id, slot, n) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING");
         conn.exec(&sql.arg(class).arg(slot))?;
     }

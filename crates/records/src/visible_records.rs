@@ -7,6 +7,7 @@
 use crate::bitmap::Bitmap;
 use crate::classes::{Class, class_at, table};
 use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, principals, select_held};
+use kit::limits::slot;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
@@ -24,8 +25,6 @@ const SHARDS: usize = 4;
 const USUAL_SETS: usize = 16 * 1024;
 /// The maximum size of a set that a statement receives as a list of numbers. Larger sets are bits.
 const MAX_LISTED: usize = 5_000;
-/// The number of rows that store the version of a principal, so that writers seldom wait for each other.
-pub const SLOTS: i64 = 16;
 
 /// The records of a class that a caller may view.
 #[derive(Clone)]
@@ -435,15 +434,6 @@ impl VersionChanges {
              owned = record_viewers.owned + excluded.owned";
         conn.insert_rows("record_viewers", &columns, &rows, then).map(drop)
     }
-}
-
-/// The slot that a transaction writes to. The embedded database has one writer, so it needs only one slot.
-pub fn slot(conn: &Conn) -> i64 {
-    if conn.is_embedded() {
-        return 0;
-    }
-    static NEXT: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
-    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).rem_euclid(SLOTS)
 }
 
 #[cfg(test)]

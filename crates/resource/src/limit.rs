@@ -13,6 +13,8 @@ pub struct Limit {
     pub is_counted: bool,
     /// The form in which `GET /api/limits/` shows it.
     pub summary: LimitSummary,
+    /// Is true if many transactions count rows at once. On PostgreSQL the count is then spread over several rows.
+    pub has_slots: bool,
 }
 
 /// The place and the name of a limit in `GET /api/limits/`.
@@ -27,8 +29,15 @@ pub enum LimitSummary {
 
 impl Limit {
     /// A limit that only the build limits show, as an integer under its name.
-    pub const EMPTY: Limit =
-        Limit { name: "", default: 0, many: "", key: None, is_counted: false, summary: LimitSummary::Absent };
+    pub const EMPTY: Limit = Limit {
+        name: "",
+        default: 0,
+        many: "",
+        key: None,
+        is_counted: false,
+        summary: LimitSummary::Absent,
+        has_slots: false,
+    };
 
     /// Returns its key in the build limits (`docs/reference/limits.md`).
     pub fn key(&self) -> &'static str {

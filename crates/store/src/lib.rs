@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 pub use conn::Conn;
 pub use error::StoreError;
-pub use migrate::{Migration, MigrationStep, Migrations};
+pub use migrate::{DroppedReference, Migration, MigrationStep, Migrations};
 pub use options::{Options, StoreEngine};
 pub use row::Row;
 pub use schema::{ColumnKind, Index, IndexKind, TableColumn, TableLock};

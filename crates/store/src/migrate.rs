@@ -15,8 +15,8 @@ pub struct Migrations {
     pub build: &'static [Migration],
 }
 
-/// One step from a version of a database to the next: portable SQL, and a function for changes of existing rows that
-/// SQL cannot express. Both run in the same transaction.
+/// One step from a version of a database to the next: portable SQL, foreign keys that it drops, and a function for changes
+/// of existing rows that SQL cannot express. All run in the same transaction.
 ///
 /// The SQL is one or more statements, each ending with `;`, with these tokens:
 ///
@@ -35,8 +35,21 @@ pub struct Migration {
     pub name: &'static str,
     /// The SQL, which is run first.
     pub sql: &'static str,
-    /// The function that is run then, also in a new, empty database.
+    /// The foreign keys that are dropped then.
+    pub dropped_references: &'static [DroppedReference],
+    /// The function that is run last, also in a new, empty database.
     pub then: Option<MigrationStep>,
+}
+
+/// The foreign key of a column to the ids of a table, declared as `column BIGINT REFERENCES referenced(id)`.
+#[derive(Clone, Copy, Debug)]
+pub struct DroppedReference {
+    /// The table with the column.
+    pub table: &'static str,
+    /// The column, which keeps its values.
+    pub column: &'static str,
+    /// The table to whose ids the column refers.
+    pub referenced: &'static str,
 }
 
 /// A function that a migration runs after its SQL.
@@ -45,7 +58,11 @@ pub type MigrationStep = fn(&mut Conn) -> Result<(), StoreError>;
 impl Migration {
     /// A migration of SQL alone.
     pub const fn sql(name: &'static str, sql: &'static str) -> Migration {
-        Migration { name, sql, then: None }
+        Migration { name, sql, dropped_references: &[], then: None }
+    }
+    /// The migration with foreign keys that are dropped after its SQL.
+    pub const fn without_references(self, dropped_references: &'static [DroppedReference]) -> Migration {
+        Migration { dropped_references, ..self }
     }
     /// The migration with a function that is run after its SQL.
     pub const fn with_step(self, then: MigrationStep) -> Migration {

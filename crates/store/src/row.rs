@@ -84,6 +84,18 @@ impl Row<'_> {
         }
     }
 
+    /// The bytes of a TEXT or NULL, which are UTF-8. For searches in many texts, which need not test that.
+    pub fn opt_text_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
+        match &self.0 {
+            RowSource::Sqlite(row) => match value(row, column)? {
+                ValueRef::Null => Ok(None),
+                ValueRef::Text(bytes) => Ok(Some(bytes)),
+                other => Err(type_error(column, "text", &other.data_type().to_string())),
+            },
+            RowSource::Postgres(row) => Ok(types::text(row, column)?.map(str::as_bytes)),
+        }
+    }
+
     /// A BLOB or BYTEA.
     pub fn blob(&self, column: usize) -> Result<&[u8], StoreError> {
         self.opt_blob(column)?.ok_or_else(|| null_error(column))

@@ -350,7 +350,7 @@ fn push_number(text: &mut String, number: usize) {
 /// Translates a text for SQLite.
 ///
 /// `$1` becomes `?1`: `$1` is a name in SQLite, so that binding by position would swap the values of `$2, $1`. Some
-/// functions get another name, and `= ANY($1)` becomes `IN (SELECT value FROM json_each(?1))`. The content of a comment
+/// functions get another name, and `= ANY($1)` becomes `IN (SELECT value FROM rarray(?1))`. The content of a comment
 /// `/*sqlite …*/` is for SQLite only. Row locks are dropped: SQLite has none and needs none, since it has one writer.
 pub(crate) fn sqlite_text(canonical: &str) -> String {
     let mut out = String::with_capacity(canonical.len());
@@ -362,7 +362,7 @@ pub(crate) fn sqlite_text(canonical: &str) -> String {
         }
         SqlPiece::Function(_, name) => out.push_str(name),
         SqlPiece::Any(digits) => {
-            out.push_str(" IN (SELECT value FROM json_each(?");
+            out.push_str(" IN (SELECT value FROM rarray(?");
             out.push_str(digits);
             out.push_str("))");
         }
@@ -537,7 +537,7 @@ mod tests {
         assert_eq!(sqlite_text("SELECT 'é', $1, '"), "SELECT 'é', ?1, '");
         assert_eq!(
             sqlite_text("SELECT n FROM t WHERE a = ANY($2) AND b = $1"),
-            "SELECT n FROM t WHERE a IN (SELECT value FROM json_each(?2)) AND b = ?1"
+            "SELECT n FROM t WHERE a IN (SELECT value FROM rarray(?2)) AND b = ?1"
         );
         let mut some = Sql::new("SELECT 1 FROM t WHERE ");
         some.one_in(5, |sql| {

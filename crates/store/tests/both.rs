@@ -31,6 +31,7 @@ on_both! {
     create_drop_create,
     dropped_while_in_use,
     two_stores_migrate_at_once,
+    a_dropped_reference_refuses_nothing,
     slow_scripts_are_stopped(Options { time_limit: Duration::from_millis(300), ..Options::default() }),
     outside_scripts_have_no_transaction_and_no_time_limit(
         Options { time_limit: Duration::from_millis(300), ..Options::default() }
@@ -502,6 +503,53 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
     let refused = older.database(database.name()).read(|conn| insert(conn, "Bob")).await;
     assert!(matches!(refused, Err(StoreError::Db(text)) if text.contains("version 3")));
     older.close().await;
+}
+
+async fn a_dropped_reference_refuses_nothing(fixture: &mut Fixture) {
+    const NOTES: store::Migration = store::Migration::sql(
+        "0003_notes",
+        "CREATE TABLE notes (id {id}, author BIGINT REFERENCES users(id), reader BIGINT REFERENCES users(id));",
+    );
+    const DROPPED: [store::DroppedReference; 1] =
+        [store::DroppedReference { table: "notes", column: "author", referenced: "users" }];
+    const BEFORE: store::Migrations = store::Migrations {
+        control: common::MIGRATIONS.control,
+        build: &[common::MIGRATIONS.build[0], common::MIGRATIONS.build[1], NOTES],
+    };
+    const AFTER: store::Migrations = store::Migrations {
+        control: common::MIGRATIONS.control,
+        build: &[
+            common::MIGRATIONS.build[0],
+            common::MIGRATIONS.build[1],
+            NOTES,
+            store::Migration::sql("0004_no_authors", "").without_references(&DROPPED),
+        ],
+    };
+    let note = |database: Database, author: i64, reader: i64| async move {
+        let sql = Sql::new("INSERT INTO notes (author, reader) VALUES ($1, $2)").arg(author).arg(reader);
+        database.write(move |conn| conn.exec(&sql)).await
+    };
+    let database = fixture.database().await;
+    database.write(|conn| insert(conn, "Ada")).await.unwrap();
+    let options = || Options { postgres_connections: 2, ..Options::default() };
+    let before = Store::open(fixture.engine.clone(), BEFORE, options()).await.unwrap();
+    let open_before = before.database(database.name());
+    note(open_before.clone(), 1, 1).await.unwrap();
+    assert!(matches!(note(open_before.clone(), 7, 1).await, Err(StoreError::Referenced)));
+
+    let after = Store::open(fixture.engine.clone(), AFTER, options()).await.unwrap();
+    // The process of the former version has the database open.
+    for database in [after.database(database.name()), open_before] {
+        note(database.clone(), 7, 1).await.unwrap();
+        assert!(matches!(note(database, 7, 7).await, Err(StoreError::Referenced)));
+    }
+    let migrated = after.database(database.name());
+    let rows = migrated.read(|conn| {
+        conn.query_all(&Sql::new("SELECT author, reader FROM notes ORDER BY id"), |row| Ok((row.int(0)?, row.int(1)?)))
+    });
+    assert_eq!(rows.await.unwrap(), [(1, 1), (7, 1), (7, 1)]);
+    before.close().await;
+    after.close().await;
 }
 
 async fn slow_scripts_are_stopped(fixture: &mut Fixture) {

@@ -72,7 +72,7 @@ macro_rules! list {
             "SELECT ",
             common!(),
             ", t.full_name, t.last_login,
-                (SELECT CAST(sum(n) AS BIGINT) FROM counters WHERE name LIKE 'users_%'), page.hits
+                (SELECT CAST(sum(n) AS BIGINT) FROM all_counters WHERE name LIKE 'users_%'), page.hits
              FROM (SELECT t.id, ",
             $hits,
             " AS hits FROM users t WHERE t.is_deleted = 0",

@@ -21,14 +21,18 @@ const CHANGEABLE: [AccountType; 4] =
 
 /// The maximum number of accounts of each type in a build.
 pub static ACCOUNTS: [Limit; 7] = [
-    Limit { name: "users_internal", default: 1000, many: "internal accounts", ..Limit::EMPTY },
-    Limit { name: "users_external", default: 2500, many: "external accounts", ..Limit::EMPTY },
-    Limit { name: "users_full", default: 100, many: "full accounts", ..Limit::EMPTY },
-    Limit { name: "users_one_time_completion", default: 5000, many: "one_time_completion accounts", ..Limit::EMPTY },
-    Limit { name: "users_super_admin", default: 25, many: "super_admin accounts", ..Limit::EMPTY },
-    Limit { name: "users_service_internal", default: 1, many: "service_internal accounts", ..Limit::EMPTY },
-    Limit { name: "users_service_external", default: 5, many: "service_external accounts", ..Limit::EMPTY },
+    account_limit("users_internal", 1000, "internal accounts"),
+    account_limit("users_external", 2500, "external accounts"),
+    account_limit("users_full", 100, "full accounts"),
+    account_limit("users_one_time_completion", 5000, "one_time_completion accounts"),
+    account_limit("users_super_admin", 25, "super_admin accounts"),
+    account_limit("users_service_internal", 1, "service_internal accounts"),
+    account_limit("users_service_external", 5, "service_external accounts"),
 ];
+
+const fn account_limit(name: &'static str, default: i64, many: &'static str) -> Limit {
+    Limit { name, default, many, has_slots: true, ..Limit::EMPTY }
+}
 
 /// Returns the limit of an account type.
 pub fn limit_of(account_type: AccountType) -> &'static Limit {

@@ -79,7 +79,7 @@ pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, StoreE
         // In a list of users only the end of a lock depends on the time.
         let sql = Sql::new(
             "SELECT CAST(COALESCE(sum(n), 0) AS BIGINT), (SELECT min(u.locked_until) FROM users u WHERE u.locked_until > $1) \
-             FROM counters WHERE name LIKE 'users_%'",
+             FROM all_counters WHERE name LIKE 'users_%'",
         );
         let (total, unlocked_at) = conn.query_one(&sql.arg(now), |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
         (scope.total, scope.cacheable) = (Some(total), Cacheable::Until(unlocked_at));

@@ -57,7 +57,7 @@ async fn accounts(api: &ApiClient, count: usize) -> Vec<i64> {
 /// Returns each counter, and the number of rows that it counts.
 async fn counters(server: &TestServer) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
     let read = |conn: &mut Conn| {
-        let kept = Sql::new("SELECT name, n FROM counters WHERE n <> 0");
+        let kept = Sql::new("SELECT name, CAST(sum(n) AS BIGINT) FROM all_counters GROUP BY name HAVING sum(n) <> 0");
         let counted = Sql::new(
             "SELECT 'users_' || u.account_type, count(*) FROM users u WHERE u.is_deleted = 0 AND u.status <> 'anonymized' \
              GROUP BY u.account_type \
@@ -102,6 +102,48 @@ async fn one_place_that_is_left_is_taken_once_by_accounts() {
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
     assert_eq!((kept["users_super_admin"], kept["users_external"]), (25, CROWD as i64 - 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_are_counted_exactly_far_below_the_limit_and_near_it() {
+    let server = TestServer::start().await;
+    let api = server.admin().await;
+    let set_limit = async |value: i64| {
+        let sql = Sql::new(
+            "INSERT INTO limits(name, value) VALUES ('users_external', $1) ON CONFLICT(name) DO UPDATE SET value = $1",
+        );
+        let sql = sql.arg(value);
+        server.build.db.write(move |conn| conn.exec(&sql)).await.unwrap();
+    };
+    let create = async |first: usize| {
+        let calls: Vec<_> =
+            (0..CROWD).map(|n| api.call("POST", "/api/users/").json(&account("external", first + n))).collect();
+        let replies = send_concurrently(calls).await;
+        (replies.iter().filter(|reply| reply.status == 201).count(), replies)
+    };
+    // The first creates lock a part of the counter each, the later ones the whole.
+    set_limit(1_000 + CROWD as i64 / 2).await;
+    assert_eq!(create(0).await.0, CROWD);
+
+    set_limit(CROWD as i64 + 7).await;
+    let (created, replies) = create(CROWD).await;
+    assert_eq!(created, 7);
+    for reply in replies.iter().filter(|reply| reply.status != 201) {
+        reply.refuses(limit_exceeded(&format!("{} external accounts", CROWD + 7)));
+    }
+
+    // Deletions give back while accounts are created.
+    set_limit(1_000_000).await;
+    let ids = api.get("/api/users/?account_type=external&limit=20").await.ids();
+    let deletions = ids.iter().map(|id| api.call("DELETE", &format!("/api/users/{id}/")));
+    let creates = (0..20).map(|n| api.call("POST", "/api/users/").json(&account("external", 1_000 + n)));
+    for reply in send_concurrently(deletions.chain(creates)).await {
+        assert!(matches!(reply.status, 201 | 204), "{reply:?}");
+    }
+    let (kept, counted) = counters(&server).await;
+    assert_eq!(kept, counted);
+    assert_eq!(kept["users_external"], CROWD as i64 + 7);
+    assert_eq!(api.get("/api/users/?limit=1").await.ok()["total_count"], json!(CROWD + 9));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,7 +22,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Sql, StoreError};
-pub use work::{JobPermit, Jobs, acquire_permit, builds, health, health_schema, is_on, start, stop, wake, wake_for};
+pub use work::{
+    JobPermit, Jobs, acquire_permit, builds, has_task, health, health_schema, is_on, start, stop, wake, wake_for,
+};
 
 /// The longest pause before a retry of most jobs.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(3600);

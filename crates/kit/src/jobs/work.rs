@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::{Conn, StoreError};
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use web::clock::unique_id;
 use web::lock;
@@ -60,6 +60,8 @@ struct BuildTask {
     /// The running jobs by id, each with the signal that aborts it.
     running: Mutex<HashMap<i64, Arc<Notify>>>,
     counts: Mutex<JobCounts>,
+    /// Whether the task has read due times, has failed to, or has ended.
+    has_read: watch::Sender<bool>,
 }
 
 /// The reasons for which the task of a build is woken.
@@ -142,14 +144,21 @@ fn jobs(app: &App) -> &Jobs {
     app.slot()
 }
 
-/// Starts background work, first with the jobs that earlier processes left.
+/// Starts background work, first with the jobs that earlier processes left. The builds are read one after the other, so that
+/// requests do not wait behind all of them. A request that wakes the task of its build does not wait for that build's turn.
 pub fn start(app: &App) {
     jobs(app).is_on.store(true, Ordering::Relaxed);
     let app = app.clone();
     tokio::spawn(async move {
-        match app.active_builds().await {
-            Ok(builds) => builds.iter().for_each(|build| wake(&app, build)),
-            Err(error) => tracing::error!(%error, "the builds were not looked at for jobs"),
+        let builds = match app.active_builds().await {
+            Ok(builds) => builds,
+            Err(error) => return tracing::error!(%error, "the builds were not looked at for jobs"),
+        };
+        for build in &builds {
+            let Some(task) = task_of(&app, build) else { return };
+            task.wake();
+            // The sender lives as long as the task.
+            let _ = task.has_read.subscribe().wait_for(|has_read| *has_read).await;
         }
     });
 }
@@ -194,11 +203,17 @@ fn task_of(app: &App, build: &Arc<Build>) -> Option<Arc<BuildTask>> {
             active_kinds: Mutex::default(),
             running: Mutex::default(),
             counts: Mutex::default(),
+            has_read: watch::Sender::new(false),
         });
         tokio::spawn(run_build(app.clone(), task.clone()));
         task
     });
     Some(task.clone())
+}
+
+/// Returns whether this process has a task for the build of this uid, which reads due times by itself.
+pub fn has_task(app: &App, build_uid: &str) -> bool {
+    lock(&jobs(app).tasks).contains_key(build_uid)
 }
 
 /// Returns the builds whose jobs this process runs.
@@ -259,6 +274,7 @@ async fn run_build(app: App, task: Arc<BuildTask>) {
             Some(due_times) => start_due_standing(&app, &task, standing, due_times).await,
             None => start_due_kinds(&app, &task, is_first, &mut due_times).await,
         };
+        task.has_read.send_replace(true);
         match started {
             Ok(wait) => {
                 is_first = false;
@@ -278,6 +294,7 @@ async fn run_build(app: App, task: Arc<BuildTask>) {
         }
     }
     // The build was deleted, or this process is stopping.
+    task.has_read.send_replace(true);
     lock(&jobs(&app).tasks).remove(&task.build.uid);
 }
 

@@ -33,24 +33,24 @@ pub fn records_with_words(
         return Ok(None);
     }
     let texts: Vec<&Field> = class.record.fields.iter().filter(|field| field.is_text()).collect();
-    let (mut found, mut read) = (Vec::new(), 0);
+    let (mut found, mut read_bytes, mut row_texts) = (Vec::new(), 0, RowTexts::default());
     for some in numbers.numbers().chunks(AT_A_TIME) {
         let mut sql = Sql::new("SELECT t.n");
         texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
         sql.push(" FROM ").name(&class.table()).push(" t");
         push_joins(&mut sql, OWN, &class.record, texts.iter().copied());
         conn.for_each_row(sql.push(" WHERE t.n").push_any(some), |row| {
-            let mut of_record = Vec::with_capacity(texts.len());
-            for at in 1..=texts.len() {
-                of_record.extend(row.opt_text(at)?);
+            row_texts.clear();
+            for column in 1..=texts.len() {
+                row_texts.add(row.opt_text_bytes(column)?.unwrap_or_default());
             }
-            read += of_record.iter().map(|text| text.len()).sum::<usize>();
-            if has_all(&of_record, &sought) {
+            read_bytes += row_texts.joined.len();
+            if row_texts.has_all(&sought) {
                 found.push(number(row.int(0)?)?);
             }
             Ok(())
         })?;
-        if read > MAX_READ {
+        if read_bytes > MAX_READ {
             return Ok(None);
         }
     }
@@ -71,32 +71,47 @@ impl From<SearchWord> for Sought {
 }
 
 impl Sought {
-    /// Returns whether the text may contain this word. Its characters occur in the text, or the text is not ASCII and can contain
-    /// its words in another form.
-    fn may_be_in(&self, text: &str) -> bool {
-        !text.is_ascii() || self.characters.find(text.as_bytes()).is_some()
-    }
-
     fn is(&self, word: &str) -> bool {
         if self.word.is_beginning { word.starts_with(&self.word.word) } else { word == self.word.word }
     }
 }
 
-/// Returns whether texts contain all of these words.
-fn has_all(texts: &[&str], sought: &[Sought]) -> bool {
-    if !sought.iter().all(|sought| texts.iter().any(|text| sought.may_be_in(text))) {
-        return false;
+/// The texts of a record, joined with line feeds, which no word contains.
+#[derive(Default)]
+struct RowTexts {
+    joined: Vec<u8>,
+}
+
+impl RowTexts {
+    fn clear(&mut self) {
+        self.joined.clear();
     }
-    let mut missing: Vec<&Sought> = sought.iter().collect();
-    let mut look_at = |word: &str| missing.retain(|sought| !sought.is(word));
-    if texts.iter().map(|text| text.len()).sum::<usize>() < ALL_COUNT {
-        texts.iter().for_each(|text| each_word(text, &mut look_at));
-    } else {
-        let mut counted = Words::default();
-        texts.iter().for_each(|text| counted.add(text));
-        counted.iter().for_each(&mut look_at);
+
+    /// Adds the bytes of a text in UTF-8.
+    fn add(&mut self, text: &[u8]) {
+        self.joined.extend_from_slice(text);
+        self.joined.push(b'\n');
     }
-    missing.is_empty()
+
+    /// Returns whether the texts contain all of these words.
+    fn has_all(&self, sought: &[Sought]) -> bool {
+        // Texts that are not ASCII can contain words in another form.
+        let has_characters = |sought: &Sought| sought.characters.find(&self.joined).is_some();
+        if !sought.iter().all(has_characters) && self.joined.is_ascii() {
+            return false;
+        }
+        let texts = String::from_utf8_lossy(&self.joined);
+        let mut missing: Vec<&Sought> = sought.iter().collect();
+        let mut look_at = |word: &str| missing.retain(|sought| !sought.is(word));
+        if texts.len() < ALL_COUNT {
+            texts.split('\n').for_each(|text| each_word(text, &mut look_at));
+        } else {
+            let mut counted = Words::default();
+            texts.split('\n').for_each(|text| counted.add(text));
+            counted.iter().for_each(&mut look_at);
+        }
+        missing.is_empty()
+    }
 }
 
 #[cfg(test)]
@@ -105,6 +120,12 @@ mod tests {
 
     fn sought(text: &str) -> Vec<Sought> {
         search_words(text).into_iter().map(Sought::from).collect()
+    }
+
+    fn has_all(texts: &[&str], sought: &[Sought]) -> bool {
+        let mut row_texts = RowTexts::default();
+        texts.iter().for_each(|text| row_texts.add(text.as_bytes()));
+        row_texts.has_all(sought)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::conn::Conn;
 use crate::error::StoreError;
-use crate::migrate::{self, Migration};
+use crate::migrate::{self, DroppedReference, Migration};
 use crate::slot::Slot;
 
 /// Begins a transaction that creates, changes or removes a schema, without a time limit.
@@ -47,6 +47,14 @@ fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(),
     Ok(())
 }
 
+/// Drops foreign keys, by the names that PostgreSQL gave them.
+fn drop_references(conn: &mut Conn, dropped: &[DroppedReference]) -> Result<(), StoreError> {
+    for DroppedReference { table, column, .. } in dropped {
+        conn.as_postgres().control(&format!("ALTER TABLE {table} DROP CONSTRAINT {table}_{column}_fkey"))?;
+    }
+    Ok(())
+}
+
 /// Creates a schema if requested, and runs the migrations that it lacks. Call it inside a transaction. It acquires a
 /// lock, so that processes that start at the same time do not collide.
 pub(super) fn prepare_schema(
@@ -75,6 +83,7 @@ pub(super) fn prepare_schema(
     let from = migrate::first_missing(name, version, migrations.len())?;
     for migration in &migrations[from..] {
         let done = conn.as_postgres().control(&migrate::for_postgres(migration.sql));
+        let done = done.and_then(|()| drop_references(conn, migration.dropped_references));
         let done = done.and_then(|()| migrate::run_step(migration, conn));
         done.map_err(|error| migrate::migration_error(name, migration.name, error))?;
     }

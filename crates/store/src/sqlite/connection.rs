@@ -1,13 +1,15 @@
 //! One connection to an SQLite file: statements and their errors.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
-use rusqlite::types::{Null, ValueRef};
+use rusqlite::types::{Null, Value, ValueRef};
+use rusqlite::vtab::array::{self, Array};
 use rusqlite::{CachedStatement, Connection as Handle, ErrorCode, StatementStatus, ffi};
 
 use crate::error::StoreError;
@@ -62,6 +64,7 @@ impl SqliteConnection {
         handle.progress_handler(INSTRUCTIONS_PER_CHECK, Some(too_late)).map_err(translate)?;
         let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
         handle.create_scalar_function("get_bit", 2, flags, get_bit).map_err(translate)?;
+        array::load_module(&handle).map_err(translate)?;
         handle.create_aggregate_function("bit_or", 1, flags, BitOr).map_err(translate)?;
         for (name, function) in text_functions::ALL {
             let of_text = move |context: &Context<'_>| changed_text(context, function);
@@ -354,7 +357,7 @@ fn bind<'a>(
             BorrowedArgument::Int(number) => statement.raw_bind_parameter(at, number),
             BorrowedArgument::Text(text) => statement.raw_bind_parameter(at, text),
             BorrowedArgument::Blob(bytes) => statement.raw_bind_parameter(at, bytes),
-            BorrowedArgument::Ints(numbers) => statement.raw_bind_parameter(at, json(numbers)),
+            BorrowedArgument::Ints(numbers) => statement.raw_bind_parameter(at, int_array(numbers)),
         };
         bound.map_err(StatementError::Engine)?;
     }
@@ -395,15 +398,9 @@ fn each_row(statement: &mut CachedStatement<'_>, on_row: OnRow<'_>) -> Result<()
     outcome.map_err(StatementError::Row)
 }
 
-/// Integers as a JSON text.
-fn json(numbers: &[i64]) -> String {
-    let mut text = String::with_capacity(2 + 8 * numbers.len());
-    for number in numbers {
-        text.push(if text.is_empty() { '[' } else { ',' });
-        text.push_str(&number.to_string());
-    }
-    text.push_str(if numbers.is_empty() { "[]" } else { "]" });
-    text
+/// Integers as the argument of `rarray`. The statement holds them until they are bound anew.
+fn int_array(numbers: &[i64]) -> Array {
+    Rc::new(numbers.iter().copied().map(Value::Integer).collect())
 }
 
 /// The function `get_bit` of PostgreSQL: bit `n` of a blob is bit `n % 8` of byte `n / 8`, the least significant first.

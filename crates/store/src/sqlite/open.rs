@@ -9,7 +9,7 @@ use super::connection::{SMALL_CACHE, SqliteConnection, translate};
 use super::settings::SqliteSettings;
 use crate::conn::Conn;
 use crate::error::StoreError;
-use crate::migrate::{self, Migration};
+use crate::migrate::{self, DroppedReference, Migration};
 use crate::slot::Slot;
 use web::lock;
 
@@ -114,6 +114,7 @@ fn migrate(connection: SqliteConnection, known: &[Migration], name: &str) -> Res
     let mut conn = Conn::sqlite(connection);
     for migration in &known[from..] {
         let done = conn.as_sqlite().handle.execute_batch(&migrate::for_sqlite(migration.sql)).map_err(translate);
+        let done = done.and_then(|()| drop_references(&conn.as_sqlite().handle, migration.dropped_references));
         let done = done.and_then(|()| migrate::run_step(migration, &mut conn));
         done.map_err(|error| migrate::migration_error(name, migration.name, error))?;
     }
@@ -122,4 +123,27 @@ fn migrate(connection: SqliteConnection, known: &[Migration], name: &str) -> Res
     connection.control("COMMIT")?;
     tracing::info!(database = name, from, to = known.len(), "migrated");
     Ok(())
+}
+
+/// Drops foreign keys. SQLite has no statement for that, so their text is removed from the declarations of the tables, as its
+/// documentation recommends for changes that do not concern stored rows.
+fn drop_references(handle: &Handle, dropped: &[DroppedReference]) -> Result<(), StoreError> {
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    let schema_version =
+        handle.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0)).map_err(translate)?;
+    handle.execute_batch("PRAGMA writable_schema = ON").map_err(translate)?;
+    for DroppedReference { table, column, referenced } in dropped {
+        let declared = format!("{column} BIGINT REFERENCES {referenced}(id)");
+        let update = "UPDATE sqlite_schema SET sql = replace(sql, ?1, ?2) \
+             WHERE type = 'table' AND name = ?3 AND instr(sql, ?1) > 0";
+        let changed = handle.execute(update, (&declared, format!("{column} BIGINT"), table)).map_err(translate)?;
+        if changed != 1 {
+            return Err(StoreError::Db(format!("table {table} does not declare {declared}")));
+        }
+    }
+    // The raised version makes every connection read the declarations again.
+    let apply = format!("PRAGMA schema_version = {}; PRAGMA writable_schema = RESET", schema_version + 1);
+    handle.execute_batch(&apply).map_err(translate)
 }

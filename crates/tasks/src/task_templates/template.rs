@@ -2,7 +2,7 @@
 
 use super::form::TT_UPDATE;
 use crate::moments::{CompleteBy, Expiry, Notice, Plan, Reminder, TimeFrame, Unit};
-use records::visible_records::slot;
+use kit::limits::slot;
 use serde_json::Value as Json;
 use store::{Conn, Row, Sql, StoreError};
 

@@ -4,8 +4,8 @@
 //! single row of a count, so each count is the sum of slots.
 
 use super::held::PRINCIPALS;
+use kit::limits::slot;
 use kit::rows::sql::tokens;
-use records::visible_records::slot;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{BorrowedArgument, Conn, Sql, StoreError};
 use web::clock::sha256_hex;

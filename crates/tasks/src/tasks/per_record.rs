@@ -2,10 +2,11 @@
 //! blocks of records. The creation or deletion of a task raises the version of its block in the same transaction. A cached block
 //! is used only if the database has the same version, so counts are exact in every process.
 
+use kit::limits::slot;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use quick_cache::sync::Cache;
-use records::visible_records::{VisibleRecords, slot};
+use records::visible_records::VisibleRecords;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{BorrowedArgument, Conn, Sql, StoreError};

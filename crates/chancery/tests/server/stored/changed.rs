@@ -626,3 +626,30 @@ async fn records_are_compared_and_searched_in_one_normal_form() {
         process.stop();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_and_the_log_keep_the_users_they_refer_to() {
+    let stored = open_0003().await;
+    let sql = |statement: &str| stored.installation.sql("build_1", statement);
+    let users = || sql("SELECT id, link_sent_by, created_by, modified_by FROM users ORDER BY id");
+    let entries = || sql("SELECT id, by_user FROM administration_log ORDER BY id");
+    let (users_before, entries_before) = (users(), entries());
+    let process = stored.installation.serve_api();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    assert_eq!(users(), users_before);
+    assert_eq!(entries()[..entries_before.len()], entries_before);
+
+    // A change of each account, and a deletion, leave no reference to a user who does not exist.
+    let ids = users_before.iter().map(|row| row[0].clone().unwrap()).skip(1).take(5).collect::<Vec<_>>();
+    for id in &ids[1..] {
+        api.patch(&format!("/api/users/{id}/"), json!({"job_title": "Clerk"})).await;
+    }
+    api.delete(&format!("/api/users/{}/", ids[0])).await;
+    let dangling = "SELECT count(*) FROM users WHERE created_by NOT IN (SELECT id FROM users) \
+         OR modified_by NOT IN (SELECT id FROM users) OR link_sent_by NOT IN (SELECT id FROM users)";
+    assert_eq!(sql(dangling), [[Some("0".to_owned())]]);
+    let dangling = "SELECT count(*) FROM administration_log WHERE by_user NOT IN (SELECT id FROM users)";
+    assert_eq!(sql(dangling), [[Some("0".to_owned())]]);
+    assert!(entries().len() > entries_before.len());
+    process.stop();
+}
