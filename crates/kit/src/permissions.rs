@@ -58,7 +58,7 @@ fn catalogue() -> impl Iterator<Item = &'static PermissionResource> {
     CATALOGUE.get().into_iter().flatten().copied()
 }
 
-/// A set of permissions, a bit for each action of each module.
+/// A set of permissions, with a bit for each action of each resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Permissions(u128);
 
