@@ -66,7 +66,7 @@ impl Permissions {
     /// The empty set.
     pub const NONE: Permissions = Permissions(0);
 
-    /// Returns every permission. Super admins and `service_internal` have this set.
+    /// Returns every permission. Super admins have this set.
     pub fn all() -> Permissions {
         Permissions((1 << catalogue().map(|group| group.actions.len()).sum::<usize>()) - 1)
     }
