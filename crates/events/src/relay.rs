@@ -49,7 +49,7 @@ const CLAIM_RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause after a failure.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// The longest pause while the service is not the database's own, so that an adopted one is soon found.
+/// The longest pause while the service belongs to another database, so that an adopted one is soon found.
 /// Each attempt is one small request for the service's id.
 const MAX_FOREIGN_PAUSE: Duration = Duration::from_secs(10);
 /// The interval of the search for builds without a tenant, by one statement on the control database.

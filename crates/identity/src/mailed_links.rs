@@ -259,7 +259,7 @@ fn make_room(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> 
     conn.exec(&sql.arg(user).arg(kind.name()).arg(MAX_LINKS - 1)).map(drop)
 }
 
-/// Returns the address of a link: below the address of the front end, otherwise below the build's own.
+/// Returns the address of a link: below the address of the front end, if one is set, otherwise below the address of the build.
 fn address(app: &App, build: &Build, kind: LinkKind, token: &str) -> String {
     let base = app.front_end_of(build).unwrap_or_else(|| app.address_of(build));
     format!("{base}/{}/?token={token}", kind.path())

@@ -246,7 +246,7 @@ impl Sql {
         self.append_with(other, other.args.iter().cloned())
     }
 
-    /// Appends another statement with other arguments than its own, so that it can be built once and used often.
+    /// Appends another statement with `args` in place of its arguments, so that it can be built once and used often.
     pub fn append_with(&mut self, other: &Sql, args: impl IntoIterator<Item = Argument>) -> &mut Sql {
         let offset = self.args.len();
         self.args.extend(args);

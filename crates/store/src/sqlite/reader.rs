@@ -1,4 +1,4 @@
-//! The threads that read, and short reads on the caller's own.
+//! The threads that read, and short reads on the thread of the caller.
 //!
 //! The number of threads that run short reads equals the number of processors, because more would compete for them.
 //! Threads that are busy with a longer read are not counted, and a read that has waited for a while gets another
