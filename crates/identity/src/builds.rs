@@ -1,4 +1,4 @@
-//! The operations of operators on builds (tenants) and their accounts (`chancery build …`, `chancery user …`;
+//! The operations of operators on builds and their accounts (`chancery build …`, `chancery user …`;
 //! `docs/operations.md`). They may run while other processes serve.
 
 use crate::hasher::QueuePath;

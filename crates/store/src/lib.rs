@@ -1,7 +1,7 @@
 //! Stores data: the databases (SQLite or PostgreSQL, migrations, transactions), and files ([`blobs`]).
 //!
-//! Each build (tenant) has a database of its own: one SQLite file, or one PostgreSQL schema. Queries need no tenant
-//! column, because a connection reaches one database only. A [`Database`] is the only way to a connection. Other crates
+//! Each build has a database of its own: one SQLite file, or one PostgreSQL schema. Queries do not need a column for the
+//! build, because a connection reaches one database only. A [`Database`] is the only way to a connection. Other crates
 //! do not name an engine: callers write one portable SQL text, and get one set of errors.
 //!
 //! Callers pass *scripts*: synchronous closures that run on database threads. A script can be run again after a
