@@ -2,7 +2,7 @@
 //! service recognizes a duplicate by the id of its event.
 //!
 //! Delivery is a standing job of each build ([`DELIVERY`]), woken at each commit. System events are sent in batches,
-//! in their order. Each history event is a call of its own, and up to [`MAX_CALLS`] calls run at once. History events
+//! in the order of the outbox. Each history event is a call of its own, and up to [`MAX_CALLS`] calls run at once. History events
 //! therefore arrive in any order; lists order them by their time. While the service is unavailable, delivery is
 //! retried after growing pauses, which new events do not shorten. An event that the service rejects for good is moved
 //! to `outbox_refused`, so that it does not block the others. Among system events it is found by halving the batch.

@@ -35,7 +35,7 @@ pub struct Index<'a> {
     pub name: &'a str,
     /// The table.
     pub table: &'a str,
-    /// The columns, in their order.
+    /// The columns, in the order of the index.
     pub columns: &'a [&'a str],
     /// The purpose.
     pub kind: IndexKind,
