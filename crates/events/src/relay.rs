@@ -256,7 +256,7 @@ impl Default for Progress {
     }
 }
 
-/// Returns the time at which the delivery of a build is due; `None` if no event waits. Without a tenant it is due at once.
+/// Returns the time at which the delivery of a build is due; `None` if no event waits. Without a tenant it is due immediately.
 fn next_delivery_time(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, StoreError> {
     if client(app).is_none() {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Count limits (`docs/reference/limits.md`). The transaction that creates a row checks and raises a
 //! counter in the database by one statement, so that concurrent creates never exceed a limit. The
-//! statement also reads the limit, so that a changed limit applies in every process at once.
+//! statement also reads the limit, so that a changed limit applies in every process immediately.
 
 use crate::refusal::Refusal;
 pub use resource::{Limit, LimitSummary};

@@ -245,7 +245,7 @@ impl Database {
 
     /// Runs a read that is short enough for the caller's own thread. Its statements may see different snapshots.
     ///
-    /// On SQLite it runs at once, without a transaction. On PostgreSQL a script with up to three statements is run once
+    /// On SQLite it runs immediately, without a transaction. On PostgreSQL a script with up to three statements is run once
     /// more for each of them. The first runs record the statements, the last one reads the rows. A script with more
     /// statements runs as in [`Database::read`], but without a transaction.
     pub async fn read_short<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>

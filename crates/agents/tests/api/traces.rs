@@ -59,7 +59,7 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
     assert_eq!((count().await, count_stored_lines(&scene.server).await), (json!(1), 1));
     scene.server.advance(90 * DAY + 1);
     let api = scene.server.admin().await;
-    // Lists omit the line at once, and it is deleted soon after.
+    // Lists omit the line immediately, and it is deleted soon after.
     assert_eq!(api.get(ACTIVITY).await.ok()["total_count"], 0);
     eventually(async || {
         // The sweeps of builds are spread over an hour.
@@ -170,7 +170,7 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
     assert_eq!(clients(&scene.api).await, json!([[1, name], [person, name], [person, name]]));
     scene.api.post(&format!("/api/users/{person}/deactivate/"), json!({})).await.ok();
     scene.api.post(&format!("/api/users/{person}/anonymize/"), json!({})).await.ok();
-    // Lists omit the names at once, and they are erased soon after.
+    // Lists omit the names immediately, and they are erased soon after.
     assert_eq!(clients(&scene.api).await, json!([[1, name], [person, ""], [person, ""]]));
     let named = async || {
         let sql = "SELECT count(*) FROM agent_activity WHERE client <> ''";

@@ -1,4 +1,4 @@
-//! `/api/custom-components/`, its repositories and `/components/`. Imports fail at once, or their outcome is written into the
+//! `/api/custom-components/`, its repositories and `/components/`. Imports fail immediately, or their outcome is written into the
 //! database (`docs/reference/custom-components.md`). Real imports are in `crates/chancery/tests/extensions`.
 
 use crate::TestServer;

@@ -208,7 +208,7 @@ pub fn cancel(request: &Request, conn: &mut Conn, id: i64) -> Result<(), StoreEr
     rows::cancel(conn, id)
 }
 
-/// Makes the failed jobs of a kind due at once, in the transaction of a change after which they may succeed.
+/// Makes the failed jobs of a kind due immediately, in the transaction of a change after which they may succeed.
 pub fn make_due_now(request: &Request, conn: &mut Conn, kind: &JobKind) -> Result<(), StoreError> {
     request.effects.after_commit(wake);
     let sql = Sql::new("UPDATE jobs SET next_at = $1 WHERE kind = $2 AND next_at > $1 AND attempts > 0");

@@ -220,7 +220,7 @@ fn read(
     Ok(())
 }
 
-/// Runs a script at once, on a connection of the calling thread.
+/// Runs a script immediately, on a connection of the calling thread.
 pub(super) fn read_short<T, E: From<StoreError>>(
     settings: &SqliteSettings,
     slot: &Arc<Slot>,
