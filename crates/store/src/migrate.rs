@@ -36,7 +36,7 @@ pub struct Migration {
     pub name: &'static str,
     /// The SQL, which is run first.
     pub sql: &'static str,
-    /// The function that is run then, also in a new, empty database.
+    /// The function that is run then, even in a new, empty database.
     pub then: Option<MigrationStep>,
 }
 

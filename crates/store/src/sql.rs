@@ -387,7 +387,7 @@ enum SqlPiece<'a> {
     Sqlite(&'a str),
 }
 
-/// The begin of a comment whose content is for SQLite alone.
+/// The start of a comment whose content is for SQLite alone.
 const SQLITE: &str = "/*sqlite ";
 const COMMENT_END: &str = "*/";
 

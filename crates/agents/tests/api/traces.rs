@@ -111,7 +111,7 @@ async fn equal_reads_of_a_minute_are_one_line() {
     scene.refused("get_record", json!({"object_record": 999})).await;
     scene.refused("get_record", json!({"object_record": 999})).await;
     scene.agent.expect_refusal(&scene.server, &of_other, "get_record", json!({"object_record": 999})).await;
-    // Each write has its own line, also a refused one.
+    // Each write has its own line, even if it is refused.
     let change = json!({"object_record": first, "fields": {"title": "A"}});
     scene.run("update_record", change.clone()).await;
     scene.run("update_record", change).await;

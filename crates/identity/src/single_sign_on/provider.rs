@@ -180,7 +180,7 @@ impl Provider {
         Ok(fits(&keys))
     }
 
-    /// Exchanges a code for tokens. A code can be exchanged once, also if the exchange fails.
+    /// Exchanges a code for tokens. A code can be exchanged once, even if the exchange fails.
     pub(super) async fn exchange(
         &self,
         clock: &Clock,

@@ -104,7 +104,7 @@ impl ReaderPool {
         }
     }
 
-    /// Makes all threads drop their connections of past generations, also the idle ones.
+    /// Makes all threads drop their connections of past generations, including idle threads.
     pub fn sweep(&self) {
         lock(&self.state).sweeps += 1;
         self.wake.iter().for_each(Condvar::notify_one);
