@@ -1,4 +1,4 @@
-//! Requests access tokens by the client-credentials grant (RFC 6749, section 4.4), at an address that a tenant chose.
+//! Requests access tokens by the client-credentials grant (RFC 6749, section 4.4), at an address that a build's settings name.
 
 use crate::mail::smtp::Reason;
 use http::header::{ACCEPT, CONTENT_TYPE};

@@ -138,7 +138,7 @@ pub fn store(
     Ok(changed)
 }
 
-/// Returns the file extensions of a list in their order, without duplicates; `None` for a null.
+/// Returns the file extensions of a list in the order of the list, without duplicates; `None` for a null.
 fn extensions(value: &CheckedValue) -> Option<Vec<String>> {
     let CheckedValue::List(items) = value else { return None };
     let mut extensions: Vec<String> = Vec::with_capacity(items.len());

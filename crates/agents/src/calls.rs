@@ -20,7 +20,7 @@ pub struct CallCounts(Mutex<HashMap<i64, WindowCount>>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct WindowCount {
-    /// The begin of the window, in microseconds since 1970.
+    /// The start of the window, in microseconds since 1970.
     since: i64,
     calls: i64,
     /// The number of calls that are not stored yet.

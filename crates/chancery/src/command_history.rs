@@ -1,5 +1,6 @@
 //! Connects commands to the history service of their database. While no server runs, a command opens the embedded one. Otherwise it
-//! uses `CHANCERY_HISTORY_URL`, or the address at which a server last reached the service. The service must be the database's own.
+//! uses `CHANCERY_HISTORY_URL`, or the address at which a server last reached the service. The command refuses the service of
+//! another database.
 
 use crate::data_directory;
 use crate::open::{CommandFailure, history_at, history_engine, history_service};
@@ -61,7 +62,7 @@ impl ReachedService {
     }
 }
 
-/// Connects a command to the history service of its database. Refuses a service that is not its own. If neither the database nor
+/// Connects a command to the history service of its database. Refuses a service of another database. If neither the database nor
 /// the settings name a service, the command has none.
 pub async fn connect(app: &App, settings: &ProgramSettings) -> Result<ReachedService, CommandFailure> {
     let notes = own_history::notes(&app.store).await.map_err(|error| error.to_string())?;
@@ -111,7 +112,7 @@ impl ServiceIdentity {
     }
 }
 
-/// Makes the history service of the settings the database's own, for `chancery history adopt`. Returns a line that names the
+/// Adopts the history service of the settings for the database, for `chancery history adopt`. Returns a line that names the
 /// service.
 pub async fn adopt(app: &App, settings: &ProgramSettings, new_tenants: bool) -> Result<String, CommandFailure> {
     let (id, url, place) = match &settings.history_url {
@@ -167,7 +168,7 @@ async fn fetch_service_id(app: &App, settings: &ProgramSettings, url: &str) -> R
     }
 }
 
-/// Refuses a service that is not the database's own.
+/// Refuses a history service that belongs to another database.
 async fn verify(app: &App, client: HistoryClient) -> Result<ServiceIdentity, CommandFailure> {
     let away = match own_history::verify(app, &client, PATIENCE).await {
         Ok(()) => None,
@@ -180,8 +181,8 @@ async fn verify(app: &App, client: HistoryClient) -> Result<ServiceIdentity, Com
     Ok(ServiceIdentity { client: Some(client), away })
 }
 
-/// Opens the embedded history of the data directory, if it is the database's own. That is the stored service or, without one, the
-/// service that a server with these settings would use.
+/// Opens the embedded history of the data directory, if it belongs to the database. That is the stored service or, without one,
+/// the service that a server with these settings would use.
 async fn own_embedded(
     settings: &ProgramSettings,
     notes: &StoredService,

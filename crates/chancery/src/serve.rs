@@ -247,7 +247,7 @@ fn serve_api(
     ServedApi { app, task, _lock: lock }
 }
 
-/// Refuses to deliver into an embedded history that is not the database's own, for example that of a second server on one
+/// Refuses to deliver into an embedded history that belongs to another database, for example that of a second server on one
 /// PostgreSQL. Other services are checked when they are called, because they may be unavailable now.
 async fn check_history(settings: &ProgramSettings, app: &App, history: &HistoryListener) -> Result<(), CommandFailure> {
     let HistoryEngine::Sqlite(engine) = &history.service.engine else { return Ok(()) };

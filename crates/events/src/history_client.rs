@@ -33,7 +33,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const BEHIND_ALL: i64 = 1 << 40;
 /// The maximum number of characters of an answer that are logged.
 const MAX_LOGGED_CHARS: usize = 500;
-/// The time after which a service is checked again for being the database's own.
+/// The time after which the client checks again whether a service belongs to the database.
 const VERIFIED_MAX_AGE: Duration = Duration::from_secs(10);
 
 /// The address and the key of the history service (`CHANCERY_HISTORY_URL`, `CHANCERY_HISTORY_API_KEY`).
@@ -65,7 +65,7 @@ pub struct CreatedTenant {
 pub enum CallFailure {
     /// The service is unavailable; the same call may succeed later.
     Unavailable(String),
-    /// The service is not the database's own.
+    /// The service belongs to another database.
     Foreign(String),
     /// The tenant does not exist.
     NoTenant(String),
@@ -163,12 +163,12 @@ impl HistoryClient {
         }
     }
 
-    /// Returns whether a recent check has found that the service is the database's own.
+    /// Returns whether a recent check has found that the service belongs to the database.
     pub(crate) fn is_verified(&self) -> bool {
         matches!(&*self.identity(), ExpectedService::Own(since, _) if since.elapsed() < VERIFIED_MAX_AGE)
     }
 
-    /// Stores whether the service is the database's own, and its id; `None`: unknown.
+    /// Stores whether the service belongs to the database, and its id; `None`: unknown.
     pub(crate) fn set_verified(&self, is_own: Option<bool>, id: Option<&str>) {
         *self.identity() = match is_own {
             Some(true) => ExpectedService::Own(Instant::now(), id.and_then(|id| HeaderValue::from_str(id).ok())),

@@ -38,7 +38,7 @@ pub async fn read<T>(
     outcome.await.unwrap_or_else(|_| Err(slow())).map_err(refusal)
 }
 
-/// Returns the service, after a check that it is the database's own, and the client id of the build.
+/// Returns the history service, after a check that it belongs to the database, and the client id of the build.
 async fn tenant(request: &Request) -> Result<(&HistoryClient, String), TenantError> {
     let none = |what: &str| TenantError::Service(CallFailure::Unavailable(what.to_owned()));
     let service = client(&request.app).ok_or_else(|| none("there is no history service"))?;

@@ -323,7 +323,7 @@ pub struct BatchTurn<'a>(#[expect(dead_code, reason = "it is held")] Option<Sema
 
 /// Waits until a batch of changes with thousands of events may begin. The caller drops the turn after the
 /// commit. Few batches are written at a time, and none while many events wait for delivery. If nothing is
-/// delivered, or after [`MAX_WAIT_FOR_TURN`], the batch begins at once, and only the limit applies.
+/// delivered, or after [`MAX_WAIT_FOR_TURN`], the batch begins immediately, and only the limit applies.
 pub async fn turn<'a>(app: &App, build: &'a Build) -> BatchTurn<'a> {
     let until = Instant::now() + MAX_WAIT_FOR_TURN;
     let turns = &backlog(build).turns;

@@ -1,4 +1,4 @@
-//! Identifies the history service that is the database's own. Each service has an id, which is created with its
+//! Identifies the history service that belongs to the database. Each service has an id, which is created with its
 //! data. The control database stores the id of its own service at the first contact, and the address at which
 //! it was last reached. From then on no event is delivered to another service, and no history is deleted there.
 //!
@@ -35,7 +35,7 @@ pub struct StoredService {
     copy_of: Option<String>,
 }
 
-/// The reason why a history service is not the database's own.
+/// The reason why a history service does not belong to the database.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ForeignService {
     /// The database has another service, with the address at which it was last reached.
@@ -78,7 +78,7 @@ impl std::fmt::Display for ForeignService {
 }
 
 impl StoredService {
-    /// Checks that the service with this id is the database's own, or may become it. A former version has no id.
+    /// Checks that the service with this id belongs to the database, or may become its service. A former version has no id.
     pub fn check(&self, id: Option<&str>) -> Result<(), ForeignService> {
         match (&self.id, id) {
             (Some(own), Some(id)) if own == id => Ok(()),
@@ -139,7 +139,7 @@ pub async fn store_service(
     store.control().write(write).await
 }
 
-/// Makes a service the database's own, independent of the previous one: an operator's decision. With
+/// Adopts a service for the database, even if the database has another one. Only an operator decides this. With
 /// `new_tenants` each build gets a new tenant there, since the service does not have the present ones.
 pub async fn adopt(store: &Store, id: &str, url: Option<&str>, new_tenants: bool) -> Result<(), StoreError> {
     let (id, url) = (id.to_owned(), url.map(str::to_owned));
@@ -152,7 +152,7 @@ pub async fn adopt(store: &Store, id: &str, url: Option<&str>, new_tenants: bool
     store.control().write(write).await
 }
 
-/// Marks a database that was just copied as a copy: the history service of the original is not its own.
+/// Marks a database that was just copied as a copy: the history service belongs to the original.
 /// `embedded` is the id of the history in the original's data directory, if that history is in use.
 pub async fn mark_copy(store: &Store, embedded: Option<&str>) -> Result<(), StoreError> {
     let embedded = embedded.map(str::to_owned);

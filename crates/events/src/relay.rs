@@ -2,7 +2,7 @@
 //! service recognizes a duplicate by the id of its event.
 //!
 //! Delivery is a standing job of each build ([`DELIVERY`]), woken at each commit. System events are sent in batches,
-//! in their order. Each history event is a call of its own, and up to [`MAX_CALLS`] calls run at once. History events
+//! in the order of the outbox. Each history event is a call of its own, and up to [`MAX_CALLS`] calls run at once. History events
 //! therefore arrive in any order; lists order them by their time. While the service is unavailable, delivery is
 //! retried after growing pauses, which new events do not shorten. An event that the service rejects for good is moved
 //! to `outbox_refused`, so that it does not block the others. Among system events it is found by halving the batch.
@@ -49,7 +49,7 @@ const CLAIM_RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause after a failure.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// The longest pause while the service is not the database's own, so that an adopted one is soon found.
+/// The longest pause while the service belongs to another database, so that an adopted one is soon found.
 /// Each attempt is one small request for the service's id.
 const MAX_FOREIGN_PAUSE: Duration = Duration::from_secs(10);
 /// The interval of the search for builds without a tenant, by one statement on the control database.
@@ -257,7 +257,7 @@ impl Default for Progress {
     }
 }
 
-/// Returns the time at which the delivery of a build is due; `None` if no event waits. Without a tenant it is due at once.
+/// Returns the time at which the delivery of a build is due; `None` if no event waits. Without a tenant it is due immediately.
 fn next_delivery_time(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, StoreError> {
     if client(app).is_none() {
         return Ok(None);

@@ -59,7 +59,7 @@ pub(crate) fn give_back(conn: &mut Conn, bytes: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("UPDATE counters SET n = n - $1 WHERE name = 'storage_bytes'").arg(bytes)).map(drop)
 }
 
-/// Counts the files of a migrated build again, at once and after [`SECOND_COUNT_US`].
+/// Counts the files of a migrated build again, immediately and after [`SECOND_COUNT_US`].
 pub static COUNT: StandingJob = StandingJob { name: "storage", at_a_time: 2, due: next_count_time, run };
 
 fn next_count_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {

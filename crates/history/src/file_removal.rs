@@ -23,7 +23,7 @@ const TENANTS_AT_A_TIME: u16 = 500;
 
 /// Removes files without an event once a day, while it is polled.
 pub async fn run(service: Arc<HistoryService>) {
-    // This runs at once, so that every service that uses the bucket is recorded long before the first file is removed.
+    // This runs immediately, so that every service that uses the bucket is recorded long before the first file is removed.
     if let Err(error) = is_only_user(&service).await {
         tracing::warn!(%error, "the users of the stored files could not be read");
     }

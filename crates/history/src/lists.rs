@@ -49,7 +49,7 @@ impl FilterType {
     }
 }
 
-/// The name of a filter's parameter, the column and the type.
+/// The parameter of a filter: its name, its column and the type of its values.
 type FilterParameter = (&'static str, FilterColumn, FilterType);
 
 pub const HISTORY_FILTERS: [FilterParameter; 5] = [
@@ -96,8 +96,8 @@ pub async fn system_events(service: &HistoryService, client_id: Uuid, query: &Qu
     within_room(service, client_id, read).await
 }
 
-/// Returns the answer to a read, which owns a permit for its memory until it is sent. Without a free permit the answer
-/// is dropped and read again later: waiting requests store no answers in memory.
+/// Runs a read and returns its answer, which owns a permit for its memory until it is sent. Without a free permit the answer
+/// is dropped, and the read runs again when a permit is free. Waiting requests therefore have no answers in memory.
 async fn within_room<F: Future<Output = HistoryOutcome>>(
     service: &HistoryService,
     client_id: Uuid,
@@ -171,7 +171,7 @@ fn condition(filters: &[FilterParameter], name: &str, value: &str) -> Option<Res
     }))
 }
 
-/// Returns the filter that a parameter names, its predicate, and whether it excludes.
+/// Returns the filter that a parameter names, its predicate, and whether the parameter ends in `__exclude`.
 fn filter_named<'f, 'n>(filters: &'f [FilterParameter], name: &'n str) -> Option<(&'f FilterParameter, &'n str, bool)> {
     let (is_excluded, name) = match name.strip_suffix("__exclude") {
         Some(name) => (true, name),

@@ -76,7 +76,7 @@ impl HistoryService {
         Ok(self.id.get_or_try_init(|| self.engine.id()).await?)
     }
 
-    /// Parses a body: a short one at once, a long one as [`HistoryService::parse_aside`] does.
+    /// Parses a body: a short one immediately, a long one as [`HistoryService::parse_aside`] does.
     pub(crate) async fn parse<T: Send + 'static>(
         &self,
         body: Bytes,

@@ -1,4 +1,4 @@
-//! Addresses of callers behind proxies, of networks, of hosts, and of connections that tenants configure.
+//! Addresses of callers behind proxies, of networks, of hosts, and of connections that builds configure.
 
 use http::{Request, header};
 use platform::kit::address::{Ranges, TrustedProxies, client_address};
@@ -21,7 +21,7 @@ pub fn addresses(data: &[u8]) {
     if let Ok(address) = text.parse() {
         check_private(address);
     }
-    // Requests of tenants parse it in this way.
+    // Requests to addresses of builds parse it in this way.
     if let Ok(url) = Url::parse(text)
         && let Some(host) = url.host_str()
         && let Ok(address) = host.trim_matches(['[', ']']).parse()

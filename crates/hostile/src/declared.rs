@@ -1,4 +1,4 @@
-//! The declarations with which texts are parsed: those of the main API, and one in the form of a tenant's.
+//! The declarations with which texts are parsed: those of the main API, and one in the form of a declaration of a build.
 
 use platform::kit::route::Schema;
 use platform::table;

@@ -1,4 +1,4 @@
-//! Classes of tenants, the defaults and options of their fields, and records of them.
+//! Classes of builds, the defaults and options of their fields, and records of them.
 
 use crate::bodies::{AnyIdLookup, show};
 use crate::queries::selects;

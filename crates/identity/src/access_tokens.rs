@@ -1,7 +1,7 @@
 //! Access tokens: signed JWTs for one build (`docs/reference/sign-in.md`).
 //!
 //! A token names a user and a session and is valid for some minutes. `authenticate.rs` checks on each request that the session has
-//! not ended. The end of a session therefore takes effect at once.
+//! not ended. The end of a session therefore takes effect immediately.
 //!
 //! All tokens of this server begin with the same header, byte for byte. Verification compares that text, which fixes the algorithm
 //! before the token is parsed. A token with `none`, another algorithm or a key in its header is refused. A request parses one small

@@ -1,9 +1,10 @@
 //! Collections of users or groups that are changed by arrays of ids. They are the assignees of a permission set, and the members
 //! and owners of a group (`docs/reference/permission-sets.md`). Classes and records have such collections, too.
 //!
-//! This file contains the shared parts: the shape of a record, the checks of each id, the limit, the audit fields and the log. The
-//! resource with the collection loads the parent and authorises the caller. It locks the parent's row, so that the limit is exact
-//! and the parent is not deleted meanwhile.
+//! An *entry* connects one user or group to the parent: the set, group, class or record that has the collection. This file
+//! contains the shared parts: the shape of an entry, the checks of each id, the limit, the audit fields and the log. The resource
+//! with the collection loads the parent and authorises the caller. It locks the parent's row, so that the limit is exact and the
+//! parent is not deleted meanwhile.
 //!
 //! A batch is accepted or refused as a whole. The answer contains the first error in the order of the ids. Limits are checked last.
 
@@ -34,12 +35,12 @@ const MAX_GROUPS_IN_BATCH: usize = 10;
 
 /// A collection of users or groups below a parent.
 pub struct AssigneeCollection {
-    /// The shape of its records: [`shape`] of [`user_records`] or [`group_records`].
+    /// The shape of its entries: [`shape`] of [`user_records`] or [`group_records`].
     pub shape: RowShape,
     /// The column of the parent's id.
     pub parent_column: &'static str,
     pub principals: Principals,
-    /// The maximum number of records of a parent.
+    /// The maximum number of entries of a parent.
     pub limit: &'static Limit,
     pub messages: AssigneeTexts,
     pub log_names: LogNames,
@@ -54,13 +55,13 @@ pub enum Principals {
 
 /// The parts of error messages in which collections differ.
 pub struct AssigneeTexts {
-    /// The role of a record, as in "1 Time Completion account 5 cannot be `assignee`."
+    /// The role of an entry, as in "1 Time Completion account 5 cannot be `assignee`."
     pub role: &'static str,
-    /// Returns the refusal of an id that the caller may not list, from the id and the parent's id.
+    /// Returns the error message for an id that the caller may not list, from the id and the parent's id.
     pub unlisted: fn(i64, i64) -> String,
 }
 
-/// The names in the administration log. Its entries are about the parent.
+/// The names in the administration log. The log entries name the parent.
 pub struct LogNames {
     /// The declaration of the parent.
     pub parent: StaticResource,
@@ -72,7 +73,7 @@ pub struct LogNames {
     pub field: &'static str,
 }
 
-/// The instance that has a collection.
+/// The set, group, class or record that has a collection.
 pub struct Parent {
     pub id: i64,
     /// The name in the log.
@@ -97,7 +98,7 @@ pub struct Handlers {
 /// Declares a collection of users.
 pub fn user_records(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
     let fields = [
-        // Is a column in OPTIONS, but not in the records (`docs/reference/permission-sets.md`).
+        // Is a column in OPTIONS, but not in the entries (`docs/reference/permission-sets.md`).
         Field::id().filter_only(),
         Field::new("user", FieldKind::User).column("user_id").read_only().list_only(),
         Field::new("created_at", FieldKind::DateTime).read_only().list_only(),
@@ -127,7 +128,7 @@ pub const fn shape(of: StaticResource) -> RowShape {
     RowShape::from_declaration(Declaration::Static(of))
 }
 
-/// Returns the routes of a collection. The path of a single record answers 405. `reads` and `changes` name the permissions in the
+/// Returns the routes of a collection. The path of a single entry answers 405. `reads` and `changes` name the permissions in the
 /// description.
 pub fn routes(
     path: &'static str,
@@ -156,13 +157,13 @@ impl AssigneeCollection {
         Ok(Answer::value(&document))
     }
 
-    /// Lists the records of a parent, in the order of their creation.
+    /// Lists the entries of a parent, in the order of their creation.
     pub fn list(&self, parent: i64, request: &Request, conn: &mut Conn) -> Outcome {
         rows::list(request, conn, &self.shape, Scope::matching(self.parent_condition(parent)).cacheable())
     }
 
-    /// Adds the ids of the body to a parent whose row is locked. Existing records are not changed. The answer contains the records
-    /// of all ids, in the order of the body.
+    /// Adds the ids of the body to a parent whose row is locked. Existing entries are not changed. The answer contains the
+    /// entries of all ids, in the order of the body.
     pub fn add(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
         let held = self.load_ids(parent.id, conn)?;
@@ -197,7 +198,7 @@ impl AssigneeCollection {
         Ok(Answer::empty())
     }
 
-    /// Inserts records for checked ids that do not have one yet, and writes an entry of the log.
+    /// Inserts entries for checked ids that do not have one yet, and writes the log.
     pub fn insert(&self, parent: &Parent, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let mut sql = Sql::new("INSERT INTO ");
         sql.name(&self.shape.resource.table).push("(").name(self.parent_column).push(", ");
@@ -212,19 +213,19 @@ impl AssigneeCollection {
         log::write(request, conn, names.add, names.parent, parent.id, &parent.name, changes)
     }
 
-    /// Returns the number of a parent's records.
+    /// Returns the number of a parent's entries.
     pub fn count(&self, parent: i64, conn: &mut Conn) -> Result<usize, StoreError> {
         Ok(self.load_ids(parent, conn)?.len())
     }
 
-    /// Returns the condition for the records of a parent.
+    /// Returns the condition for the entries of a parent.
     fn parent_condition(&self, parent: i64) -> Sql {
         let mut condition = Sql::new("t.");
         condition.name(self.parent_column).push(" = ").bind(parent);
         condition
     }
 
-    /// Returns the ids of a parent's records.
+    /// Returns the ids of the users or groups of a parent's entries.
     fn load_ids(&self, parent: i64, conn: &mut Conn) -> Result<HashSet<i64>, StoreError> {
         let mut sql = Sql::new("SELECT t.");
         sql.name(self.principals.column()).push(" FROM ").name(&self.shape.resource.table).push(" t WHERE ");
@@ -232,7 +233,7 @@ impl AssigneeCollection {
         Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
     }
 
-    /// Returns the records of these ids as a JSON array, in the order of the ids.
+    /// Returns the entries of these ids as a JSON array, in the order of the ids.
     fn records_json(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
         let mut condition = self.parent_condition(parent);
         condition.push(" AND t.").name(self.principals.column()).push(" IN (");
@@ -249,9 +250,9 @@ impl AssigneeCollection {
     }
 }
 
-/// Refuses the first user or group that cannot get an assignment from the caller. It does not exist, cannot have the `role` ("1
-/// Time Completion account 5 cannot be `assignee`."), or is not listed for the caller. `unlisted` returns the message for the last
-/// case.
+/// Refuses the first user or group that the caller cannot add, with 400. There are three causes: the user or group does not
+/// exist, cannot have the `role` ("1 Time Completion account 5 cannot be `assignee`."), or is not listed for the caller.
+/// `unlisted` returns the message of the last one.
 pub fn check_each(
     conn: &mut Conn,
     caller: &Caller,
@@ -276,7 +277,7 @@ pub fn check_each(
 /// A user or group as the receiver of an assignment.
 pub struct Candidate {
     pub is_one_time: bool,
-    /// Is true if the caller may list it.
+    /// Is true if the caller may list the user or group.
     pub is_listed: bool,
     /// The full name of a user, or the name of a group.
     pub name: Arc<str>,

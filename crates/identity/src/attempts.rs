@@ -90,7 +90,7 @@ fn check(counts: &HashMap<IpNet, AttemptCount>, limits: &[NetworkLimit], own: i6
             return Err(Refusal::too_many(count.since + WINDOW_US - now));
         }
         if failed + count.running - own >= limit.max {
-            // All running attempts may succeed, so the client may try again at once.
+            // All running attempts may succeed, so the client may try again immediately.
             return Err(Refusal::too_many(0));
         }
     }
@@ -276,7 +276,7 @@ mod tests {
         let wait =
             |refused: Result<AddressAttempt, Refusal>| refused.err().unwrap().headers[0].1.to_str().unwrap().to_owned();
 
-        // While three attempts run, a fourth is refused, but may be tried again at once.
+        // While three attempts run, a fourth is refused, but may be tried again immediately.
         let mut begun = vec![begin(0).unwrap(), begin(0).unwrap(), begin(0).unwrap()];
         assert_eq!(wait(begin(0)), "1");
         // An attempt without a check of its password is not counted.

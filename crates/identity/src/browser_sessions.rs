@@ -220,7 +220,7 @@ fn logout(request: &Request, conn: &mut Conn) -> Outcome {
     if let Some(BrowserSession { session, .. }) = find(request, conn)? {
         let logout_url = if with_provider { logout::logout_url(request, conn, session)? } else { None };
         match logout_url {
-            // The session ends when the address is opened, but its cookie is invalid at once.
+            // The session ends when the address is opened, but its cookie is invalid immediately.
             Some(logout_url) => {
                 conn.exec(&Sql::new("DELETE FROM browser_sessions WHERE session_id = $1").arg(session))?;
                 answer = Answer::value(&json!({"logout_url": logout_url}));

@@ -1,4 +1,4 @@
-//! The operations of operators on builds (tenants) and their accounts (`chancery build …`, `chancery user …`;
+//! The operations of operators on builds and their accounts (`chancery build …`, `chancery user …`;
 //! `docs/operations.md`). They may run while other processes serve.
 
 use crate::hasher::QueuePath;
@@ -61,8 +61,8 @@ fn parse_domain(text: &str) -> Result<String, BuildFailure> {
     }
 }
 
-/// Creates a build with its first super admin. This process serves it at once. Other processes serve it after [`STALE_AFTER`],
-/// since they may have cached that the domain has no build.
+/// Creates a build with its first super admin. This process serves it immediately. Other processes serve it after
+/// [`STALE_AFTER`], since they may have cached that the domain has no build.
 pub async fn create(
     app: &App,
     name: &str,
@@ -74,8 +74,8 @@ pub async fn create(
     create_new(app, domain, admin_username, admin_password).await
 }
 
-/// Creates the build of a first start. Removes an unfinished build of an earlier start at once, since no other server creates it:
-/// this server owns the lock of the embedded store.
+/// Creates the build of a first start. Removes an unfinished build of an earlier start immediately, since no other server creates
+/// it: this server owns the lock of the embedded store.
 pub async fn create_first(
     app: &App,
     name: &str,

@@ -82,7 +82,7 @@ impl QueuePath {
     fn new(build: &str, address: IpAddr) -> QueuePath {
         let mut networks = networks_of(address).into_iter();
         let narrow = networks.next().map_or_else(String::new, |network| network_name(&network));
-        // An IPv4 address does not have a wider network, so it counts as its own.
+        // An IPv4 address does not have a wider network, so its narrow network replaces the wider one.
         let wide = networks.next().map_or_else(|| narrow.clone(), |network| network_name(&network));
         QueuePath([build.to_owned(), wide, narrow])
     }

@@ -1,10 +1,11 @@
-//! Links in mails with which people set a password: activation and reset (`docs/reference/sign-in.md`). A link contains a random
+//! Links in mails with which users set a password: activation and reset (`docs/reference/sign-in.md`). A link contains a random
 //! token; the database stores only its hash. The token is created when its mail is sent, so that only the mail contains it. A super
 //! admin may also request an activation link in an answer, to pass it on without a mail.
 //!
-//! A mailed link is valid until it expires or a password is set, also when later links are sent. A link in an answer ends the
-//! former ones. The links of an account are limited. The limit of activation links applies to their request, and the answer reports
-//! it. The limit of reset mails applies when the queue sends them, so that the answer to a request reveals nothing.
+//! A mailed link is valid until it expires or a password is set, even if later links are sent. A link in an answer ends the
+//! earlier links of the account. The links of an account are limited. The limit of activation links applies to their request, and
+//! the answer reports it. The limit of reset mails applies when the queue sends them, so that the answer to a request reveals
+//! nothing.
 
 use administration::company_details;
 use administration::mail::message::MailMessage;
@@ -66,8 +67,8 @@ fn limit_activations(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal
     if links >= ACTIVATIONS_AN_HOUR { Err(Refusal::too_many(first + HOUR_US - now)) } else { Ok(()) }
 }
 
-/// Queues the activation mail and stores its sender. The sending time is stored when a mail server has accepted the mail. Returns
-/// the id of the queued message.
+/// Queues the activation mail and stores the caller as its sender. The sending time is stored when a mail server has accepted the
+/// mail. Returns the id of the queued mail. It is never `None`, since this mail has no key.
 pub fn send_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<i64>, Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let sql = Sql::new("UPDATE users SET status = 'invited', link_sent_by = $1 WHERE id = $2").arg(by).arg(user);
@@ -81,8 +82,8 @@ pub struct OneTimeLink {
     pub expires_at: Option<i64>,
 }
 
-/// Creates an activation link without a mail, within the limit of the account. The former links of the account end, also those of
-/// mails that still wait.
+/// Creates an activation link without a mail, within the limit of the account. The earlier links of the account end, including
+/// those of mails that still wait.
 pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<OneTimeLink, Refusal> {
     limit_activations(conn, user, request.now)?;
     conn.exec(&Sql::new("UPDATE users SET status = 'invited' WHERE id = $1").arg(user))?;
@@ -101,7 +102,8 @@ fn number_of_shown(token: &str) -> i64 {
     -1 - digits.get(..15).and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
 
-/// Returns the number of mails of a kind that an account had within an hour, and the times of the first and the last one.
+/// Returns the number of links of a kind that an account got within an hour, and the times of the first and the last one in
+/// microseconds.
 fn recent_mails(conn: &mut Conn, user: i64, kind: LinkKind, now: i64) -> Result<(i64, i64, i64), StoreError> {
     let sql = Sql::new(
         "SELECT count(*), COALESCE(min(at), 0), COALESCE(max(at), 0) FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at > $3",
@@ -111,9 +113,9 @@ fn recent_mails(conn: &mut Conn, user: i64, kind: LinkKind, now: i64) -> Result<
     })
 }
 
-/// Records a mail for the limit, and deletes the records of mails that are older than an hour.
+/// Counts a mail against the limit, and deletes the rows of mails that are older than an hour.
 fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> Result<(), StoreError> {
-    // A mail that is still retried retains its record, by which `may_reset` recognises it.
+    // The row of a mail that is still retried remains, because `may_reset` recognises the mail by it.
     let forget = Sql::new(
         "DELETE FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at <= $3 \
          AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = mailed_links.job) \
@@ -124,7 +126,8 @@ fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -
     conn.exec(&sql.arg(job).arg(user).arg(kind.name()).arg(now)).map(drop)
 }
 
-/// Returns whether a reset mail may be sent now, and records it then. A mail that was tried before may always be sent again.
+/// Returns whether a reset mail may be sent now. If so, counts it against the limit. A mail that was tried before may always be
+/// sent again.
 fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, StoreError> {
     if conn.query_optional(&Sql::new("SELECT 1 FROM mailed_links WHERE job = $1").arg(job), |_| Ok(()))?.is_some() {
         return Ok(true);
@@ -137,7 +140,7 @@ fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, Sto
     Ok(may)
 }
 
-/// Queues a reset mail for a username, whether or not it exists. Returns the id of the queued message; `None` if too many wait.
+/// Queues a reset mail for a username, whether or not it exists. Returns the id of the queued mail; `None` if too many wait.
 pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<Option<i64>, Refusal> {
     let name = resource::fold(username.trim());
     queue::enqueue(request, conn, &QueuedMail { kind: &RESET, payload: username.into(), once_for: Some(&name) })
@@ -174,8 +177,8 @@ pub static RESET: MailKind = MailKind {
     accepted: None,
 };
 
-/// Composes a mail with a new link for a user. A retry of the mail replaces the link. Returns `None` if the account is not in the
-/// right state any more, or may not get another mail now.
+/// Composes a mail with a new link for a user. A retry of the mail replaces the link. Returns `None` if the account is not
+/// invited (activation) or active (reset) any more, or may not get another mail now.
 fn make(
     making: &ComposeContext,
     conn: &mut Conn,
@@ -214,7 +217,8 @@ fn make(
     }))
 }
 
-/// Returns whether an activation link without a mail was created since a time. It ends the mails that were requested before.
+/// Returns whether an activation link without a mail was created since a time. Such a link ends the mails that were requested
+/// before.
 fn has_shown_link_since(conn: &mut Conn, user: i64, asked_at: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT 1 FROM link_tokens WHERE user_id = $1 AND kind = 'activation' AND job < 0 AND created_at >= $2",
@@ -259,7 +263,7 @@ fn make_room(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> 
     conn.exec(&sql.arg(user).arg(kind.name()).arg(MAX_LINKS - 1)).map(drop)
 }
 
-/// Returns the address of a link: below the address of the front end, otherwise below the build's own.
+/// Returns the address of a link: below the address of the front end, if one is set, otherwise below the address of the build.
 fn address(app: &App, build: &Build, kind: LinkKind, token: &str) -> String {
     let base = app.front_end_of(build).unwrap_or_else(|| app.address_of(build));
     format!("{base}/{}/?token={token}", kind.path())

@@ -1,4 +1,4 @@
-//! A build (tenant): a domain with a database of its own.
+//! A build: a domain with a database of its own.
 
 use crate::callers::CallerCache;
 use crate::slots::Slots;
@@ -9,7 +9,7 @@ use web::shares::{PermitHolder, ShareAccount};
 /// The maximum length of a domain, in bytes.
 pub const MAX_DOMAIN: usize = 253;
 
-/// A tenant: a domain with a database of its own.
+/// A build: a domain with a database of its own.
 pub struct Build {
     /// The host name at which it is served.
     pub domain: String,

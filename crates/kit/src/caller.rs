@@ -90,7 +90,7 @@ impl Caller {
     pub fn require_permission(&self, resource: &str, action: &str) -> Result<(), Refusal> {
         if self.has_permission(resource, action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
-    /// Returns whether the caller is a super admin or `service_internal` (`docs/reference/users.md`).
+    /// Returns whether the caller is a super admin (`docs/reference/users.md`).
     pub fn is_super(&self) -> bool {
         self.agent.is_none() && self.account_type.is_super()
     }

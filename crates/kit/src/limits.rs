@@ -1,6 +1,6 @@
 //! Count limits (`docs/reference/limits.md`). The transaction that creates a row checks and raises a
 //! counter in the database by one statement, so that concurrent creates never exceed a limit. The
-//! statement also reads the limit, so that a changed limit applies in every process at once.
+//! statement also reads the limit, so that a changed limit applies in every process immediately.
 //!
 //! On PostgreSQL the row of a counter is locked until the commit is on the disk. A counter with slots is the sum of several
 //! rows, of which a transaction locks one while the count is far below the limit, and all near it.

@@ -68,7 +68,7 @@ pub fn document(table: &Table, audience: Audience) -> Json {
     document
 }
 
-/// Returns the OpenAPI 3.1 document of some operations, for a resource that a tenant has declared. `describe` gets the path and
+/// Returns the OpenAPI 3.1 document of some operations, for a resource that a build has declared. `describe` gets the path and
 /// the operation of a route from the document for all classes. It returns those of the resource, or `None` to omit the route.
 pub fn document_of(
     table: &Table,

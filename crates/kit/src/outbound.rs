@@ -1,4 +1,4 @@
-//! Outbound connections to hosts that tenants name, such as mail servers and identity providers. They must not reach
+//! Outbound connections to hosts that builds name, such as mail servers and identity providers. They must not reach
 //! the deployment's internal networks, except those in `CHANCERY_OUTBOUND_ALLOW` (`docs/operations.md`).
 //!
 //! A name is resolved once and each of its addresses is checked. The connection goes to a checked
@@ -24,7 +24,7 @@ const MAX_ADDRESSES: usize = 4;
 /// The timeout of the attempt to connect to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The networks to which tenants may not connect unless an operator allows it: private, loopback,
+/// The networks to which builds may not connect unless an operator allows it: private, loopback,
 /// link-local, shared, reserved, multicast.
 static CLOSED: LazyLock<Ranges> = LazyLock::new(|| {
     let list = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, \
@@ -41,7 +41,7 @@ pub enum NoConnection {
     Insecure,
 }
 
-/// Returns whether a tenant may connect to an address: it is public, or in a network that the operator allows.
+/// Returns whether a build may connect to an address: it is public, or in a network that the operator allows.
 pub fn is_allowed(address: IpAddr, allow: &Ranges) -> bool {
     let address = address.to_canonical();
     allow.contains(address) || is_public(address)
@@ -70,7 +70,7 @@ fn behind_translation(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Resolves a host to the addresses to which a tenant may connect, at least one.
+/// Resolves a host to the addresses to which a build may connect, at least one.
 pub async fn resolve(host: &str, port: u16, allow: &Ranges) -> Result<Vec<SocketAddr>, NoConnection> {
     let bare = host_without_brackets(host);
     let found = lookup_host((bare, port)).await.map_err(|_| NoConnection::Unreachable)?;
@@ -134,7 +134,7 @@ pub async fn connect_to(url: &Url, allow: &Ranges) -> Result<Box<dyn Stream>, No
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Returns the addresses to which a tenant may connect for a URL, at least one.
+/// Returns the addresses to which a build may connect for a URL, at least one.
 async fn resolve_for(url: &Url, host: &str, port: u16, allow: &Ranges) -> Result<Vec<SocketAddr>, NoConnection> {
     let mut addresses = resolve(host, port, allow).await?;
     match url.scheme() {
@@ -145,7 +145,7 @@ async fn resolve_for(url: &Url, host: &str, port: u16, allow: &Ranges) -> Result
     if addresses.is_empty() { Err(NoConnection::Unreachable) } else { Ok(addresses) }
 }
 
-/// Returns an HTTP client for one URL of a tenant, bound to the current addresses of its host. `http`
+/// Returns an HTTP client for one URL of a build, bound to the current addresses of its host. `http`
 /// is allowed only inside networks that the operator allows.
 pub async fn http_client_for(url: &Url, allow: &Ranges) -> Result<Client, NoConnection> {
     let (host, port) = url.host_str().zip(url.port_or_known_default()).ok_or(NoConnection::Unreachable)?;

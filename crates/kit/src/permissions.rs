@@ -1,12 +1,12 @@
-//! The global permissions (`docs/reference/roles.md`, `docs/reference/users.md`): all of them, those
-//! that a role can grant, and those that an account type has without a role.
+//! The global permissions (`docs/reference/roles.md`, `docs/reference/users.md`): the list of all permissions, the permissions
+//! that a role can grant, and the permissions that an account type has without a role.
 
 use crate::account_type::AccountType;
 use resource::{EnumOption, Errors, Field, FieldKind, message, options, type_name};
 use serde_json::{Map, Value as Json, json};
 use std::sync::OnceLock;
 
-/// A permission resource with its actions; a permission is a pair of both.
+/// A resource with its actions. A global permission is a pair of a resource and an action.
 pub struct PermissionResource {
     pub name: &'static str,
     pub actions: &'static [&'static str],
@@ -31,7 +31,7 @@ impl PermissionResource {
     }
 }
 
-/// Returns these actions for every account type, which has them without a role.
+/// Returns these actions for every account type, which has them without a role. Super admins have every action anyway.
 pub const fn held_by_everybody(actions: &'static [&'static str]) -> [(AccountType, &'static [&'static str]); 5] {
     use AccountType::{External, Full, Internal, OneTimeCompletion, ServiceExternal};
     [
@@ -58,7 +58,7 @@ fn catalogue() -> impl Iterator<Item = &'static PermissionResource> {
     CATALOGUE.get().into_iter().flatten().copied()
 }
 
-/// A set of permissions, a bit for each action of each module.
+/// A set of permissions, with a bit for each action of each resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Permissions(u128);
 
@@ -66,7 +66,7 @@ impl Permissions {
     /// The empty set.
     pub const NONE: Permissions = Permissions(0);
 
-    /// Returns every permission. Super admins and `service_internal` have this set.
+    /// Returns every permission. Super admins have this set.
     pub fn all() -> Permissions {
         Permissions((1 << catalogue().map(|group| group.actions.len()).sum::<usize>()) - 1)
     }

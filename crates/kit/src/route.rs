@@ -68,11 +68,11 @@ pub enum Schema {
     One(StaticResource),
     /// A page of a list.
     Page(StaticResource),
-    /// One instance of a resource that tenants declare.
+    /// One instance of a resource that builds declare.
     OneOf(fn() -> Json),
-    /// A page of a list of a resource that tenants declare.
+    /// A page of a list of a resource that builds declare.
     PageOf(fn() -> Json),
-    /// The records of a collection that is changed by arrays of ids.
+    /// The entries of a collection that is changed by arrays of ids.
     Records(StaticResource),
     /// An array of ids.
     Ids,
@@ -260,7 +260,7 @@ impl Route {
         route.selects = Some(of);
         route.action("list")
     }
-    /// A GET of a list of a resource that tenants declare. Its filters and ordering are not declared here.
+    /// A GET of a list of a resource that builds declare. Its filters and ordering are not declared here.
     pub fn open_list(path: &'static str, item: fn() -> Json, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::PageOf(item)).action("list")
     }

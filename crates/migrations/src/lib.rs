@@ -1,4 +1,4 @@
-//! The migrations of the main API in their order. Each is portable SQL, some with a step in Rust.
+//! The migrations of the main API in the order in which they run. Each is portable SQL, some with a step in Rust.
 //!
 //! The crate is below all modules, so that the tests of any module open databases with all tables. A step that needs the rules
 //! of a module is one of the [`Conversions`].

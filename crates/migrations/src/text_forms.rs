@@ -60,7 +60,7 @@ const NAMES: [FoldedName; 23] = [
 ];
 
 /// Creates the functions of texts, and the passes of a build that already has texts of users. Names are
-/// converted at once, since people sign in by them.
+/// converted immediately, since people sign in by them.
 pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
     conn.create_text_functions()?;
     if conn.query_optional(&Sql::new("SELECT 1 FROM users LIMIT 1"), |_| Ok(()))?.is_none() {

@@ -43,7 +43,7 @@ pub struct Class {
     pub alias: String,
     /// True if the tasks module creates tasks for its new records.
     pub makes_tasks: bool,
-    /// The fields in their order, which is also the order of [`Class::record`]'s group.
+    /// The fields in the order of the class (`position`), which is also the order of [`Class::record`]'s group.
     pub fields: Vec<ClassField>,
     /// The field whose value is the label of a record.
     pub label_field: Option<usize>,

@@ -66,7 +66,7 @@ pub fn sum(conn: &mut Conn, class: i64) -> Result<i64, StoreError> {
     conn.query_one(&sql.arg(class), |row| row.int(0))
 }
 
-/// Locks all slots in their order. The embedded database has one writer and needs no locks.
+/// Locks all slots in ascending order. The embedded database has one writer and needs no locks.
 fn lock_all(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     if conn.is_embedded() {
         return Ok(());

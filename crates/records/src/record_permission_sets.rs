@@ -219,7 +219,7 @@ impl ConnectorActions {
     }
 }
 
-/// The sets of a class that grant actions to a connector, in their order, for an agent of a person.
+/// The sets of a class that grant actions to a connector, in ascending order of their ids, for an agent of a person.
 pub fn sets_of_connector(
     conn: &mut Conn,
     class: i64,

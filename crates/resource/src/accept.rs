@@ -32,7 +32,8 @@ pub trait DatabaseChecks {
 /// The outcome of the check of a body.
 #[derive(Debug, Default)]
 pub struct CheckedBody {
-    /// The values of the valid fields, in the order of the declaration. On create also the defaults of fields that were not sent.
+    /// The values of the valid fields, in the order of the declaration. A create also has the defaults of fields that were not
+    /// sent.
     pub changes: Changes,
     /// The errors of the wrong fields.
     pub errors: Errors,

@@ -17,7 +17,7 @@ pub enum FieldErrors {
 }
 
 impl FieldErrors {
-    /// All messages, also the nested ones.
+    /// All messages, including the nested ones.
     pub fn messages(&self) -> Vec<String> {
         match self {
             FieldErrors::Messages(messages) => messages.clone(),
@@ -89,7 +89,7 @@ impl Errors {
         self.0.iter().map(|(field, errors)| (field.as_str(), errors))
     }
 
-    /// All messages, also the nested ones.
+    /// All messages, including the nested ones.
     pub fn messages(&self) -> Vec<String> {
         self.0.values().flat_map(FieldErrors::messages).collect()
     }

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A name or text that is static for our own resources and owned for those that a tenant declares.
+/// A name or text that is static for our own resources and owned for those that a build declares.
 pub type StaticText = Cow<'static, str>;
 
 /// A value of an enumeration and its display text.
@@ -548,7 +548,7 @@ impl Field {
     pub fn must_be_sent(&self) -> bool {
         self.required && self.default.is_none()
     }
-    /// Returns whether stored rows may have null. Rows that are older than a required field of a tenant
+    /// Returns whether stored rows may have null. Rows that are older than a required field of a build
     /// have null, and lists are filtered by it.
     pub fn may_be_null(&self) -> bool {
         self.nullable || self.isnull

@@ -3,7 +3,7 @@
 //! A [`Resource`] is plain data that is declared once. Five modules read it: [`accept`] (the contents of a
 //! body), [`select`] (filters, ordering, paging), [`json`] (the contents of an answer), [`options`] (the
 //! schema document) and [`openapi`]. This crate does not depend on HTTP or a database. Resources need not
-//! be declared at compile time: object classes are resources that tenants declare while the server runs.
+//! be declared at compile time: object classes are resources that builds declare while the server runs.
 
 pub mod accept;
 pub mod account_type;

@@ -231,7 +231,7 @@ fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
     parameter
 }
 
-/// Returns the parameters of a list whose declaration a tenant creates: paging, ordering, and filters of any name.
+/// Returns the parameters of a list whose declaration a build creates: paging, ordering, and filters of any name.
 pub fn open_parameters() -> Vec<Json> {
     let mut list = paging();
     list.push(query("ordering", "Comma-separated names of fields, `-` for descending", json!({"type": "string"})));

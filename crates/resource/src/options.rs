@@ -143,7 +143,7 @@ impl BriefEntries {
     }
 }
 
-/// Returns the entry of a field of a group, which a tenant declares. No other document contains its purpose.
+/// Returns the entry of a field of a group, which a build declares. No other document contains its purpose.
 pub fn declared_schema(field: &Field) -> Json {
     let mut schema = schema(field);
     describe_declared(&mut schema, field);

@@ -153,7 +153,7 @@ impl Conn {
 
     /// Inserts rows into a table whose name is only available at run time, efficiently for thousands of rows. Each row
     /// has a value for each of the columns. `then` is the end of the statement, and may be empty. `RETURNING` with a
-    /// BIGINT column returns this column of each row in their order. With an `ON CONFLICT` clause, two of the rows must
+    /// BIGINT column returns this column of each row in the order of the rows. With an `ON CONFLICT` clause, two of the rows must
     /// not meet the same stored row.
     ///
     /// PostgreSQL inserts 5,000 rows in one round trip. For a row that it refuses it reports the error, not the place

@@ -1,13 +1,13 @@
 //! Stores data: the databases (SQLite or PostgreSQL, migrations, transactions), and files ([`blobs`]).
 //!
-//! Each build (tenant) has a database of its own: one SQLite file, or one PostgreSQL schema. Queries need no tenant
-//! column, because a connection reaches one database only. A [`Database`] is the only way to a connection. Other crates
+//! Each build has a database of its own: one SQLite file, or one PostgreSQL schema. Queries do not need a column for the
+//! build, because a connection reaches one database only. A [`Database`] is the only way to a connection. Other crates
 //! do not name an engine: callers write one portable SQL text, and get one set of errors.
 //!
 //! Callers pass *scripts*: synchronous closures that run on database threads. A script can be run again after a
 //! deadlock, and it cannot block a database thread by awaiting something else. A write is completed even if its caller
-//! disconnects. The error type is the caller's own, so that a refusal (for example a 400) can leave the script and roll
-//! it back.
+//! disconnects. The caller chooses the error type, so that a refusal (for example a 400) can leave the script and roll it
+//! back.
 
 pub mod blobs;
 mod conn;
@@ -233,8 +233,8 @@ impl Database {
     /// Runs a script that only reads. All its statements see the same snapshot.
     ///
     /// # Errors
-    /// The script's own, or one of the store (see [`StoreError`]). After a lost connection to PostgreSQL the script is
-    /// run again on a new one, once or twice.
+    /// The error of the script, or an error of the store (see [`StoreError`]). After a lost connection to PostgreSQL the
+    /// script is run again on a new connection, once or twice.
     pub async fn read<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -245,7 +245,7 @@ impl Database {
 
     /// Runs a read that is short enough for the caller's own thread. Its statements may see different snapshots.
     ///
-    /// On SQLite it runs at once, without a transaction. On PostgreSQL a script with up to three statements is run once
+    /// On SQLite it runs immediately, without a transaction. On PostgreSQL a script with up to three statements is run once
     /// more for each of them. The first runs record the statements, the last one reads the rows. A script with more
     /// statements runs as in [`Database::read`], but without a transaction.
     pub async fn read_short<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
@@ -300,7 +300,7 @@ impl Database {
     /// if the future is dropped. It may be run more than once, so it must have no effects outside the database.
     ///
     /// # Errors
-    /// The script's own, or one of the store (see [`StoreError`]).
+    /// The error of the script, or an error of the store (see [`StoreError`]).
     pub async fn write<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -376,7 +376,7 @@ impl Database {
     /// and so do writes to the databases that share its thread.
     ///
     /// # Errors
-    /// The script's own, or one of the store (see [`StoreError`]).
+    /// The error of the script, or an error of the store (see [`StoreError`]).
     pub async fn run_outside_transaction<T, E>(
         &self,
         script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static,

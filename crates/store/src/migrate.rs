@@ -6,7 +6,8 @@ use crate::conn::Conn;
 use crate::error::StoreError;
 use crate::slot::Slot;
 
-/// The migrations in their order. A database stores its version, which is the number of migrations that it has run.
+/// The migrations in the order in which they run. A database stores its version, which is the number of migrations that it has
+/// run.
 #[derive(Clone, Copy, Debug)]
 pub struct Migrations {
     /// The migrations of the control database.
@@ -37,7 +38,7 @@ pub struct Migration {
     pub sql: &'static str,
     /// The foreign keys that are dropped then.
     pub dropped_references: &'static [DroppedReference],
-    /// The function that is run last, also in a new, empty database.
+    /// The function that is run last, even in a new, empty database.
     pub then: Option<MigrationStep>,
 }
 

@@ -35,7 +35,7 @@ pub struct Index<'a> {
     pub name: &'a str,
     /// The table.
     pub table: &'a str,
-    /// The columns, in their order.
+    /// The columns, in the order of the index.
     pub columns: &'a [&'a str],
     /// The purpose.
     pub kind: IndexKind,
@@ -88,7 +88,7 @@ impl Conn {
     }
 
     /// Creates a table for more columns of the rows of another, which must exist. It has the column `id` of the other,
-    /// and its rows are deleted with the other's.
+    /// and its rows are deleted with those of the other.
     pub fn create_extension_table(
         &mut self,
         name: &str,

@@ -246,7 +246,7 @@ impl Sql {
         self.append_with(other, other.args.iter().cloned())
     }
 
-    /// Appends another statement with other arguments than its own, so that it can be built once and used often.
+    /// Appends another statement with `args` in place of its arguments, so that it can be built once and used often.
     pub fn append_with(&mut self, other: &Sql, args: impl IntoIterator<Item = Argument>) -> &mut Sql {
         let offset = self.args.len();
         self.args.extend(args);
@@ -387,7 +387,7 @@ enum SqlPiece<'a> {
     Sqlite(&'a str),
 }
 
-/// The begin of a comment whose content is for SQLite alone.
+/// The start of a comment whose content is for SQLite alone.
 const SQLITE: &str = "/*sqlite ";
 const COMMENT_END: &str = "*/";
 

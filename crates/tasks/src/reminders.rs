@@ -32,7 +32,7 @@ pub fn receivers(conn: &mut Conn, task: i64, after: i64, limit: usize) -> Result
 pub struct ReminderMail {
     pub task: i64,
     pub user: i64,
-    /// True if the reminder counts from the expiry. It is then also for a completed task.
+    /// True if the reminder counts from the expiry. It then applies to a completed task, too.
     pub of_expiry: bool,
 }
 

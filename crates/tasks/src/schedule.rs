@@ -256,8 +256,8 @@ struct DueMoment {
     reminded_to: i64,
 }
 
-/// Marks the due moments of some tasks as done, and returns them in their order. Among moments of the same time, a renewal comes
-/// first, then reminders, and the expiry last.
+/// Marks the due moments of some tasks as done, and returns them in the order of their times. Among moments of one task with the
+/// same time, a renewal comes first, then reminders, and the expiry last.
 fn take_due(conn: &mut Conn, tasks: Vec<i64>, now: i64) -> Result<Vec<DueMoment>, StoreError> {
     let mut sql = Sql::new("SELECT task, kind, n, at, reminded_to FROM task_moments WHERE is_done = 0 AND at <= ");
     sql.bind(now).push(" AND task").push_any(tasks.as_slice()).push(" ORDER BY at, task, kind DESC, n");

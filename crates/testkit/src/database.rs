@@ -136,7 +136,7 @@ fn find(server: &str, contents: Contents, client: &mut Client) -> Result<(String
     Ok((name, is_ready))
 }
 
-/// Drops all schemas except these and PostgreSQL's own.
+/// Drops all schemas except these and those of PostgreSQL.
 fn drop_schemas(client: &mut Client, kept: &[&str]) -> Result<(), Error> {
     let schemas = "SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname NOT LIKE 'pg\\_%' \
                    AND nspname NOT IN ('information_schema', 'public') AND nspname <> ALL($1)";

@@ -6,7 +6,7 @@
 //! - a body that stalls or drips: the pace of [`BodyReader`]
 //! - an answer that is not read: `write`; an answer that is read more slowly than its [`Pace`], if it has one: a few seconds
 //! - connections: `connections` in total, and half of them for one peer (`places.rs`). A further one gets the permit of
-//!   an idle one, of the same peer if that has its half. If none is idle, it is answered with 503 and closed at once.
+//!   an idle one, of the same peer if that has its half. If none is idle, it is answered with 503 and closed immediately.
 //! - header bytes: `header_bytes` each, and [`HEADERS_TOGETHER`] of all headers that are longer than usual ([`ConnectionState`])
 //! - the part of a body that is read before the handler requests it: [`AT_A_TIME`]
 //!
@@ -47,7 +47,7 @@ use crate::stream::{AT_A_TIME, AnswerBodyStream, ConnectionState, HEADERS_TOGETH
 const LINGER: Duration = Duration::from_secs(3);
 
 /// The time for which an idle connection stays open when the server stops. A client that is about to send its next
-/// request gets an answer, with `Connection: close`. On a connection that is closed at once, it would get a reset.
+/// request gets an answer, with `Connection: close`. On a connection that is closed immediately, it would get a reset.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The minimum rate of a body in bytes per second, averaged over its progress timeout.
@@ -57,7 +57,7 @@ const MINIMUM_RATE: u64 = 1024;
 /// takes hardly any time, unless clients fill the queue at the rate at which it is emptied.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// The time for which a new connection waits for the permit of an idle one, which is dismissed at once.
+/// The time for which a new connection waits for the permit of an idle one, which is dismissed immediately.
 /// No other connection is accepted meanwhile, so that there are never more connections than permits.
 const LEAVING: Duration = Duration::from_millis(100);
 
@@ -400,7 +400,7 @@ impl<B> BodyReader<B>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    /// Returns a reader of at most `limit` bytes. Refuses a body that announces more at once, so that a
+    /// Returns a reader of at most `limit` bytes. Immediately refuses a body that announces more, so that a
     /// client that asks first (`Expect: 100-continue`) need not send it.
     pub fn new(body: B, limit: u64, progress_timeout: Duration) -> Result<BodyReader<B>, BodyError> {
         if body.size_hint().lower() > limit {

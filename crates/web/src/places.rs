@@ -178,7 +178,7 @@ impl ConnectionPermits {
         Some(ConnectionPermit { occupant, peer, at, shared: self.shared.clone(), permit: Some(permit) })
     }
 
-    /// Dismisses an idle connection and returns a permit. If the peer has its half, dismisses one of the peer's own.
+    /// Dismisses an idle connection and returns a permit. If the peer has its half, dismisses a connection of the peer.
     pub async fn take_from_idle(&self, address: IpAddr, patience: Duration) -> Option<ConnectionPermit> {
         let wait = async {
             loop {
@@ -203,7 +203,7 @@ impl ConnectionPermits {
             peer.is_some_and(|peer| taken.peers.get(&peer).is_some_and(|count| *count >= self.peer_bound()));
         let count = taken.occupants.len();
         for spares_used in [true, false] {
-            // At least half of the connections are the peer's own.
+            // At least half of the connections belong to the peer.
             for _ in 0..count.min(LOOKED_AT) {
                 let at = taken.hand % count;
                 taken.hand = at + 1;

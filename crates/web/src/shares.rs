@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// The bounds on the maximum number of waiting requests of an account. Within them, the maximum equals
-/// the account's share. Further requests are refused at once. A build has twice this maximum.
+/// the account's share. Further requests are refused immediately. A build has twice this maximum.
 const WAITERS: RangeInclusive<usize> = 16..=256;
 
 /// The bounds of [`Shares`], in bytes or permits.

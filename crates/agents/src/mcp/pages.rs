@@ -110,7 +110,7 @@ struct ApiList<'a> {
     results: Vec<&'a RawValue>,
 }
 
-/// The members of an object, in their order.
+/// The members of an object, in the order of its text.
 struct ObjectMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for ObjectMembers<'a> {

@@ -293,7 +293,8 @@ async fn answer_message(
     }
 }
 
-/// Answers the messages of a batch in their order. Their calls run only if the rate limit of the grant allows all of them.
+/// Answers the messages of a batch in the order of the batch. Their calls run only if the rate limit of the grant allows all of
+/// them.
 async fn answer_batch(
     request: Arc<Request>,
     admitted: grants::AdmittedAgent,

@@ -53,7 +53,7 @@ impl OAuthClient {
         })
     }
 
-    /// Returns whether a secret is the client's, in constant time.
+    /// Returns whether a secret is that of the client. The comparison takes constant time.
     pub fn has_secret(&self, secret: &str) -> bool {
         !self.secret.is_empty() && bool::from(sha256_hex(secret).as_bytes().ct_eq(self.secret.as_bytes()))
     }

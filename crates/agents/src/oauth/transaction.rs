@@ -53,7 +53,7 @@ impl ConsentTransaction {
         (transaction.query_hash == query_hash && transaction.expires_at > request.now).then_some(transaction)
     }
 
-    /// Reads the transaction of the browser's cookie. `None` also if the form has another token.
+    /// Reads the transaction of the browser's cookie. Returns `None`, too, if the form has another token.
     pub fn from_form(request: &Request, query: &str, token: &str) -> Option<ConsentTransaction> {
         ConsentTransaction::from_cookie(request, query)
             .filter(|transaction| bool::from(transaction.token.as_bytes().ct_eq(token.as_bytes())))

@@ -239,7 +239,7 @@ async fn a_page_at_another_name_does_not_reach_a_connector() {
     }
 }
 
-/// Agents begin with a refused call, and continue at once.
+/// Agents begin with a refused call, and continue immediately.
 #[tokio::test]
 async fn a_call_that_is_refused_unread_says_that_its_connection_ends() {
     let (server, _, agent) = with_agent().await;

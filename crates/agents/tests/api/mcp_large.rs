@@ -102,7 +102,7 @@ async fn an_answer_has_at_most_a_mebibyte_and_a_page_what_fits_into_it() {
     assert_eq!(pages, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
 
     let record = scene.record(json!({"title": "Long"}), true).await;
-    // A committed write is confirmed, also if its answer is too long.
+    // A committed write is confirmed, even if its answer is too long.
     let mut fields = long.clone();
     fields["title"] = "Longer".into();
     let changed = scene.run("update_record", json!({"object_record": record, "fields": fields})).await;

@@ -130,7 +130,7 @@ async fn a_consent_needs_the_browser_and_the_form_in_which_the_person_signed_in(
         assert_eq!((reply.status, reply.header("location")), (400, ""), "{url}");
     }
     assert_eq!(grants(&server).await, 0);
-    // The person's own form works once, also if somebody has copied it.
+    // The person's own form works once, even if another browser has a copy.
     assert_eq!(person.consent(&client, &[]).await.status, 303);
     let repeated = person.consent(&client, &[]).await;
     assert!(repeated.status == 400 && repeated.text.contains("This page was used already."), "{repeated:?}");

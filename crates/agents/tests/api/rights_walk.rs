@@ -183,7 +183,7 @@ impl AgentReader<'_> {
         assert_eq!(item["_meta"]["labels"]["fields"]["next"], label, "{} {item}", self.who);
     }
 
-    /// Compares filters, words and orders, also those over related records.
+    /// Compares filters, words and orders, including those over related records.
     async fn compare_filters(&self, class: i64) {
         let visible = self.model.visible_records(self.connector, self.user(), class);
         let mut cases = self.filter_cases(&visible);

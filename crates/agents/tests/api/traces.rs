@@ -59,7 +59,7 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
     assert_eq!((count().await, count_stored_lines(&scene.server).await), (json!(1), 1));
     scene.server.advance(90 * DAY + 1);
     let api = scene.server.admin().await;
-    // Lists omit the line at once, and it is deleted soon after.
+    // Lists omit the line immediately, and it is deleted soon after.
     assert_eq!(api.get(ACTIVITY).await.ok()["total_count"], 0);
     eventually(async || {
         // The sweeps of builds are spread over an hour.
@@ -111,7 +111,7 @@ async fn equal_reads_of_a_minute_are_one_line() {
     scene.refused("get_record", json!({"object_record": 999})).await;
     scene.refused("get_record", json!({"object_record": 999})).await;
     scene.agent.expect_refusal(&scene.server, &of_other, "get_record", json!({"object_record": 999})).await;
-    // Each write has its own line, also a refused one.
+    // Each write has its own line, even if it is refused.
     let change = json!({"object_record": first, "fields": {"title": "A"}});
     scene.run("update_record", change.clone()).await;
     scene.run("update_record", change).await;
@@ -170,7 +170,7 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
     assert_eq!(clients(&scene.api).await, json!([[1, name], [person, name], [person, name]]));
     scene.api.post(&format!("/api/users/{person}/deactivate/"), json!({})).await.ok();
     scene.api.post(&format!("/api/users/{person}/anonymize/"), json!({})).await.ok();
-    // Lists omit the names at once, and they are erased soon after.
+    // Lists omit the names immediately, and they are erased soon after.
     assert_eq!(clients(&scene.api).await, json!([[1, name], [person, ""], [person, ""]]));
     let named = async || {
         let sql = "SELECT count(*) FROM agent_activity WHERE client <> ''";

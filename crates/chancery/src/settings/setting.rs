@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// The start of the variables of all settings.
+/// The prefix of the environment variables of all settings.
 pub const PREFIX: &str = "CHANCERY_";
 
-/// A setting, as its declaration describes it.
+/// The description of a setting.
 pub struct Setting {
     /// The key in the settings file. The names of the flag and of the variable follow from it.
     pub key: &'static str,
@@ -26,22 +26,22 @@ pub enum SettingDefault {
 }
 
 impl Setting {
-    /// The environment variable: `CHANCERY_HISTORY_LISTEN`.
+    /// Returns the name of the environment variable, for example `CHANCERY_HISTORY_LISTEN`.
     pub fn variable(&self) -> String {
         format!("{PREFIX}{}", self.key.to_uppercase())
     }
 
-    /// The flag: `--history-listen`.
+    /// Returns the flag, for example `--history-listen`.
     pub fn flag(&self) -> String {
         format!("--{}", self.key.replace('_', "-"))
     }
 
-    /// The help of the flag.
+    /// Returns the help of the flag.
     pub fn help(&self) -> String {
         format!("{} [default: {}]", self.paragraphs().0, self.default)
     }
 
-    /// The first paragraph of the doc comment, and the other ones, each in one line.
+    /// Returns the first paragraph of the doc comment as one line, and all further paragraphs as another line.
     pub fn paragraphs(&self) -> (String, String) {
         let end = self.doc.iter().position(|line| line.trim().is_empty()).unwrap_or(self.doc.len());
         let (summary, details) = self.doc.split_at(end);
@@ -68,10 +68,10 @@ impl fmt::Display for SettingDefault {
 /// key: Type { unit: "SECONDS", parse: parser, default: "900" }
 /// ```
 ///
-/// `default` is a value that `parser` reads. A setting without such a value has the type `Option<…>`, and `no_value` in the
-/// place of `default` states the consequence.
+/// `default` is a value that `parser` reads. A setting without such a value has the type `Option<…>`, and `no_value`
+/// instead of `default` states the consequence.
 ///
-/// The macro derives the description ([`Setting`]) of each setting and the list of all, [`Flags`](super::Flags) for the
+/// The macro derives the description ([`Setting`]) of each setting, the list of all settings, [`Flags`](super::Flags) for the
 /// command line, [`ProgramSettings`](super::ProgramSettings), and a method of [`Sources`](super::sources::Sources) that
 /// reads the setting.
 macro_rules! declare_settings {
@@ -104,7 +104,7 @@ macro_rules! declare_settings {
         }
 
         impl Flags {
-            /// The given flags, by the keys of their settings.
+            /// Returns the given flags, by the keys of their settings.
             pub fn by_key(&self) -> std::collections::BTreeMap<&'static str, String> {
                 let flags = [$((stringify!($key), &self.$key)),+];
                 flags.into_iter().filter_map(|(key, value)| Some((key, value.clone()?))).collect()

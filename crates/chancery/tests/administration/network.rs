@@ -1,4 +1,4 @@
-//! Addresses of tenants lead the server only to destinations that the deployment allows. The tests cover all network callers and
+//! Addresses of builds lead the server only to destinations that the deployment allows. The tests cover all network callers and
 //! all spellings of an address (`docs/operations.md`, `CHANCERY_OUTBOUND_ALLOW`).
 
 use crate::BINARY;
@@ -17,7 +17,7 @@ use testkit::{
 
 const TEST: &str = "/api/administration/smtp-settings/test/";
 
-/// The only address to which the deployment allows connections. The fake servers of tenants listen there.
+/// The only address to which the deployment allows connections. The fake servers of builds listen there.
 const ALLOWED: &str = "127.0.0.1/32";
 
 /// Spellings of addresses at which the listener of a test accepts connections: 127.0.0.2, `::1` and all addresses of this machine.
@@ -99,7 +99,7 @@ impl PortListener {
 
 const REPOSITORIES: &str = "/api/custom-components/repository/";
 
-/// The code that calls an address of a tenant, or a server of a tenant. A new caller needs a line here.
+/// The code that calls an address that a build names. A new caller needs a line here.
 const CALLERS: &[&str] =
     &["mail server", "token of mail", "keys of a provider", "user info of a provider", "webhook", "git"];
 

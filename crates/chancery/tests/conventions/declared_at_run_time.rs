@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 use store::{Conn, Sql, StoreError};
 use testkit::NOW as START;
 
-/// A class with a field of every type. The columns have numbers as names, like those of tenants.
+/// A class with a field of every type. The columns have numbers as names, like those of classes.
 fn invoices() -> Resource {
     let choices =
         |values: &[&'static str]| values.iter().map(|value| EnumOption::new(*value, value.to_uppercase())).collect();
@@ -330,7 +330,7 @@ fn options_and_openapi_describe_it() {
     assert!(openapi::parameters(&resource).iter().any(|parameter| parameter["name"] == "total__range"));
 }
 
-/// Returns the resource in the form of a class's records: the fields of the tenant are in an object of their own.
+/// Returns the resource in the form of a class's records: the fields that the build declares are in an object of their own.
 fn grouped() -> Resource {
     invoices().group("fields", 1..16)
 }

@@ -1,4 +1,4 @@
-//! Two classes in the form of tenants' classes, with a relation from the first to the second. Their fields are in an object of
+//! Two classes in the form of classes of builds, with a relation from the first to the second. Their fields are in an object of
 //! their own and in two tables, and a caller may not view every related row.
 
 use crate::TestServer;

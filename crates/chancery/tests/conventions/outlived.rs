@@ -149,7 +149,7 @@ impl OutlivedScene {
                 return (path.replace("{id}", &id.to_string()), body);
             }
             ("PATCH", "/api/users/me/") => json!({"first_name": "Changed"}),
-            // The session is the caller's own. `begin` inserts its id.
+            // The session belongs to the caller. `begin` inserts its id.
             ("DELETE", OWN_SESSION) => json!({}),
             ("POST", "/api/roles/" | "/api/user-groups/") => name,
             ("PATCH", "/api/roles/{id}/") => return (single("/api/roles/", &name).await, changed),

@@ -177,7 +177,7 @@ async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
             "session" => {
                 let sessions = scene.admins[0].get("/api/users/me/sessions/?limit=1000").await.ok();
                 let sessions = sessions["results"].as_array().unwrap();
-                // The latest session is the agent's.
+                // The latest session belongs to the agent.
                 let grant = sessions.iter().filter_map(|of| of["id"].as_i64()).max().unwrap();
                 scene.admins[0].delete(&format!("/api/users/me/sessions/{grant}/")).await.expect_empty();
             }

@@ -43,7 +43,7 @@ struct LoadResult {
 async fn hold_connection(address: SocketAddr, sent: &'static str) -> Duration {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let begun = Instant::now();
-    // A reset counts as an end too, also for a connection that is refused before this is sent.
+    // A reset counts as an end, too, even of a connection that is refused before this is sent.
     if stream.write_all(sent.as_bytes()).await.is_ok() {
         let _ = stream.read_to_end(&mut Vec::new()).await;
     }

@@ -113,7 +113,7 @@ async fn a_demo_that_fails_leaves_nothing() {
         let entries = std::fs::read_dir(installation.data().join("history/tenants")).unwrap();
         entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|found| found == "db")).count()
     };
-    // Waits until the existing build has its tenant. The next tenant is then the demo's.
+    // Waits until the existing build has its tenant. The next tenant then belongs to the build of the demo.
     server.client("localhost").sign_in(ADMIN, PASSWORD).await;
     eventually(async || !installation.succeeds(&["build", "list"]).ends_with("\t\n")).await;
 

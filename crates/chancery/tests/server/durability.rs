@@ -185,7 +185,7 @@ fn naming_calls(trace: &Trace) -> impl Iterator<Item = (&SystemCall, &str)> {
     made.filter_map(|call| Some((call, *call.texts().last()?))).filter(move |(call, name)| !gone(name, call))
 }
 
-/// Checks that every name in the data directory that was created by then, and the directory's own, was synced by then.
+/// Checks that the name of the data directory, and every name in it that was created by then, was synced by then.
 #[track_caller]
 fn names_are_synced(trace: &Trace, data: &Path, by: usize) {
     let mut count = 0;

@@ -81,7 +81,7 @@ async fn no_answer_tells_who_there_is() {
     }
 }
 
-/// The hashes of a build wait for each other, and do not delay another build's.
+/// The hashes of a build wait for each other, and do not delay the hashes of another build.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
     let server = TestServer::start_with(|config| {

@@ -45,7 +45,7 @@ pub struct Note {
     pub is_separator: bool,
 }
 
-/// Returns the marks of a document in their order, at most `most` + 1.
+/// Returns the marks of a document in the order of its text, at most `most` + 1.
 pub fn marks(xml: &str, most: usize) -> Vec<NoteMark> {
     let mut marks = Vec::new();
     each_tag(xml, |name, start, tag| {
@@ -61,7 +61,7 @@ pub fn marks(xml: &str, most: usize) -> Vec<NoteMark> {
     marks
 }
 
-/// Returns the notes of a part in their order.
+/// Returns the notes of a part in the order of the part.
 pub fn notes(xml: &str) -> Vec<Note> {
     let (mut notes, mut depth, mut open) = (Vec::new(), 0_usize, None::<Note>);
     each_tag(xml, |name, start, tag| {

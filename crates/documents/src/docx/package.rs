@@ -180,8 +180,8 @@ fn index_of(names: &[String], name: &str) -> Option<usize> {
     names.iter().position(|other| other.eq_ignore_ascii_case(name))
 }
 
-/// Returns the names of all entries in their order. Refuses duplicate names, names hidden from a reader and names that lead out of
-/// the archive.
+/// Returns the names of all entries in the order of the archive. Refuses duplicate names, names hidden from a reader and names
+/// that lead out of the archive.
 fn checked_names<R: Read + Seek>(archive: &mut ZipArchive<R>) -> Result<Vec<String>, TemplateError> {
     if archive.has_duplicate_names() {
         return Err(TemplateError::unreadable("two parts of one name"));

@@ -23,7 +23,7 @@ struct Relationship {
     target: String,
 }
 
-/// Both families of types: Word's and the strict standard's.
+/// Both families of types: those of Word, and those of the strict standard.
 const KINDS: [&str; 2] = [
     "http://schemas.openxmlformats.org/officeDocument/2006/relationships/",
     "http://purl.oclc.org/ooxml/officeDocument/relationships/",

@@ -44,7 +44,8 @@ pub struct TagSpan {
     pub syntax: Syntax,
 }
 
-/// Returns the tags of a text in their order, at most `most` + 1. The error describes the first wrong tag in plain words.
+/// Returns the tags of a text in the order of the text, at most `most` + 1. The error describes the first wrong tag in plain
+/// words.
 pub fn find(text: &str, most: usize) -> Result<Vec<TagSpan>, String> {
     let mut wrong = Vec::new();
     let found = find_each(text, most, 1, &mut wrong);

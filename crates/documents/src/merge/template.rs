@@ -146,7 +146,8 @@ fn compile(
 }
 
 impl<R> DocumentTemplate<R> {
-    /// Returns all tags in their order, the document's before those of its headers. Repeated tags occur repeatedly.
+    /// Returns all tags in the order of the text, the tags of the document before those of its headers. Repeated tags occur
+    /// repeatedly.
     pub fn tags(&self) -> &[TemplateTag] {
         &self.tags
     }

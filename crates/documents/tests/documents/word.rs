@@ -535,7 +535,7 @@ fn a_numbered_list_begins_again_in_each_pass() {
     let expected = [item("3", "one"), item("3", "then"), item("8", "two"), item("8", "then")].concat();
     let lists = numbering(&[number("3", ""), number("7", ""), number("8", again)].concat());
     assert_eq!(made(&body, &ada()), (expected, lists));
-    // One item in each pass is one list, also if the list began before the loop.
+    // One item in each pass is one list, even if the list began before the loop.
     let body = [paragraph("{{#item}}"), item("3", "{{ title }}"), paragraph("x"), paragraph("{{/item}}")].concat();
     let expected = [item("3", "one"), paragraph("x"), item("3", "two"), paragraph("x")].concat();
     assert_eq!(made(&body, &ada()), (expected, own.clone()));

@@ -200,7 +200,7 @@ fn name_by_url(changes: &mut Changes) {
 }
 
 /// Returns whether an address is an `https` address without user information, query and fragment. Answers would show user
-/// information, and git appends paths to an address. The connection checks whether a tenant may call its host.
+/// information, and git appends paths to an address. The connection checks whether a build may call its host.
 fn is_git_address(url: &str) -> bool {
     let is_fit = |url: &Url| {
         let is_bare = url.username().is_empty() && url.password().is_none();

@@ -1,4 +1,4 @@
-//! `/api/custom-components/`, its repositories and `/components/`. Imports fail at once, or their outcome is written into the
+//! `/api/custom-components/`, its repositories and `/components/`. Imports fail immediately, or their outcome is written into the
 //! database (`docs/reference/custom-components.md`). Real imports are in `crates/chancery/tests/extensions`.
 
 use crate::TestServer;
@@ -112,7 +112,7 @@ async fn a_repository_from_its_making_to_its_end() {
         "created_at": START, "created_by": admin(),
     });
     assert_eq!(wait_for_end(&api, &repository_at(1)).await, shown);
-    // A repository cannot be changed. It can be imported again, also with other credentials.
+    // A repository cannot be changed. It can be imported again, even with other credentials.
     api.patch(&repository_at(1), json!({"username": "other"}))
         .await
         .expect_reply(405, message::detail("Method \"PATCH\" not allowed."));

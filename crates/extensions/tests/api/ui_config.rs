@@ -188,7 +188,7 @@ async fn names_of_components_have_their_rules() {
         ("%00".to_owned(), &invalid),
         ("%ff".to_owned(), &invalid),
         ("%C3%A4".to_owned(), &invalid),
-        // The Kelvin sign is not a `k`, also in lower case.
+        // The Kelvin sign is not a `k`, not even in lower case.
         ("%E2%84%AA".to_owned(), &invalid),
         ("%252F".to_owned(), &invalid),
         ("a".repeat(51), &long),

@@ -27,7 +27,7 @@ async fn an_upload_answers_a_token_and_is_stored() {
     assert_eq!(stored.len(), 1);
     let path = server.data().join("files").join(&server.build.uid).join(&stored[0]);
     assert_eq!(std::fs::read(path).unwrap(), b"content");
-    // The stored name is not the client's, and the token is not in the database.
+    // The stored name is not the name from the client, and the token is not in the database.
     assert!(!stored[0].contains("report") && stored[0] != token);
     let read =
         |conn: &mut Conn| conn.query_one(&Sql::new("SELECT token FROM files"), |row| Ok(row.text(0)?.to_owned()));

@@ -1,6 +1,6 @@
 //! The contract of both engines:
 //!
-//! - an event id is written once, also when several requests or processes write it at the same time. Exactly one of
+//! - an event id is written once, even when several requests or processes write it at the same time. Exactly one of
 //!   them learns that it wrote it;
 //! - data that was acknowledged with `Ok` survives the end of the process at any moment;
 //! - transient failures are retried before [`EngineError::Unavailable`] is returned, at most five times and for at most

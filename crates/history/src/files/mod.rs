@@ -55,7 +55,7 @@ impl Files {
         Files::open_in(process_environment(), files_url, directory, public_url, key, clock)
     }
 
-    /// Opens files as [`Files::open`] does, in an environment that is not the process's. It contains the endpoint and
+    /// Opens files as [`Files::open`] does, with an environment in place of that of the process. It contains the endpoint and
     /// the keys of S3 (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …).
     pub fn open_in(
         environment: impl IntoIterator<Item = (String, String)>,

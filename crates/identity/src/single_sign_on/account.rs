@@ -97,7 +97,7 @@ pub enum AccountLookup {
     Obstacle(SignInRefusal),
 }
 
-/// Decides on a sign-in, or links the identity. Writes the decision, also a refusal. Only an `Err` rolls it back.
+/// Decides on a sign-in, or links the identity. Writes the decision, even a refusal. Only an `Err` rolls it back.
 pub fn decide(
     request: &Request,
     conn: &mut Conn,

@@ -94,7 +94,7 @@ pub fn endpoint_address(app: &App, build: &Build, id: i64, part: &str) -> String
     format!("{}{PATH}{id}/{part}/", app.address_of(build))
 }
 
-/// Returns the issuer of a provider for a tenant; `None` if the operator has not set it.
+/// Returns the issuer of a provider for a tenant of the provider; `None` if the operator has not set it.
 fn issuer(app: &App, provider: &str, tenant_id: &str) -> Option<String> {
     let template = match provider {
         "provider_a" => app.slot::<IdentitySettings>().sso_provider_a_issuer.as_ref(),

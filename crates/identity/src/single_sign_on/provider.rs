@@ -1,6 +1,6 @@
 //! The client of a provider: its discovery document, its keys, and the exchange of a code (OpenID Connect Discovery 1.0, Core 1.0).
 //! It calls only the issuers that the operator has set and the addresses in their discovery documents. The checks for addresses of
-//! tenants apply to addresses on other hosts than the issuer's, since the provider chooses them.
+//! builds apply to addresses on other hosts than that of the issuer, since the provider chooses them.
 //!
 //! Discovery documents and keys are cached for an hour by issuer, for all builds. A token with an unknown key id causes another
 //! fetch of the keys, at most once a minute. A provider can therefore rotate its keys, and forged tokens cause few requests. After
@@ -180,7 +180,7 @@ impl Provider {
         Ok(fits(&keys))
     }
 
-    /// Exchanges a code for tokens. A code can be exchanged once, also if the exchange fails.
+    /// Exchanges a code for tokens. A code can be exchanged once, even if the exchange fails.
     pub(super) async fn exchange(
         &self,
         clock: &Clock,

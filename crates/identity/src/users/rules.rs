@@ -39,7 +39,7 @@ pub fn limit_of(account_type: AccountType) -> &'static Limit {
     &ACCOUNTS[account_type as usize]
 }
 
-/// Refuses with 403 to change a super admin or a `service_internal` account, unless the caller has one of these types.
+/// Refuses with 403 to change a super admin, unless the caller is one.
 pub fn require_change(caller: &Caller, account_type: AccountType) -> Result<(), Refusal> {
     if account_type.is_super() && !caller.is_super() { Err(Refusal::forbidden()) } else { Ok(()) }
 }

@@ -1,5 +1,5 @@
 //! The promises under concurrent calls: limits, unique names, tokens that work once, last owners and last super admins, counters.
-//! They include exact limits and sessions that end at once. `reliability/races` repeats them.
+//! They include exact limits and sessions that end immediately. `reliability/races` repeats them.
 
 use crate::TestServer;
 use crate::message::{self, limit_exceeded};

@@ -276,7 +276,7 @@ async fn nobody_creates_or_edits_a_role_that_gives_what_he_lacks() {
     let path = format!("/api/roles/{own}/");
     clerk.patch(&path, json!({"permissions": {"users": ["delete"]}})).await.expect_reply(403, message::forbidden());
     clerk.patch(&path, json!({"permissions": {"users": ["view"]}})).await.ok();
-    // The clerk may not edit a role with more permissions than their own, not even its name or to reduce it.
+    // The clerk may not edit a role with permissions that the clerk does not have, not even rename or reduce it.
     api.patch(&path, json!({"permissions": {"single_sign_on": ["list"]}})).await.ok();
     clerk.patch(&path, json!({"name": "Mine"})).await.expect_reply(403, message::forbidden());
     clerk.patch(&path, json!({"permissions": {"single_sign_on": []}})).await.expect_reply(403, message::forbidden());

@@ -1,6 +1,6 @@
 //! Background work: jobs that run after the answer to a request, or at a later time.
 //!
-//! A job of a [`JobKind`] is a row in the table `jobs` of its build (tenant). [`enqueue`] writes it in the
+//! A job of a [`JobKind`] is a row in the table `jobs` of its build. [`enqueue`] writes it in the
 //! transaction that causes it. Any process may lease the job, and renews the lease while the job runs. A failed
 //! job is retried with growing pauses, until the kind's time limit. If a process dies, its leases expire and other
 //! processes run its jobs: a job runs at least once. A [`StandingJob`] has no rows; it computes its own next time.
@@ -210,7 +210,7 @@ pub fn cancel(request: &Request, conn: &mut Conn, id: i64) -> Result<(), StoreEr
     rows::cancel(conn, id)
 }
 
-/// Makes the failed jobs of a kind due at once, in the transaction of a change after which they may succeed.
+/// Makes the failed jobs of a kind due immediately, in the transaction of a change after which they may succeed.
 pub fn make_due_now(request: &Request, conn: &mut Conn, kind: &JobKind) -> Result<(), StoreError> {
     request.effects.after_commit(wake);
     let sql = Sql::new("UPDATE jobs SET next_at = $1 WHERE kind = $2 AND next_at > $1 AND attempts > 0");

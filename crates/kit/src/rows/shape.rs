@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::{Argument, Row, Sql, StoreError};
 
-/// A declaration that is static, or one that a tenant created at run time.
+/// A declaration that is static, or one that a build created at run time.
 #[derive(Clone)]
 pub enum Declaration {
     Static(&'static LazyLock<Resource>),

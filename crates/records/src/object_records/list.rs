@@ -243,7 +243,7 @@ impl<'r> ListQuery<'r> {
         Ok((records, matches))
     }
 
-    /// The numbers of all selected records within their class, in their order.
+    /// The numbers of all selected records within their class, in the order of the list.
     pub fn numbers(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<Vec<u32>, Refusal> {
         let mut sql = Sql::new("SELECT t.n");
         self.push_from(&mut sql, class, true, now);

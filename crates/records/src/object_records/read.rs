@@ -77,7 +77,7 @@ impl View {
         View { class, resource, shape, shown, part }
     }
 
-    /// The shown fields, in their order.
+    /// The shown fields, in the order of the class.
     pub fn fields(&self) -> impl Iterator<Item = &ClassField> {
         self.shown.iter().map(|at| &self.class.fields[*at])
     }

@@ -370,7 +370,7 @@ async fn filters_of_every_type_and_over_a_relation() {
         assert_eq!((&list["filtered_count"], &list["total_count"]), (&json!(ids.len()), &json!(3)), "{query}");
         let one = api.get(&format!("{records}?{query}&limit=1")).await;
         assert_eq!(one["filtered_count"], ids.len(), "{query}");
-        // The complement of a filter finds the other records, also those without a value.
+        // The complement of a filter finds the other records, including those without a value.
         if let Some((name, value)) = query.split_once('=').filter(|(_, value)| !value.contains('='))
             && !["search", "ordering"].contains(&name)
         {

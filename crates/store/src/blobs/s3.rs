@@ -72,7 +72,7 @@ impl S3Bucket {
         Ok(S3Bucket { bucket, probe, uploads, prefix, directory })
     }
 
-    /// Lists one key below the prefix, with a name that is not a group's. The answer is empty, so it is cheap for a
+    /// Lists one key below the prefix, with a name that no group has. The answer is empty, so it is cheap for a
     /// large bucket, and no server has to truncate it.
     pub(super) async fn probe(&self) -> Result<(), Outage> {
         let options = PaginatedListOptions { max_keys: Some(1), ..PaginatedListOptions::default() };

@@ -155,7 +155,7 @@ impl PostgresConnection {
         self.trouble.take()
     }
 
-    /// Runs statements of the store's own, such as COMMIT.
+    /// Runs statements of the store itself, such as COMMIT.
     pub fn control(&mut self, sql: &str) -> Result<(), StoreError> {
         self.client.run(sql).map_err(|error| self.translate(&error))
     }
@@ -226,7 +226,7 @@ impl PostgresConnection {
         self.exec_bound(sql, sql.args().iter())
     }
 
-    /// Runs a statement that returns no rows, with other arguments than its own.
+    /// Runs a statement that returns no rows. `args` replace its arguments.
     pub fn exec_with(&mut self, sql: &Sql, args: &[BorrowedArgument<'_>]) -> Result<u64, StoreError> {
         self.exec_bound(sql, args.iter().copied())
     }
@@ -297,7 +297,7 @@ impl PostgresConnection {
         Ok(self.has_state_tags == Some(true))
     }
 
-    /// Returns the first row of a statement of the store's own.
+    /// Returns the first row of a statement of the store itself.
     fn query_first<T>(
         &mut self,
         text: &'static str,

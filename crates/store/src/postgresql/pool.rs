@@ -178,7 +178,7 @@ impl Pool {
             if !is_wanted || task.since.elapsed() > settings.time_limit || !task.work.begin() {
                 task.work.fail(StoreError::Busy);
             } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
-                // Panics of scripts are caught where they run, so this one is the driver's.
+                // Panics of scripts are caught where they run, so this one is a panic of the driver.
                 conn = None;
                 task.work.fail(panicked(&*panic));
             }

@@ -15,7 +15,7 @@ use crate::migrate::Migrations;
 use crate::options::Options;
 use web::lock;
 
-/// The pause after a failed attempt to connect. Other attempts fail at once during it, so that callers do not queue up.
+/// The pause after a failed attempt to connect. Other attempts fail immediately during it, so that callers do not queue up.
 pub(super) const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum duration of a short task. A task also waits for this time while threads are idle.
 pub(super) const SHORT_TASK: Duration = Duration::from_millis(10);

@@ -50,7 +50,7 @@ struct Encryption {
     /// The URL without these settings.
     rest: String,
     is_encrypted: bool,
-    /// The file of root certificates; `None` for the system's.
+    /// The file of root certificates; `None` for the certificates of the system.
     roots: Option<String>,
 }
 
@@ -86,7 +86,7 @@ fn is_encrypted(mode: &str) -> Result<bool, StoreError> {
     }
 }
 
-/// Returns a TLS connector that trusts the root certificates of a file, or the system's.
+/// Returns a TLS connector that trusts the root certificates of a file, or those of the system.
 fn tls(roots_file: Option<&str>) -> Result<MakeRustlsConnect, StoreError> {
     let roots = match roots_file {
         Some(file) => {

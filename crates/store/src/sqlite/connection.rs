@@ -129,7 +129,7 @@ impl SqliteConnection {
         self.changed
     }
 
-    /// Runs a statement of the store's own, such as COMMIT.
+    /// Runs a statement of the store itself, such as COMMIT.
     pub fn control(&self, sql: &str) -> Result<(), StoreError> {
         let result = self.handle.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
         result.map(|_| ()).map_err(translate)

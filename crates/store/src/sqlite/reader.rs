@@ -1,4 +1,4 @@
-//! The threads that read, and short reads on the caller's own.
+//! The threads that read, and short reads on the thread of the caller.
 //!
 //! The number of threads that run short reads equals the number of processors, because more would compete for them.
 //! Threads that are busy with a longer read are not counted, and a read that has waited for a while gets another
@@ -104,7 +104,7 @@ impl ReaderPool {
         }
     }
 
-    /// Makes all threads drop their connections of past generations, also the idle ones.
+    /// Makes all threads drop their connections of past generations, including idle threads.
     pub fn sweep(&self) {
         lock(&self.state).sweeps += 1;
         self.wake.iter().for_each(Condvar::notify_one);
@@ -220,7 +220,7 @@ fn read(
     Ok(())
 }
 
-/// Runs a script at once, on a connection of the calling thread.
+/// Runs a script immediately, on a connection of the calling thread.
 pub(super) fn read_short<T, E: From<StoreError>>(
     settings: &SqliteSettings,
     slot: &Arc<Slot>,

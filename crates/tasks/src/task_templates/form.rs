@@ -45,7 +45,7 @@ impl TemplateForm {
         self.task_type == TT_UPDATE
     }
 
-    /// The aliases of the fields that an update changes, in their order.
+    /// The aliases of the fields that an update changes, in the order of the configuration.
     pub fn aliases(&self) -> Vec<String> {
         let configuration: Json = serde_json::from_str(&self.configuration).unwrap_or_default();
         let aliases = configuration["fields"].as_array().into_iter().flatten();

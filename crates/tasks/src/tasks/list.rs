@@ -90,7 +90,7 @@ fn states(filters: &[CheckedFilter<'_>]) -> Option<Vec<&'static str>> {
     Some(states)
 }
 
-/// Returns the JSON array of these tasks, in their order.
+/// Returns the JSON array of these tasks, in the order of `page`.
 fn tasks_json(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Vec<u8>, Refusal> {
     let actions = held::actions(conn, request.caller()?, page)?;
     let labels = labels_of_records(request, conn, page.iter().filter_map(|task| task.class.zip(task.record)))?;

@@ -8,7 +8,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, header};
 use std::time::{Duration, Instant};
 use store::blobs::NewBlob;
 
-/// The maximum time for the begin of an answer, and for each [`MIN_PROGRESS`] bytes of it.
+/// The maximum time until an answer begins, and for each [`MIN_PROGRESS`] bytes of it.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 /// The minimum number of bytes in [`PROGRESS_TIMEOUT`]: 1 kB a second.
 const MIN_PROGRESS: usize = 5000;

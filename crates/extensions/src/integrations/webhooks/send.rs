@@ -1,9 +1,10 @@
 //! Sends one delivery: a POST over HTTP/1.1, without redirects and proxies.
 //!
-//! Receivers are tenants' servers, and each of them may be slow, unavailable or hostile. An attempt has one deadline, from the
-//! resolution of the name to the head of the answer. At most a few KB of the answer's body are read and dropped. The number of
-//! concurrent attempts of a process and their bytes are bounded, each with a share for a build. Receivers that answered late or not
-//! at all share half of the permits. A connection is reused for a short time, and each new one resolves the name again.
+//! Receivers are servers that builds name, and each of them may be slow, unavailable or hostile. An attempt has one deadline,
+//! from the resolution of the name to the head of the answer. At most a few KB of the answer's body are read and dropped. The
+//! number of concurrent attempts of a process and their bytes are bounded, each with a share for a build. Receivers that answered
+//! late or not at all share half of the permits. A connection is reused for a short time, and each new one resolves the name
+//! again.
 
 use bytes::Bytes;
 use http::{Request, header};

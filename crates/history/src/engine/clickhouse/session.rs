@@ -85,7 +85,7 @@ impl Sessions {
     }
 
     /// Opens a session when no other process owns one. `next` is the next number, if no other process has written since
-    /// this one. The future may be dropped at any point. If that leaves a session open, this process continues at once,
+    /// this one. The future may be dropped at any point. If that leaves a session open, this process continues immediately,
     /// and others after [`TAKEOVER_IF_QUIET`].
     pub(super) async fn open(&self, mut next: Option<u64>) -> Result<WriterSession, EngineError> {
         // The open session of another process, and the time at which it was first seen.

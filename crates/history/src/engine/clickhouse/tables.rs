@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// The end of the definitions of both tables.
 ///
 /// - Rows are stored in the order of lists, so that the newest are read from the end without sorting.
-/// - The tables have no partitions. So an insert is one part, which is stored as a whole or not at all, also when its
+/// - The tables have no partitions. So an insert is one part, which is stored as a whole or not at all, even when its
 ///   events span centuries.
 /// - `session` and `batch` identify the insert. The session identifies events of another process, and both identify an
 ///   insert whose answer was lost. They are equal in a whole part and so need hardly any space.

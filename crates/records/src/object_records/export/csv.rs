@@ -58,7 +58,7 @@ struct CsvLines {
     people: Vec<(usize, i64)>,
 }
 
-/// Returns the lines of the records with these numbers, in their order. `None` if they exceed the size of a piece.
+/// Returns the lines of the records with these numbers, in the order of the numbers. `None` if they exceed the size of a piece.
 pub fn piece(
     caller: &Caller,
     conn: &mut Conn,

@@ -79,7 +79,7 @@ fn parameters() -> Vec<Json> {
     all
 }
 
-/// The parameters of exports that are not filters: their own, those of lists, and `delimiter`.
+/// The parameters of exports that are not filters: parameters of exports only, parameters of lists, and `delimiter`.
 const NO_FILTERS: [&str; 9] =
     [FORMAT, BOM, "delimiter", "fields", "search", "ordering", OF_PAGES[0], OF_PAGES[1], "dry_run"];
 
