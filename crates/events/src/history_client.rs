@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_tried_again_is_told_from_what_cannot() {
+    fn failures_are_classified_by_status_and_detail() {
         let of = |status: u16, body: &str| {
             let json = serde_json::from_str(body).unwrap_or_default();
             failure(StatusCode::from_u16(status).unwrap(), &json, body.as_bytes())

@@ -292,7 +292,7 @@ async fn a_deletion_takes_what_is_the_tenants_and_stays() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_is_removed() {
+async fn files_of_a_killed_process_are_removed() {
     let service = start().await;
     let acme = tenant("acme");
     let file_id = service.uploaded(&acme, b"kept").await;

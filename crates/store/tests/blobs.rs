@@ -284,7 +284,7 @@ fn age(path: &Path, minutes: u64) {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_is_removed_when_it_is_old() {
+async fn old_files_of_a_killed_process_are_removed() {
     let data = tempfile::tempdir().unwrap();
     let (blobs, clock) = directory_blobs(data.path());
     blobs.make_group("acme").await.unwrap();

@@ -39,7 +39,7 @@ on_both! {
     reads_are_snapshots,
     reads_cannot_write,
     a_database_leaves_threads_to_others(Options { readers: 4, ..Options::default() }),
-    what_waits_for_too_long_is_given_up(
+    statements_that_wait_too_long_for_a_thread_are_refused(
         Options { readers: 4, time_limit: Duration::from_secs(1), ..Options::default() }
     ),
     long_statements_are_not_kept,
@@ -714,7 +714,7 @@ async fn a_database_leaves_threads_to_others(fixture: &mut Fixture) {
     }
 }
 
-async fn what_waits_for_too_long_is_given_up(fixture: &mut Fixture) {
+async fn statements_that_wait_too_long_for_a_thread_are_refused(fixture: &mut Fixture) {
     let (greedy, honest) = (fixture.database().await, fixture.database().await);
     // They occupy all threads that one database gets.
     let held = GatedReads::begin(&greedy, 2).await;

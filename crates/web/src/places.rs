@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_speaks_for_many_may_have_all() {
+    fn a_proxy_may_acquire_all_permits() {
         let proxy = ip("10.0.0.1");
         let places = ConnectionPermits::new(2, SpeaksForMany::new(move |address| address == proxy));
         let both = [places.acquire(proxy).unwrap(), places.acquire(ip("::ffff:10.0.0.1")).unwrap()];

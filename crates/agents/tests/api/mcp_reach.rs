@@ -139,7 +139,7 @@ async fn an_agent_takes_no_files_of_others() {
 }
 
 #[tokio::test]
-async fn what_people_write_is_data_in_results_and_nowhere_else() {
+async fn texts_of_users_appear_only_as_data_in_results() {
     let scene = Scene::reaching(TestServer::start().await).await;
     let tools = async || scene.agent.send_request(&scene.server, &scene.tokens, "tools/list", json!({})).await.text;
     let client = json!({

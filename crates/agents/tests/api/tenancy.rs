@@ -90,7 +90,7 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
 }
 
 #[tokio::test]
-async fn what_agents_of_other_builds_did_is_listed_there_alone() {
+async fn activity_is_listed_only_in_the_build_of_the_agent() {
     let (server, api, here) = with_agent().await;
     let other = server.build("b.example").await;
     let admin_there = other.admin().await;
@@ -114,7 +114,7 @@ async fn what_agents_of_other_builds_did_is_listed_there_alone() {
 }
 
 #[tokio::test]
-async fn what_agents_did_goes_with_their_build() {
+async fn activity_is_deleted_with_its_build() {
     let (server, api, here) = with_agent().await;
     let other = server.build("b.example").await;
     let admin_there = other.admin().await;

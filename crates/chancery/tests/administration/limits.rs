@@ -203,7 +203,7 @@ async fn operators_change_limits_of_a_build() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_limit_is_told_and_nothing_is_changed() {
+async fn invalid_limits_are_refused_and_no_limit_changes() {
     let server = TestServer::start().await;
     let operator = operator(&server);
     let integer = json!(["A valid integer is required."]);

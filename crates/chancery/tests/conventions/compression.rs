@@ -198,7 +198,7 @@ async fn long_answers_streams_and_files_are_compressed_while_they_are_sent() {
 }
 
 #[tokio::test]
-async fn what_is_compressed_already_or_sent_in_ranges_or_secret_is_left_alone() {
+async fn compressed_partial_and_secret_answers_are_not_compressed() {
     let server = TestServer::start().await;
     let client = serve_table(&server, &server.admin().await, &TABLE).await;
     for name in ["image", "archive", "encoded", "ranges", "secret"] {

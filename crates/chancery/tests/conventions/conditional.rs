@@ -67,7 +67,7 @@ async fn a_list_or_an_instance_that_the_client_knows_is_answered_with_304() {
 }
 
 #[tokio::test]
-async fn what_was_changed_is_shown_again() {
+async fn a_changed_object_is_answered_in_full() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.post("/api/roles/", json!({"name": "Clerks"})).await.expect_created();

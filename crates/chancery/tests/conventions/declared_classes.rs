@@ -222,7 +222,7 @@ async fn fields_stand_in_two_tables() {
 }
 
 #[tokio::test]
-async fn what_is_unique_exactly_may_differ_in_case() {
+async fn values_of_case_sensitive_unique_fields_may_differ_in_case() {
     let classes = TestClasses::start().await;
     let orders = &classes.orders;
     assert_eq!(classes.create(orders, 1, json!({"number": "a", "code": "x"})).await, Ok(()));

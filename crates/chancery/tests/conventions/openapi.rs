@@ -147,7 +147,7 @@ async fn where_412_is_described_another_state_is_answered_with_it() {
 }
 
 #[test]
-fn what_is_read_of_the_query_is_described() {
+fn query_parameters_are_described() {
     let document = openapi::document(table(), Audience::All);
     let address = "/api/single-sign-on/{id}";
     for (path, names) in [("callback", vec!["state", "code", "error", "iss"]), ("logout", vec!["ticket"])] {
@@ -226,7 +226,7 @@ fn no_schema_is_new_and_the_name_of_another() {
 }
 
 #[test]
-fn what_may_not_be_empty_is_described_so() {
+fn non_empty_strings_and_lists_have_a_minimum_length() {
     let document = openapi::document(table(), Audience::All);
     let schemas = &document["components"]["schemas"];
     for (schema, names) in [
@@ -256,7 +256,7 @@ fn messages_of_a_field_may_be_a_text() {
 
 /// In tests, the server answers with an error if a handler refuses with 429 and its route does not declare it.
 #[test]
-fn what_may_refuse_for_too_many_requests_is_described_so() {
+fn rate_limited_operations_describe_status_429() {
     let document = openapi::document(table(), Audience::All);
     for (path, method) in [
         ("/api/auth/login/", "post"),

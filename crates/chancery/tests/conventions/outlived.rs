@@ -646,7 +646,7 @@ impl HalfSentWrite<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_loses_a_right_while_his_body_is_on_its_way_changes_nothing() {
+async fn a_caller_without_the_right_at_the_end_of_the_body_changes_nothing() {
     let scene = OutlivedScene::set().await;
     let process = scene.installation.serve_api();
     let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -668,7 +668,7 @@ async fn who_loses_a_right_while_his_body_is_on_its_way_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_holds_a_token_that_expires_while_his_body_is_on_its_way_changes_nothing() {
+async fn a_token_that_expires_before_the_end_of_the_body_changes_nothing() {
     let mut scene = OutlivedScene::set().await;
     let seconds = TOKENS_LAST.as_secs().to_string();
     scene.installation = scene.installation.set("CHANCERY_ACCESS_TOKEN_SECONDS", &seconds);

@@ -217,7 +217,7 @@ async fn many_who_write_see_at_once_what_they_wrote() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_process_writes_is_in_the_next_page() {
+async fn writes_of_another_process_are_in_the_next_page() {
     let Some(installation) = Installation::postgresql(BINARY).map(Installation::and_build) else { return };
     let (one, two) = (installation.serve_api(), installation.serve_api());
     let here = one.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -240,7 +240,7 @@ async fn what_another_process_writes_is_in_the_next_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_command_writes_is_in_the_next_page() {
+async fn writes_of_a_command_are_in_the_next_page() {
     let installation = Installation::with_build(BINARY);
     let process = installation.serve_api();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;

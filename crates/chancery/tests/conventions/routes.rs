@@ -122,7 +122,7 @@ async fn a_token_that_does_not_hold_here_is_answered_with_401_everywhere() {
 }
 
 #[tokio::test]
-async fn what_is_for_operators_needs_the_key_of_the_deployment_and_nothing_else() {
+async fn operator_routes_require_only_the_key_of_the_deployment() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let keyless = TestServer::start_with(|settings| settings.api_key = None).await;
@@ -492,7 +492,7 @@ async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has()
 }
 
 #[tokio::test]
-async fn what_a_forced_password_change_leaves_open() {
+async fn a_required_password_change_blocks_all_other_routes() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();

@@ -601,7 +601,7 @@ fn installation(port: u16) -> Installation {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_committed_before_a_crash_arrives_after_it() {
+async fn events_committed_before_a_crash_arrive_after_it() {
     let history = FakeHistory::start().await;
     let installation = installation(history.address.port());
     assert_eq!(history.tenants().len(), 1);

@@ -161,7 +161,7 @@ impl TwoProcesses {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
+async fn an_agent_ended_at_one_process_is_refused_at_the_other() {
     let Some(mut scene) = TwoProcesses::start().await else { return };
     let connector = format!("{CONNECTORS}{}/", scene.connector);
     let integration = format!("/api/integrations/{}/", scene.integration);
@@ -210,7 +210,7 @@ async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_set_takes_from_a_connector_is_gone_at_every_process_at_once() {
+async fn actions_revoked_from_a_connector_end_at_every_process_at_once() {
     let Some(scene) = TwoProcesses::start().await else { return };
     let [access, _] = scene.grant().await;
     let body = |reply: Reply| reply.ok()["result"]["structuredContent"].clone();
@@ -260,7 +260,7 @@ async fn a_code_or_a_refresh_token_works_at_one_process_of_two() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_agents_did_at_every_process_is_listed_at_each() {
+async fn activity_at_every_process_is_listed_at_each() {
     let Some(scene) = TwoProcesses::start().await else { return };
     let [access, _] = scene.grant().await;
     for process in [0, 1, 0, 1, 1] {

@@ -207,7 +207,7 @@ async fn check(what: &str, rounds: usize, slowest: Duration, client: &ApiClient,
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it kills again and again: ./test all kills"]
-async fn what_is_acknowledged_is_kept_once_when_the_service_is_killed() {
+async fn acknowledged_events_are_stored_once_when_the_service_is_killed() {
     let url = testkit::history_database_url();
     let installation = installation(url.as_deref());
     // The embedded engine mostly runs in one process with the main API.
@@ -233,7 +233,7 @@ async fn what_is_acknowledged_is_kept_once_when_the_service_is_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it kills again and again: ./test all kills"]
-async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
+async fn acknowledged_events_are_stored_once_when_clickhouse_is_killed() {
     // The embedded engine is killed with the service.
     if testkit::history_database_url().is_none() {
         return;

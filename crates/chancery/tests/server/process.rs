@@ -61,7 +61,7 @@ async fn builds_come_and_go_while_the_server_runs() {
 }
 
 #[test]
-fn what_cannot_be_done_with_builds_is_one_line() {
+fn failed_build_commands_print_one_line() {
     let installation = Installation::with_build(BINARY);
     for (args, line) in [
         (vec!["build", "create", "LOCALHOST"], "chancery: localhost: there is such a build already\n"),

@@ -293,7 +293,7 @@ async fn fields_come_and_go_at_one_process_while_the_other_serves_records() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_sees_a_record_by_one_process_sees_it_by_the_other() {
+async fn a_record_is_visible_to_a_user_at_both_processes_or_at_neither() {
     let installation = Installation::with_build(BINARY);
     let ann = ["--username", "ann@example.com", "--account-type", "internal", "--password", PASSWORD];
     installation.succeeds(&[&["user", "create", "--build", "localhost"][..], &ann[..]].concat());

@@ -319,7 +319,7 @@ async fn viewer_of(server: &TestServer, api: &ApiClient, records: &[i64], classe
 }
 
 #[tokio::test]
-async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
+async fn a_document_requires_view_on_its_classes_and_records() {
     let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let (seen, hidden) =

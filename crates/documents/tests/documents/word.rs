@@ -395,7 +395,7 @@ fn a_paragraph_that_begins_a_page_is_no_place_for_a_tag_alone() {
 }
 
 #[test]
-fn what_stands_beside_a_tag_is_told() {
+fn a_refusal_names_the_content_beside_a_tag() {
     let beside = |opening: &str, what: &str| {
         let body = [&format!("<w:p>{opening}{}</w:p>", run("{{?name}}")), &paragraph("x"), &paragraph("{{/name}}")];
         let reason = expect_refusal(&body.map(String::as_str).concat());

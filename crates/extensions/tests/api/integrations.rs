@@ -165,7 +165,7 @@ async fn integrations_of_the_other_types() {
 }
 
 #[tokio::test]
-async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
+async fn a_caller_needs_the_rights_that_an_integration_uses() {
     let server = with_store().await;
     let api = with_class(&server).await;
     let object = json!({"name": "Store", "provider": "bearer"});
@@ -246,7 +246,7 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
 }
 
 #[tokio::test]
-async fn what_goes_takes_its_references_along() {
+async fn references_to_deleted_objects_become_null() {
     let server = with_store().await;
     let api = with_class(&server).await;
     let object = json!({"name": "Store", "provider": "bearer"});

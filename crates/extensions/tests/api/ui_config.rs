@@ -334,7 +334,7 @@ async fn wrong_fields_for_uploads_are_told_by_their_places() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_leaves_the_configurations() {
+async fn deleted_objects_are_removed_from_configurations() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     classes(&api).await;

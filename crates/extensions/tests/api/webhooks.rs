@@ -159,7 +159,7 @@ async fn a_test_is_sent_also_by_a_webhook_that_is_disabled() {
 }
 
 #[tokio::test]
-async fn what_waits_goes_to_the_address_that_a_webhook_has_then() {
+async fn a_retry_goes_to_the_current_address_of_the_webhook() {
     let server = TestServer::start_with(open_loopback).await;
     let (api, first, second) = (with_class(&server).await, Receiver::start().await, Receiver::start().await);
     let one = hook(&api, &first, "Hook", json!({"events": ["record_created"]})).await;

@@ -23,7 +23,7 @@ async fn an_unused_upload_is_removed_after_a_day_and_a_used_one_stays() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_is_removed() {
+async fn files_of_deleted_rows_are_removed_after_a_kill() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     api.upload("a.txt", "x").await;

@@ -147,7 +147,7 @@ async fn an_access_token_lasts_fifteen_minutes() {
 }
 
 #[tokio::test]
-async fn how_long_tokens_last_is_a_setting() {
+async fn the_validity_of_tokens_is_a_setting() {
     let server = TestServer::start_with(|config| {
         (config.identity.access_token_seconds, config.identity.refresh_token_seconds) = (60, 3600)
     })
@@ -231,7 +231,7 @@ async fn of_many_redemptions_at_once_one_wins() {
 }
 
 #[tokio::test]
-async fn what_is_no_refresh_token_is_refused() {
+async fn invalid_refresh_tokens_are_refused() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let other = server.build("b.example").await.admin().await;
@@ -371,7 +371,7 @@ async fn wrong_passwords_lock_only_where_a_right_one_would_sign_in() {
 }
 
 #[tokio::test]
-async fn what_is_guessed_during_a_lock_does_not_lengthen_it() {
+async fn attempts_during_a_lock_do_not_extend_it() {
     let server = TestServer::start().await;
     for _ in 0..5 {
         server.anonymous().login(ADMIN, "wrong").await.expect_reply(401, sign_in_refusal());
@@ -484,7 +484,7 @@ async fn opening_a_link_with_a_wrong_token_counts_for_the_address() {
 }
 
 #[tokio::test]
-async fn whoever_has_a_link_may_look_for_a_password_and_a_wrong_token_counts() {
+async fn an_invalid_token_counts_as_an_attempt_and_a_short_password_does_not() {
     let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
     // The request for a link is the first attempt.
     let token = ask_for_reset(&server, ADMIN).await;
@@ -1040,7 +1040,7 @@ async fn a_password_that_is_too_old_must_be_changed() {
 // ---- Methods and addresses -----------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn who_must_use_single_sign_on_has_no_password() {
+async fn accounts_restricted_to_single_sign_on_cannot_use_a_password() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     for account_type in ["internal", "external", "full"] {

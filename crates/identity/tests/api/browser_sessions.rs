@@ -227,7 +227,7 @@ async fn signing_out_in_one_tab_ends_the_session_in_all() {
 }
 
 #[tokio::test]
-async fn what_ends_sessions_ends_those_of_browsers() {
+async fn browser_sessions_end_with_all_other_sessions() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.as_type("internal").await;

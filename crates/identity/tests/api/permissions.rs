@@ -34,7 +34,7 @@ async fn callers(server: &TestServer, resource: &str, actions: &[&str]) -> Vec<A
 }
 
 #[tokio::test]
-async fn what_users_tell_is_what_succeeds() {
+async fn permissions_of_users_match_the_outcome_of_requests() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     for caller in callers(&server, "users", &["list", "view", "create", "edit", "delete"]).await {
@@ -70,7 +70,7 @@ async fn what_users_tell_is_what_succeeds() {
 }
 
 #[tokio::test]
-async fn what_roles_tell_is_what_succeeds() {
+async fn permissions_of_roles_match_the_outcome_of_requests() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     for caller in callers(&server, "roles", &["list", "view", "create", "edit", "delete"]).await {
@@ -101,7 +101,7 @@ async fn what_roles_tell_is_what_succeeds() {
 }
 
 #[tokio::test]
-async fn what_groups_tell_is_what_succeeds() {
+async fn permissions_of_groups_match_the_outcome_of_requests() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let mut callers = callers(&server, "user_groups", &["list", "view", "create"]).await;
@@ -179,7 +179,7 @@ async fn what_groups_tell_is_what_succeeds() {
 }
 
 #[tokio::test]
-async fn what_the_security_rules_tell_is_what_succeeds() {
+async fn permissions_of_the_security_rules_match_the_outcome_of_requests() {
     let server = TestServer::start().await;
     for caller in callers(&server, "standard_authentication", &["list", "edit"]).await {
         let (read, edited) = (caller.get("/api/security/").await, caller.patch("/api/security/", json!({})).await);
@@ -322,7 +322,7 @@ async fn passwords_of_services_are_changed_by_super_admins_alone() {
 }
 
 #[tokio::test]
-async fn who_holds_more_keeps_his_address() {
+async fn a_caller_with_fewer_permissions_cannot_change_a_username() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let clerk = server.with_role(json!({"users": ["edit"]})).await;

@@ -319,7 +319,7 @@ async fn a_super_admin_remains_when_all_go_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_assigned_by_many_is_assigned_once() {
+async fn concurrent_assignments_of_a_user_store_one() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 10).await;
@@ -339,7 +339,7 @@ async fn who_is_assigned_by_many_is_assigned_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_deleted_while_it_is_given_is_unknown_or_goes_with_the_rest() {
+async fn deletions_during_an_assignment_remove_its_references() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 10).await;
@@ -417,7 +417,7 @@ async fn counters_are_right_after_everything_at_once() {
 }
 
 #[tokio::test]
-async fn who_is_anonymized_takes_no_place_under_any_type() {
+async fn an_anonymized_user_does_not_count_towards_an_account_type() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let user = accounts(&api, 1).await[0];

@@ -59,7 +59,7 @@ async fn a_reference_shows_a_name_letter_by_letter() {
 }
 
 #[tokio::test]
-async fn what_is_not_sent_has_its_default_and_what_is_read_only_is_ignored() {
+async fn omitted_members_have_defaults_and_read_only_members_are_ignored() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let body = json!({

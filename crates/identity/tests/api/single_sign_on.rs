@@ -82,7 +82,7 @@ async fn a_configuration_from_its_creation_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_sent_has_its_default() {
+async fn omitted_members_have_defaults() {
     let server = TestServer::start().await;
     let made = server.admin().await.post(PATH, body("Plain")).await.expect_created();
     for field in ["is_enabled", "auto_create_user", "is_docs_addin_enabled"] {
@@ -357,7 +357,7 @@ async fn a_secret_goes_to_no_new_tenant_and_no_new_client_by_itself() {
 }
 
 #[tokio::test]
-async fn whoever_decides_whom_a_configuration_leads_in_vouches() {
+async fn a_change_of_the_admitted_people_renews_the_vouching() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let service = server.as_type("service_internal").await;

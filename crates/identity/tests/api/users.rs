@@ -94,7 +94,7 @@ async fn a_user_is_created_and_shown_in_full() {
 }
 
 #[tokio::test]
-async fn what_is_not_sent_has_its_default() {
+async fn omitted_members_have_defaults() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = admin.post("/api/users/", body("ann@example.com", "internal")).await.expect_created();
@@ -113,7 +113,7 @@ async fn what_is_not_sent_has_its_default() {
 }
 
 #[tokio::test]
-async fn how_each_type_begins() {
+async fn each_account_type_has_its_initial_status() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     for (account_type, status, is_mailed) in [
@@ -442,7 +442,7 @@ async fn the_password_of_a_service_account_keeps_the_rules_and_that_of_others_is
 }
 
 #[tokio::test]
-async fn what_the_server_decides_cannot_be_sent() {
+async fn read_only_members_are_ignored() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let more = json!({
@@ -609,7 +609,7 @@ async fn nobody_gives_a_role_with_permissions_that_he_lacks() {
 }
 
 #[tokio::test]
-async fn what_an_account_may_do_without_a_role() {
+async fn accounts_without_a_role_have_the_permissions_of_their_type() {
     let server = TestServer::start().await;
     for (account_type, list, view) in [
         ("super_admin", "all", 200),
@@ -910,7 +910,7 @@ async fn account_types_change_into_one_another_or_never() {
 }
 
 #[tokio::test]
-async fn who_stops_being_a_configuration_admin_loses_the_roles() {
+async fn a_former_configuration_admin_loses_all_roles() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.with_role(json!({"roles": ["list"]})).await;

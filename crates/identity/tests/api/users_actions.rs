@@ -256,7 +256,7 @@ async fn a_deactivated_user_is_out_at_once_and_comes_back_as_before() {
 }
 
 #[tokio::test]
-async fn who_never_set_a_password_is_pending_after_reactivation() {
+async fn an_account_without_a_password_is_pending_after_reactivation() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let id = new_user(&admin, "ann@example.com", false).await;

@@ -139,7 +139,7 @@ async fn a_class_is_told_with_what_its_records_open() {
 }
 
 #[tokio::test]
-async fn who_may_ask() {
+async fn callers_read_the_access_of_others_with_edit_owners_only() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let (readers, one) = (set(&api, "Readers", json!({"object_records": ["edit"]})).await, record(&api).await);
@@ -178,7 +178,7 @@ async fn who_may_ask() {
 }
 
 #[tokio::test]
-async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
+async fn ways_of_others_name_only_objects_that_the_caller_may_view() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let ann = server.with_role(json!({"object_records": ["view"]})).await;

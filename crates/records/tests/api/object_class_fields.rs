@@ -157,7 +157,7 @@ async fn aliases_follow_from_labels_and_some_are_reserved() {
 }
 
 #[tokio::test]
-async fn what_a_declaration_breaks_is_told_by_field() {
+async fn errors_of_a_declaration_are_reported_by_field() {
     let (_server, api) = with_class().await;
     let option = |value: &str| json!({"value": value, "text": "x"});
     for (change, errors) in [
@@ -556,7 +556,7 @@ async fn a_field_with_values_is_deleted_by_those_who_may_edit_the_records() {
 }
 
 #[tokio::test]
-async fn who_views_a_class_reads_its_fields_and_who_edits_it_changes_them() {
+async fn fields_require_view_or_edit_on_their_class() {
     let (server, api) = with_class().await;
     api.post(FIELDS, field_body("integer", "Amount")).await.expect_created();
     let single = "/api/object-classes/1/fields/1/";

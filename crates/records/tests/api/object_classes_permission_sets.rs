@@ -142,7 +142,7 @@ async fn limits_of_sets_and_of_their_assignees() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_assigned() {
+async fn invalid_assignees_are_refused() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let keeper = server.as_type("external").await;

@@ -77,7 +77,7 @@ async fn groups_are_assigned_and_taken_away() {
 }
 
 #[tokio::test]
-async fn who_may_and_where() {
+async fn assignees_of_a_record_require_edit_owners() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
@@ -296,7 +296,7 @@ async fn a_record_is_made_with_its_assignees() {
 }
 
 #[tokio::test]
-async fn who_assigns_with_a_create_owns_the_record_or_may_change_owners() {
+async fn assignments_in_a_create_require_ownership_or_edit_owners() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let editors = set(&api, "Editors", json!({"object_records": ["edit"], "tasks": ["view"]})).await;

@@ -70,7 +70,7 @@ async fn a_change_of_the_record_changes_its_owner() {
 }
 
 #[tokio::test]
-async fn who_makes_a_record_owns_it_unless_he_is_a_service() {
+async fn the_creator_of_a_record_owns_it_except_service_accounts() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     for account_type in ["internal", "external", "full", "super_admin", "service_internal", "service_external"] {
@@ -105,7 +105,7 @@ async fn a_higher_limit_makes_no_room_for_a_second_owner() {
 }
 
 #[tokio::test]
-async fn who_may_and_where() {
+async fn owners_of_a_record_require_edit_owners() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let editors = set(&api, "Editors", json!({"object_records": ["edit", "delete"]})).await;

@@ -20,7 +20,7 @@ async fn make_endless(server: &TestServer) {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_stopped_with_advice() {
+async fn slow_queries_are_stopped_with_advice() {
     let server = limited(Duration::from_secs(3)).await;
     let api = with_class(&server).await;
     let number = json!({"label": "Number", "type": "integer", "is_unique": true});

@@ -176,7 +176,7 @@ async fn connectors_have_a_part_of_their_set() {
 }
 
 #[tokio::test]
-async fn whoever_may_view_the_class_reads_and_nobody_gives_what_he_lacks() {
+async fn sets_are_read_with_view_on_the_class_and_grant_only_actions_of_the_caller() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     connectors(&server, CONNECTORS).await;
@@ -260,7 +260,7 @@ async fn a_changed_limit_holds_at_once() {
 }
 
 #[tokio::test]
-async fn what_a_set_gives_opens_and_shuts_its_records_at_once() {
+async fn changes_of_a_set_take_effect_on_its_records_at_once() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let id = set(&api, "Set", json!({})).await;

@@ -88,7 +88,7 @@ async fn accents_make_no_difference_and_pairs_of_characters_are_found() {
 }
 
 #[tokio::test]
-async fn what_has_no_label_is_found_by_its_number() {
+async fn records_without_a_label_are_found_by_their_number() {
     let server = TestServer::start().await;
     let api = with_orders(&server).await;
     let plain = class(&api, "Plain", json!([])).await;

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_left_out() {
+    fn invalid_questions_are_omitted() {
         let questions = json!([
             {"name": "a"}, {"name": "a", "label": "Again"}, {"name": ""}, {"label": "Nameless"}, 5, null, [],
             {"name": "b", "type": "unheard of", "label": 7, "options": 3, "required": "yes"},
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_there_again() {
+    fn inputs_have_the_stored_answers() {
         let questions = json!([
             {"name": "n", "type": "integer"},
             {"name": "one", "type": "choice", "options": [{"value": 1, "text": "One"}, {"value": "1"}, "two", {}]},

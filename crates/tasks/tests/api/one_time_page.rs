@@ -158,7 +158,7 @@ async fn a_task_is_shown_and_completed_without_scripts_or_cookies() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_stands_beside_its_input_and_what_was_typed_is_kept() {
+async fn errors_appear_at_their_inputs_with_the_submitted_values() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let questions = json!([

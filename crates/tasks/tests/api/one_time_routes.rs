@@ -137,7 +137,7 @@ async fn the_file_of_another_task_is_not_shown_to_the_session_of_a_link() {
 }
 
 #[tokio::test]
-async fn what_a_session_uploads_belongs_to_its_account() {
+async fn uploads_of_a_session_belong_to_its_account() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;

@@ -406,7 +406,7 @@ impl ScheduleWalk {
 }
 
 #[tokio::test]
-async fn what_happens_in_time_is_what_a_plain_model_says() {
+async fn the_schedule_matches_a_simple_model() {
     for seed in 1..=rounds(2) as u64 {
         println!("seed {seed}");
         let mut walk = ScheduleWalk::begin(seed).await;

@@ -214,7 +214,7 @@ async fn an_answer_changes_the_record_as_if_the_completer_wrote_it() {
 }
 
 #[tokio::test]
-async fn what_waits_for_approval_is_checked_again() {
+async fn a_response_is_validated_again_at_its_approval() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
@@ -259,7 +259,7 @@ async fn what_waits_for_approval_is_checked_again() {
 }
 
 #[tokio::test]
-async fn who_may_not_edit_the_record_lets_nobody_else_change_it() {
+async fn a_caller_without_edit_cannot_assign_a_change_of_the_record() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;

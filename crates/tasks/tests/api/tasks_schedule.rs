@@ -299,7 +299,7 @@ async fn a_completed_task_is_renewed_before_it_expires() {
 }
 
 #[tokio::test]
-async fn what_would_last_no_longer_is_not_made_anew() {
+async fn a_task_that_would_expire_at_once_is_not_renewed() {
     let server = server().await;
     let api = server.admin().await;
     let rules = json!({
@@ -325,7 +325,7 @@ async fn what_would_last_no_longer_is_not_made_anew() {
 }
 
 #[tokio::test]
-async fn what_was_due_while_no_process_ran_is_done_late_and_once() {
+async fn overdue_steps_run_once_at_the_next_start() {
     let server = server().await;
     let api = server.admin().await;
     let rules = json!({
@@ -463,7 +463,7 @@ async fn many_tasks_are_renewed_and_remind_whatever_else_is_due() {
 }
 
 #[tokio::test]
-async fn what_has_ended_when_its_mail_is_sent_reminds_nobody() {
+async fn expired_tasks_do_not_send_reminders() {
     let server = server().await;
     let api = server.admin().await;
     let rules = json!({

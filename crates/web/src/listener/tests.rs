@@ -131,7 +131,7 @@ async fn a_connection_idles_after_an_answer_that_took_long() {
 }
 
 #[tokio::test]
-async fn whoever_comes_when_all_idle_is_served() {
+async fn new_connections_replace_idle_ones() {
     for nobody_is_bounded in [true, false] {
         let speaks_for_many = SpeaksForMany::new(move |_| nobody_is_bounded);
         let patient = Limits { header: PATIENCE * 4, idle: PATIENCE * 4, ..limits() };

@@ -398,7 +398,7 @@ async fn custom_components_are_imported_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_front_ends_keep_is_made_in_it() {
+async fn front_end_settings_are_created_on_former_data() {
     for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;

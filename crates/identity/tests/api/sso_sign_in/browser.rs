@@ -120,7 +120,7 @@ async fn a_session_of_a_provider_ends_with_its_configuration_and_its_method() {
 }
 
 #[tokio::test]
-async fn who_must_change_a_password_need_not_for_a_provider() {
+async fn a_password_change_is_not_required_after_a_sign_in_at_a_provider() {
     let (server, forger, api) = with_forger(json!({})).await;
     api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
     server.advance(testkit::DAY);
@@ -168,7 +168,7 @@ async fn linking_leads_back_with_a_new_session_in_the_place_of_the_former() {
 }
 
 #[tokio::test]
-async fn who_may_not_sign_in_at_a_provider_links_and_goes_on_with_his_session() {
+async fn linking_an_identity_does_not_replace_the_session() {
     let (server, forger, api) = with_forger(json!({})).await;
     api.patch("/api/security/", json!({"authentication_method": {"internal": "password"}})).await.ok();
     let browser = browser(&server);

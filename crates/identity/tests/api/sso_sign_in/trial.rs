@@ -253,7 +253,7 @@ async fn the_right_to_try_is_looked_at_again_at_the_end() {
 }
 
 #[tokio::test]
-async fn what_a_provider_says_is_text_on_the_page() {
+async fn claims_and_errors_of_a_provider_are_escaped_on_the_page() {
     let (_server, forger, api) = with_forger(json!({})).await;
     let script = "<script>alert('1')</script>\"&";
     let escaped = "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;";
