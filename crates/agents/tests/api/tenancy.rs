@@ -60,16 +60,16 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
     class(&api, "Order").await;
     api.post(SETS, json!({"name": "Readers", "permissions": {"object_records": ["view"]}})).await.expect_created();
     let record = api.post(RECORDS, json!({})).await.id();
-    let given = |connector: i64| json!({"mcp_permissions": [{"connector": connector, "permissions": {"object_records": ["view"]}}]});
+    let grant_body = |connector: i64| json!({"mcp_permissions": [{"connector": connector, "permissions": {"object_records": ["view"]}}]});
     let unknown =
         |connector: i64| json!({"mcp_permissions": [format!("Invalid pk {connector} - object does not exist.")]});
     let set_path = format!("{SETS}1/");
     for connector in [1, 2, 3, 4] {
-        api.patch(&set_path, given(connector)).await.refuses(unknown(connector));
+        api.patch(&set_path, grant_body(connector)).await.refuses(unknown(connector));
     }
     associate(&api, &first).await;
-    api.patch(&set_path, given(1)).await.ok();
-    api.patch(&set_path, given(2)).await.refuses(unknown(2));
+    api.patch(&set_path, grant_body(1)).await.ok();
+    api.patch(&set_path, grant_body(2)).await.refuses(unknown(2));
     let access = |connector: i64| format!("/api/object-records/{record}/access/?connector={connector}");
     api.get(&access(1)).await.ok();
     for connector in [2, 3] {
@@ -79,7 +79,7 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
 
     // The data of a deleted connector is deleted, and no later connector gets it.
     api.delete(&format!("{CONNECTORS}1/")).await.expect_empty();
-    api.patch(&set_path, given(1)).await.refuses(unknown(1));
+    api.patch(&set_path, grant_body(1)).await.refuses(unknown(1));
     api.get(&access(1)).await.refuses(json!({"connector": ["Invalid pk 1 - object does not exist."]}));
     let second = agent(&api, "Second").await;
     associate(&api, &second).await;

@@ -577,7 +577,7 @@ async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
     // The last attempt fails, and a notice reports it.
     server.advance(3 * DAY);
     wake(&server);
-    let told = |line: &String| line == "RCPT TO:<ops@a.example>" || line == "RCPT TO:<dev@a.example>";
+    let is_failure_recipient = |line: &String| line == "RCPT TO:<ops@a.example>" || line == "RCPT TO:<dev@a.example>";
     // The job of the message is deleted by then, so that the check reads the job of the notice.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(failure(&server).await.0, 1, "the word itself waits now");
@@ -586,7 +586,7 @@ async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
     api.patch(SETTINGS, settings_for(&fake, false)).await.ok();
     assert_eq!(server.mails().await, []);
     let heard = fake.received_lines();
-    assert_eq!(heard.iter().filter(|line| told(line)).count(), 2, "{heard:?}");
+    assert_eq!(heard.iter().filter(|line| is_failure_recipient(line)).count(), 2, "{heard:?}");
     assert!(heard.contains(&"Subject: A message of a.example was not delivered".to_owned()), "{heard:?}");
     assert!(heard.iter().all(|line| !line.contains("token=") && line != "RCPT TO:<anna@example.com>"), "{heard:?}");
     let text = heard.join("\n");

@@ -344,15 +344,15 @@ fn bodies_and_answers_are_named_schemas() {
         let body = &operation["requestBody"];
         for (status, answer) in [("body", body)].into_iter().chain(responses(&document, operation)) {
             for (kind, content) in answer["content"].as_object().into_iter().flatten() {
-                let (schema, told) = (&content["schema"], format!("{route} {status} {kind}"));
+                let (schema, label) = (&content["schema"], format!("{route} {status} {kind}"));
                 match kind.as_str() {
-                    "application/json" => assert!(is_named(schema), "{told}: {schema}"),
+                    "application/json" => assert!(is_named(schema), "{label}: {schema}"),
                     "application/octet-stream" | "application/force-download" => {
                         let is_file = answer["content"].get("application/force-download").is_some();
                         let expected = if is_file { json!({"type": "string", "format": "binary"}) } else { json!({}) };
-                        assert_eq!(*schema, expected, "{told}");
+                        assert_eq!(*schema, expected, "{label}");
                     }
-                    _ => assert_eq!(*schema, json!({"type": "string"}), "{told}"),
+                    _ => assert_eq!(*schema, json!({"type": "string"}), "{label}"),
                 }
             }
         }

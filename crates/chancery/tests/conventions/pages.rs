@@ -51,12 +51,12 @@ async fn an_answer_is_kept_while_nothing_is_written() {
         [&role, "/api/users/me/", "/api/administration/company-details/", "/api/administration/smtp-settings/"];
     for path in lists.into_iter().chain(instances) {
         let first = api.get(path).await;
-        let again = shown_again(&server, &api, path).await;
-        assert_eq!((again.status, &again.text), (200, &first.text));
+        let second = shown_again(&server, &api, path).await;
+        assert_eq!((second.status, &second.text), (200, &first.text));
         for header in ["content-type", "etag", "cache-control", "x-content-type-options"] {
-            assert_eq!(again.header(header), first.header(header));
+            assert_eq!(second.header(header), first.header(header));
         }
-        assert_ne!(again.header("x-request-id"), first.header("x-request-id"));
+        assert_ne!(second.header("x-request-id"), first.header("x-request-id"));
     }
     assert!(api.get(&role).await.header("etag").starts_with('"'));
 }

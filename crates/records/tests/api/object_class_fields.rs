@@ -265,7 +265,7 @@ async fn errors_of_a_declaration_are_reported_by_field() {
 async fn defaults_are_shown_as_values_are_and_are_for_records_made_later() {
     let (_server, api) = with_class().await;
     record(&api, 1, json!({})).await;
-    for (kind, sent, shown) in [
+    for (kind, default_value, shown) in [
         ("string", json!(" x "), json!("x")),
         ("text", json!(" "), Value::Null),
         ("integer", json!(-5), json!(-5)),
@@ -280,7 +280,7 @@ async fn defaults_are_shown_as_values_are_and_are_for_records_made_later() {
         ("relation", json!(1), json!(1)),
     ] {
         let mut body = field_body(kind, kind);
-        body["default"] = sent;
+        body["default"] = default_value;
         let field = api.post(FIELDS, body).await.expect_created();
         assert_eq!(field["default"], shown, "{kind}");
         let made = record(&api, 1, json!({})).await;
@@ -651,14 +651,14 @@ async fn words_of_a_deleted_field_are_found_no_more() {
     for n in 0..60 {
         record(&api, 1, json!({"one": format!("apple {n}"), "two": "pear"})).await;
     }
-    let found = async |word: &str| {
-        let found = api.get(&format!("/api/object-classes/1/object-records/?search={word}")).await.ok();
-        found["filtered_count"].as_i64().unwrap()
+    let count_matches = async |word: &str| {
+        let reply = api.get(&format!("/api/object-classes/1/object-records/?search={word}")).await.ok();
+        reply["filtered_count"].as_i64().unwrap()
     };
-    assert_eq!([found("apple").await, found("pear").await], [60, 60]);
+    assert_eq!([count_matches("apple").await, count_matches("pear").await], [60, 60]);
     api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
-    eventually(async || found("apple").await == 0).await;
-    assert_eq!(found("pear").await, 60);
+    eventually(async || count_matches("apple").await == 0).await;
+    assert_eq!(count_matches("pear").await, 60);
 }
 
 #[tokio::test]

@@ -22,14 +22,14 @@ fn is_allowed(route: &Route) -> bool {
 }
 
 /// Replaces each id and name of a path by this number, and uuids by this uuid.
-fn path(of: &str, id: i64, uuid: &str) -> String {
+fn path(pattern: &str, id: i64, uuid: &str) -> String {
     let part = |part: &str| match part {
         "{build_domain}" => DOMAIN.to_owned(),
         "{uuid}" => uuid.to_owned(),
         part if part.starts_with('{') => id.to_string(),
         part => part.to_owned(),
     };
-    of.split('/').map(part).collect::<Vec<_>>().join("/")
+    pattern.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
 async fn call(client: &ApiClient, route: &Route, path: &str) -> Reply {

@@ -48,13 +48,13 @@ async fn the_rights_of_a_record_are_those_of_its_tasks() {
     api.post(&format!("/api/user-groups/{group}/members/users/"), json!([member.id])).await.expect_created();
     api.patch(&path, json!({"assignee_groups": [group]})).await.ok();
     let of_assignee = json!({"view": true, "edit": false, "delete": false, "complete": true, "assign": false});
-    for (who, wanted) in [
+    for (who, expected) in [
         (&class_owner, all_permissions(true)),
         (&by_class_set, of_assignee.clone()),
         (&assignee, of_assignee.clone()),
         (&member, of_assignee),
     ] {
-        assert_eq!(permissions(who, id).await, wanted, "{}", who.username);
+        assert_eq!(permissions(who, id).await, expected, "{}", who.username);
         assert_eq!(who.get(TASKS).await.ids(), [id], "{}", who.username);
         assert_eq!(who.get(TASKS).await.json["total_count"], 1);
         who.get(&format!("/api/tasks/{hidden}/")).await.expect_reply(404, message::not_found());

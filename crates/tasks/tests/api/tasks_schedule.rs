@@ -162,14 +162,14 @@ async fn assignees_and_members_of_groups_are_reminded_once() {
     assert_eq!(mails(&server, 0).await, []);
     // The reminder a month before was past when the task was created.
     advance_clock(&server, 7 * DAY).await;
-    let sent = mails(&server, 2).await;
-    assert_eq!(sent[0].to, ann.username);
-    assert_eq!(sent[0].subject, "Reminder: Count the stock");
+    let reminders = mails(&server, 2).await;
+    assert_eq!(reminders[0].to, ann.username);
+    assert_eq!(reminders[0].subject, "Reminder: Count the stock");
     assert!(
-        sent[0].text.contains("Count the stock\n\nDue: 2026-02-10 09:30 UTC\nExpires: 2026-03-02 09:30 UTC"),
-        "{sent:?}"
+        reminders[0].text.contains("Count the stock\n\nDue: 2026-02-10 09:30 UTC\nExpires: 2026-03-02 09:30 UTC"),
+        "{reminders:?}"
     );
-    assert_eq!(sent[1].to, ben.username);
+    assert_eq!(reminders[1].to, ben.username);
     advance_clock(&server, 17 * DAY).await;
     mails(&server, 4).await;
     // A completed task reminds of its expiry only.
@@ -349,13 +349,13 @@ async fn overdue_steps_run_once_at_the_next_start() {
     // The clock moves back and forth, and nothing is repeated.
     let tasks = number(&server, "SELECT count(*) FROM tasks").await;
     let done = number(&server, "SELECT count(*) FROM task_log").await;
-    let sent = MailFile::read_all(server.data(), testkit::DOMAIN).len();
+    let mail_count = MailFile::read_all(server.data(), testkit::DOMAIN).len();
     for days in [5, 31, 0, 30] {
         advance_clock(&server, days * DAY).await;
     }
     assert_eq!(number(&server, "SELECT count(*) FROM tasks").await, tasks);
     assert_eq!(number(&server, "SELECT count(*) FROM task_log").await, done);
-    assert_eq!(MailFile::read_all(server.data(), testkit::DOMAIN).len(), sent);
+    assert_eq!(MailFile::read_all(server.data(), testkit::DOMAIN).len(), mail_count);
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn token(browser: &ApiClient) -> Reply {
 async fn a_sign_in_that_began_on_the_page_ends_in_the_console() {
     let (server, forger, _) = with_forger(json!({})).await;
     let browser = browser(&server);
-    for (more, kept, led_to) in [
+    for (more, cookie_attributes, led_to) in [
         (
             &[("return_to", "/console/users?a=b"), ("keep", "true")][..],
             "Path=/; Max-Age=604800; ",
@@ -52,7 +52,10 @@ async fn a_sign_in_that_began_on_the_page_ends_in_the_console() {
         let reply = come_back(&browser, &begun, &forger.authorize(&begun.address)).await;
         assert_eq!((reply.status, reply.header("location"), reply.text.as_str()), (303, led_to, ""));
         let all = cookies(&reply);
-        assert!(all.len() == 2 && all[0].contains(kept) && all[0].contains("SameSite=Strict; Secure"), "{all:?}");
+        assert!(
+            all.len() == 2 && all[0].contains(cookie_attributes) && all[0].contains("SameSite=Strict; Secure"),
+            "{all:?}"
+        );
         assert!(all[1].starts_with("__Host-chancery_sso_") && all[1].contains("; Max-Age=0; "), "{all:?}");
         let session = with_session(&browser, &reply);
         assert_eq!(token(&session).await["user"]["username"], "ann@example.com");
