@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_password_is_refused() {
+    fn invalid_passwords_are_refused() {
         for sent in ["", "\n", "\r\n"] {
             assert_eq!(from(sent.as_bytes(), "x").unwrap_err(), "x: the password is empty", "{sent:?}");
         }

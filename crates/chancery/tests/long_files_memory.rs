@@ -67,13 +67,13 @@ async fn connected(address: SocketAddr, line: &str, more: &str) -> TcpStream {
 }
 
 /// Begins to upload a file of 50 MB, and sends this part of it.
-async fn start_upload(api: &ApiClient, sent: usize) -> std::io::Result<TcpStream> {
+async fn start_upload(api: &ApiClient, byte_count: usize) -> std::io::Result<TcpStream> {
     let more = format!(
         "Authorization: JWT {}\r\nContent-Disposition: attachment; filename=a.txt\r\nContent-Length: {SIZE}\r\n",
         api.token
     );
     let mut stream = connected(api.address(), "POST /api/files/upload/", &more).await;
-    for _ in 0..sent / CHUNK.len() {
+    for _ in 0..byte_count / CHUNK.len() {
         stream.write_all(&CHUNK).await?;
     }
     Ok(stream)
@@ -144,14 +144,14 @@ async fn long_files_take_little_memory() {
     }
 
     let api = servers[0].1.admin().await;
-    let ((taken, refused), of_all) = growth(async {
+    let ((open_uploads, refused), of_all) = growth(async {
         let mut uploads = JoinSet::new();
         for _ in 0..AT_ONCE {
             let api = api.clone();
             uploads.spawn(async move { start_upload(&api, SENT_AT_ONCE).await });
         }
         let streams = uploads.join_all().await;
-        let mut taken = Vec::new();
+        let mut open_uploads = Vec::new();
         let mut refused = 0;
         for stream in streams {
             let Ok(mut stream) = stream else {
@@ -161,15 +161,19 @@ async fn long_files_take_little_memory() {
             let mut answer = [0; 12];
             match tokio::time::timeout(Duration::from_millis(5), stream.read(&mut answer)).await {
                 Ok(_) => refused += 1,
-                Err(_) => taken.push(stream),
+                Err(_) => open_uploads.push(stream),
             }
         }
-        (taken, refused)
+        (open_uploads, refused)
     })
     .await;
-    println!("{AT_ONCE} uploads at once, {} taken and {refused} refused, take {} KiB", taken.len(), of_all >> 10);
+    println!(
+        "{AT_ONCE} uploads at once, {} taken and {refused} refused, take {} KiB",
+        open_uploads.len(),
+        of_all >> 10
+    );
     // The maximum of concurrent uploads in a build.
-    assert_eq!((taken.len(), refused), (64, AT_ONCE - 64));
+    assert_eq!((open_uploads.len(), refused), (64, AT_ONCE - 64));
     assert!(of_all < MAX_OF_ALL, "{of_all} bytes");
     // Other requests are served.
     api.get("/api/users/me/").await.ok();

@@ -112,7 +112,7 @@ async fn slow_uploads_and_slow_readers_take_little() {
     for (is_upload, more) in [(true, ""), (false, ""), (false, compressed)] {
         AT_WORK.store(0, Ordering::Relaxed);
         let before = memory();
-        let mut held = Vec::new();
+        let mut uploads = Vec::new();
         for _ in 0..STREAMS {
             let mut stream = TcpStream::connect(address).await.unwrap();
             let head = match is_upload {
@@ -121,7 +121,7 @@ async fn slow_uploads_and_slow_readers_take_little() {
             };
             stream.write_all(head.as_bytes()).await.unwrap();
             // Sends the amount that the server reads.
-            held.push(tokio::spawn(async move {
+            uploads.push(tokio::spawn(async move {
                 while is_upload && stream.write_all(chunk).await.is_ok() {}
                 // The connection stays open until the test aborts this task.
                 tokio::time::sleep(Duration::from_secs(60)).await;
@@ -139,7 +139,7 @@ async fn slow_uploads_and_slow_readers_take_little() {
         let grown = most - before;
         println!("grown by {} KiB", grown >> 10);
         assert!(grown < MAX_GROWTH, "{} KiB", grown >> 10);
-        for task in held {
+        for task in uploads {
             task.abort();
         }
     }

@@ -494,19 +494,22 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_tried_again_is_told_from_what_cannot() {
-        let of = |status: u16, body: &str| {
+    fn failures_are_classified_by_status_and_detail() {
+        let classify = |status: u16, body: &str| {
             let json = serde_json::from_str(body).unwrap_or_default();
             failure(StatusCode::from_u16(status).unwrap(), &json, body.as_bytes())
         };
-        assert!(matches!(of(500, r#"{"detail": "Failed to persist system events."}"#), CallFailure::Unavailable(_)));
-        assert!(matches!(of(401, r#"{"detail": "Unauthorized API Key."}"#), CallFailure::Unavailable(_)));
-        assert!(matches!(of(404, "not here"), CallFailure::Unavailable(_)));
-        assert!(matches!(of(302, ""), CallFailure::Unavailable(_)));
-        assert!(matches!(of(421, r#"{"detail": "This is another history service."}"#), CallFailure::Foreign(_)));
-        assert!(matches!(of(400, r#"{"detail": "x tenant not found in database."}"#), CallFailure::NoTenant(_)));
-        assert!(matches!(of(422, r#"{"detail": []}"#), CallFailure::Refused(_)));
-        assert_eq!(of(400, r#"{"detail": "Client already exist."}"#), CallFailure::Exists);
-        assert_eq!(of(413, ""), CallFailure::TooLarge);
+        assert!(matches!(
+            classify(500, r#"{"detail": "Failed to persist system events."}"#),
+            CallFailure::Unavailable(_)
+        ));
+        assert!(matches!(classify(401, r#"{"detail": "Unauthorized API Key."}"#), CallFailure::Unavailable(_)));
+        assert!(matches!(classify(404, "not here"), CallFailure::Unavailable(_)));
+        assert!(matches!(classify(302, ""), CallFailure::Unavailable(_)));
+        assert!(matches!(classify(421, r#"{"detail": "This is another history service."}"#), CallFailure::Foreign(_)));
+        assert!(matches!(classify(400, r#"{"detail": "x tenant not found in database."}"#), CallFailure::NoTenant(_)));
+        assert!(matches!(classify(422, r#"{"detail": []}"#), CallFailure::Refused(_)));
+        assert_eq!(classify(400, r#"{"detail": "Client already exist."}"#), CallFailure::Exists);
+        assert_eq!(classify(413, ""), CallFailure::TooLarge);
     }
 }

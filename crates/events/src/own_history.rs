@@ -205,7 +205,7 @@ mod tests {
             copy_of: copy_of.map(str::to_owned),
         };
         let other = Err(ForeignService::Other(Some("http://here".to_owned())));
-        for (noted, told, expected) in [
+        for (noted, service_id, expected) in [
             (notes(None, None), Some("a"), Ok(())),
             // A service of a former version.
             (notes(None, None), None, Ok(())),
@@ -219,7 +219,7 @@ mod tests {
             (notes(Some("c"), Some("a")), Some("c"), Ok(())),
             (notes(Some("c"), Some("a")), Some("a"), other),
         ] {
-            assert_eq!(noted.check(told), expected, "{noted:?} {told:?}");
+            assert_eq!(noted.check(service_id), expected, "{noted:?} {service_id:?}");
         }
     }
 }

@@ -114,15 +114,18 @@ mod tests {
         assert_eq!(schema["properties"]["event_data"], json!({"type": "array", "items": {}}));
         let parameters = parameters();
         let names: Vec<&str> = parameters.iter().filter_map(|parameter| parameter["name"].as_str()).collect();
-        let of = |filter: &str, predicates: &[&str]| -> Vec<String> {
-            predicates.iter().flat_map(|of| [format!("{filter}{of}"), format!("{filter}{of}__exclude")]).collect()
+        let with_opposites = |filter: &str, predicates: &[&str]| -> Vec<String> {
+            predicates
+                .iter()
+                .flat_map(|predicate| [format!("{filter}{predicate}"), format!("{filter}{predicate}__exclude")])
+                .collect()
         };
         let expected = [
             vec!["limit".to_owned(), "offset".to_owned()],
-            of("event_datetime", &["", "__gt", "__gte", "__lt", "__lte", "__range"]),
-            of("event_type", &["", "__in"]),
-            of("source_type", &["", "__in"]),
-            of("source_id", &["", "__in"]),
+            with_opposites("event_datetime", &["", "__gt", "__gte", "__lt", "__lte", "__range"]),
+            with_opposites("event_type", &["", "__in"]),
+            with_opposites("source_type", &["", "__in"]),
+            with_opposites("source_id", &["", "__in"]),
         ];
         assert_eq!(names, expected.concat());
         let opposite = parameters.iter().find(|parameter| parameter["name"] == "source_id__exclude").unwrap();

@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_range_is_part_of_a_file() {
         let tag = etag(b"state");
-        let wanted = |range: &str, if_range: Option<String>| {
+        let requested_range = |range: &str, if_range: Option<String>| {
             let mut headers = HeaderMap::new();
             headers.insert(header::RANGE, range.parse().unwrap());
             headers.extend(if_range.map(|state| (header::IF_RANGE, state.parse().unwrap())));
@@ -147,10 +147,10 @@ mod tests {
             ("bytes=+1-2", RequestedRange::Whole),
             ("lines=0-1", RequestedRange::Whole),
         ] {
-            assert_eq!(wanted(range, None), expected, "{range}");
+            assert_eq!(requested_range(range, None), expected, "{range}");
         }
-        assert_eq!(wanted("bytes=0-3", Some(tag.to_string())), RequestedRange::Part(0..4));
-        assert_eq!(wanted("bytes=0-3", Some(format!("W/{tag}"))), RequestedRange::Whole);
-        assert_eq!(wanted("bytes=0-3", Some("\"other\"".to_owned())), RequestedRange::Whole);
+        assert_eq!(requested_range("bytes=0-3", Some(tag.to_string())), RequestedRange::Part(0..4));
+        assert_eq!(requested_range("bytes=0-3", Some(format!("W/{tag}"))), RequestedRange::Whole);
+        assert_eq!(requested_range("bytes=0-3", Some("\"other\"".to_owned())), RequestedRange::Whole);
     }
 }

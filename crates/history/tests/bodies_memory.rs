@@ -48,7 +48,7 @@ async fn hostile_bodies_do_not_fill_the_memory() {
         let made = server.client_with_key().post("/api/initialize-tenant", wanted).await.expect_created();
         made["client_id"].as_str().unwrap().to_owned()
     };
-    let (one, other) = (tenant("one").await, tenant("other").await);
+    let (first_tenant, other) = (tenant("one").await, tenant("other").await);
     let shapes = [
         array_of("events", "[0]"),
         array_of("resources", "{}"),
@@ -59,14 +59,14 @@ async fn hostile_bodies_do_not_fill_the_memory() {
     let before = peak();
 
     // These requests send only a piece of their bodies, and so acquire memory or wait for it.
-    let mut held = Vec::new();
+    let mut streams = Vec::new();
     for n in 0..150 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let path = PATHS[n % 2];
         let announced = if n % 3 == 0 { MAX_BODY } else { 200 * 1024 };
-        stream.write_all(head(path, &one, announced).as_bytes()).await.unwrap();
+        stream.write_all(head(path, &first_tenant, announced).as_bytes()).await.unwrap();
         stream.write_all(&[b'['; 64 * 1024]).await.unwrap();
-        held.push(stream);
+        streams.push(stream);
     }
     for shape in &shapes {
         let calls = (0..REQUESTS_AT_ONCE).map(|n| {
@@ -82,7 +82,7 @@ async fn hostile_bodies_do_not_fill_the_memory() {
         });
         join_all(calls).await;
     }
-    drop(held);
+    drop(streams);
     let grown = peak() - before;
     println!("grown by {} MiB", grown >> 20);
     assert!(grown < MAX_GROWTH, "{} MiB", grown >> 20);
@@ -97,12 +97,12 @@ async fn a_tenant_whose_bodies_do_not_come_holds_up_nobody_else() {
         made["client_id"].as_str().unwrap().to_owned()
     };
     let (slow, honest) = (tenant("slow").await, tenant("honest").await);
-    let mut held = Vec::new();
+    let mut streams = Vec::new();
     for announced in [MAX_BODY, MAX_BODY, MAX_BODY].into_iter().chain([256 * 1024; 80]) {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(head(PATHS[0], &slow, announced).as_bytes()).await.unwrap();
         stream.write_all(b"{").await.unwrap();
-        held.push(stream);
+        streams.push(stream);
     }
     // The test cannot observe that the server has read the beginnings of the bodies.
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -118,5 +118,5 @@ async fn a_tenant_whose_bodies_do_not_come_holds_up_nobody_else() {
     }
     // The slow bodies are refused after ten seconds at the earliest.
     assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
-    drop(held);
+    drop(streams);
 }

@@ -269,7 +269,7 @@ async fn of_uploads_at_the_same_time_one_wins() {
 async fn a_deletion_takes_what_is_the_tenants_and_stays() {
     let service = start().await;
     let (acme, other) = (tenant("acme"), tenant("acme"));
-    let (gone, kept) = (service.uploaded(&acme, b"gone").await, service.uploaded(&other, b"kept").await);
+    let (gone, other_file) = (service.uploaded(&acme, b"gone").await, service.uploaded(&other, b"kept").await);
     let (_, upload) = service.files.upload_address(&acme).await.unwrap();
     let download = service.files.download_address(&acme, gone).await.unwrap();
     // One upload is in progress.
@@ -287,12 +287,12 @@ async fn a_deletion_takes_what_is_the_tenants_and_stays() {
     assert_eq!(service.files.upload_address(&acme).await, Err(EngineError::NoTenant));
     service.files.delete_tenant(&acme).await.unwrap();
     service.files.delete_tenant(&tenant("never_seen")).await.unwrap();
-    let download = service.files.download_address(&other, kept).await.unwrap();
+    let download = service.files.download_address(&other, other_file).await.unwrap();
     assert_eq!(service.get(&download).await, (200, json!("kept")));
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_is_removed() {
+async fn files_of_a_killed_process_are_removed() {
     let service = start().await;
     let acme = tenant("acme");
     let file_id = service.uploaded(&acme, b"kept").await;

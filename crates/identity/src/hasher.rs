@@ -401,12 +401,12 @@ mod tests {
     async fn blocked_hasher() -> (Hasher, std::sync::mpsc::Sender<()>) {
         let hasher = Hasher::start(1, HashCost::default());
         let (started, has_started) = oneshot::channel();
-        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (release, gate) = std::sync::mpsc::channel::<()>();
         let blocker = hasher.clone();
         tokio::spawn(async move {
             let block = move || {
                 let _ = started.send(());
-                let _ = held.recv();
+                let _ = gate.recv();
             };
             blocker.run(&path("blocker", ""), block).await
         });

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_public_is_closed() {
+    fn addresses_that_are_not_public_are_refused() {
         for closed in [
             "0.0.0.0",
             "10.1.2.3",

@@ -142,22 +142,22 @@ mod tests {
     fn a_value_is_of_its_kind_or_none() {
         assert_eq!(PathKind::Integer.read("007"), Some(PathValue::Integer(7)));
         assert_eq!(PathKind::Integer.read("99999999999999999999"), Some(PathValue::Integer(0)));
-        for sent in ["", "x", "-1", "+1", "1.0", "%31"] {
-            assert_eq!(PathKind::Integer.read(sent), None, "{sent}");
+        for segment in ["", "x", "-1", "+1", "1.0", "%31"] {
+            assert_eq!(PathKind::Integer.read(segment), None, "{segment}");
         }
         let uuid = "0f8fad5b-d9cb-469f-a165-70867728950e";
         assert_eq!(PathKind::Uuid.read(&uuid.to_uppercase()), Uuid::parse_str(uuid).ok().map(PathValue::Uuid));
-        for sent in ["", "7", &uuid[1..], &uuid.replace('-', ""), "{0f8fad5b-d9cb-469f-a165-70867728950e}"] {
-            assert_eq!(PathKind::Uuid.read(sent), None, "{sent}");
+        for segment in ["", "7", &uuid[1..], &uuid.replace('-', ""), "{0f8fad5b-d9cb-469f-a165-70867728950e}"] {
+            assert_eq!(PathKind::Uuid.read(segment), None, "{segment}");
         }
         assert_eq!(PathKind::Name.read("a%20b%C3%BC"), Some(PathValue::Text("a bü".to_owned())));
-        for sent in ["", "%00", "%ff", "a%0Ab", &"x".repeat(MAX_NAME + 1)] {
-            assert_eq!(PathKind::Name.read(sent), None, "{sent}");
+        for segment in ["", "%00", "%ff", "a%0Ab", &"x".repeat(MAX_NAME + 1)] {
+            assert_eq!(PathKind::Name.read(segment), None, "{segment}");
         }
         assert_eq!(PathKind::Rest.read("css/a.css"), Some(PathValue::Text("css/a.css".to_owned())));
-        for (sent, text) in [("a%00/", "a\0/"), ("%ff", "\u{fffd}"), ("", ""), ("%2574", "%74")] {
-            assert_eq!(PathKind::Unchecked.read(sent), Some(PathValue::Text(sent.to_owned())), "{sent}");
-            assert_eq!(unchecked_text(sent), text, "{sent}");
+        for (segment, text) in [("a%00/", "a\0/"), ("%ff", "\u{fffd}"), ("", ""), ("%2574", "%74")] {
+            assert_eq!(PathKind::Unchecked.read(segment), Some(PathValue::Text(segment.to_owned())), "{segment}");
+            assert_eq!(unchecked_text(segment), text, "{segment}");
         }
     }
 }

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_takes_the_place_of_its_key_alone() {
+    fn actions_replace_only_those_of_their_own_key() {
         assert_eq!(merge_actions(json!({"object_records": ["view"]}), VIEW | EDIT, ALL), Ok(VIEW));
         assert_eq!(merge_actions(json!({"object_records": ["edit", "edit"]}), 0, ALL), Ok(VIEW | EDIT));
         assert_eq!(merge_actions(json!({"object_records": []}), VIEW | EDIT, ALL), Ok(0));
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_action_needs_stays() {
+    fn actions_required_by_other_actions_remain() {
         assert_eq!(merge_actions(json!({"object_records": []}), VIEW | TASKS_VIEW, ALL), Ok(VIEW | TASKS_VIEW));
         assert_eq!(
             merge_actions(json!({"tasks": ["assign"]}), 0, ALL),

@@ -10,7 +10,7 @@ fn register() {
 }
 
 #[test]
-fn what_accounts_hold() {
+fn account_types_have_their_declared_permissions() {
     register();
     assert!(Permissions::for_account_type(AccountType::SuperAdmin).contains("user_groups", "edit_perm_set"));
     let of_all = json!({"object_classes": ["list"], "ui_config": ["view"], "mcp_connectors": ["list"]});
@@ -34,7 +34,7 @@ fn actions_are_expanded() {
 }
 
 #[test]
-fn what_no_role_can_give_is_refused() {
+fn invalid_permissions_of_roles_are_refused() {
     register();
     let refuse = |sent: Json| accept_grants(sent.as_object().unwrap(), Permissions::NONE).unwrap_err().to_json();
     assert_eq!(

@@ -476,20 +476,20 @@ mod tests {
 
     #[test]
     fn all_classes_stay_within_their_bytes_and_the_largest_finds_its_place() {
-        let known = KnownClasses::default();
+        let cache = KnownClasses::default();
         let keep = |id: i64, fields: Vec<ClassField>| {
             let class = Class::new(id, 1, "Order".to_owned(), "order".to_owned(), None, fields);
-            known.store(("build".to_owned(), id), &Arc::new(class));
-            known.get(&("build".to_owned(), id), 1).is_some()
+            cache.store(("build".to_owned(), id), &Arc::new(class));
+            cache.get(&("build".to_owned(), id), 1).is_some()
         };
         (0..20_000).for_each(|id| assert!(keep(id, Vec::new())));
-        assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&known.kept.weight()), "{}", known.kept.weight());
+        assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&cache.kept.weight()), "{}", cache.kept.weight());
         let options: Json =
             (0..500).map(|n| serde_json::json!({"value": format!("{n:050}"), "text": format!("{n:0100}")})).collect();
         let field =
             |n: i64| ClassField { id: n, alias: format!("f{n}"), ..with_options(options_of(Some(options.clone()))) };
         assert!(keep(20_000, (0..500).map(field).collect()));
-        assert!(known.kept.weight() <= MAX_KEPT_BYTES, "{}", known.kept.weight());
+        assert!(cache.kept.weight() <= MAX_KEPT_BYTES, "{}", cache.kept.weight());
     }
 
     fn with_options(options: Arc<[EnumOption]>) -> ClassField {

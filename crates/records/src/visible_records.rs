@@ -442,23 +442,23 @@ mod tests {
 
     #[test]
     fn all_sets_stay_within_their_bytes_and_the_largest_finds_its_place() {
-        let known = KnownSets::default();
+        let cache = KnownSets::default();
         let state = || SetVersion { version: 1, sets: Arc::default() };
         let keep = |build: &str, principal: i64, bytes: usize| {
             let key = (build.to_owned(), 1, principal, VIEW, 0);
-            known.0.insert(key.clone(), CachedSet { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });
-            known.get(&key, &state()).is_some()
+            cache.0.insert(key.clone(), CachedSet { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });
+            cache.get(&key, &state()).is_some()
         };
         for build in ["a", "b", "c"] {
             for principal in 0..500 {
                 keep(build, principal, 125_000);
             }
         }
-        assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&known.0.weight()), "{}", known.0.weight());
+        assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&cache.0.weight()), "{}", cache.0.weight());
         assert!(keep("d", 1, 12_500_000));
-        assert!(known.0.weight() <= MAX_KEPT_BYTES);
+        assert!(cache.0.weight() <= MAX_KEPT_BYTES);
         let key = ("d".to_owned(), 1, 1, VIEW, 0);
-        assert!(known.get(&key, &SetVersion { version: 2, sets: Arc::default() }).is_none());
-        assert!(known.get(&key, &SetVersion { version: 1, sets: [7].into() }).is_none());
+        assert!(cache.get(&key, &SetVersion { version: 2, sets: Arc::default() }).is_none());
+        assert!(cache.get(&key, &SetVersion { version: 1, sets: [7].into() }).is_none());
     }
 }

@@ -373,13 +373,13 @@ mod tests {
     #[test]
     fn strings_are_trimmed_before_they_are_checked() {
         let choices = || vec![EnumOption::new("a", "A"), EnumOption::new("b", "B")];
-        for (kind, sent, value) in [
+        for (kind, input, value) in [
             (FieldKind::Date, json!(" 2026-01-31\n"), json!("2026-01-31")),
             (FieldKind::DateTime, json!(" 1970-01-01T00:00:01Z "), json!(1_000_000)),
             (FieldKind::Enum { choices: choices().into() }, json!(" a "), json!("a")),
             (FieldKind::Set { choices: choices().into(), max_items: 9 }, json!([" b", "a "]), json!(["a", "b"])),
         ] {
-            assert_eq!(check_kind(kind, sent), Ok(value));
+            assert_eq!(check_kind(kind, input), Ok(value));
         }
     }
 

@@ -539,12 +539,12 @@ mod tests {
             sqlite_text("SELECT n FROM t WHERE a = ANY($2) AND b = $1"),
             "SELECT n FROM t WHERE a IN (SELECT value FROM rarray(?2)) AND b = ?1"
         );
-        let mut some = Sql::new("SELECT 1 FROM t WHERE ");
-        some.one_in(5, |sql| {
+        let mut selection = Sql::new("SELECT 1 FROM t WHERE ");
+        selection.one_in(5, |sql| {
             sql.push("a = ").bind(3);
         });
         let mut all = Sql::new("SELECT $1, ").arg(1);
-        all.append(&some);
+        all.append(&selection);
         assert_eq!(all.text(), "SELECT $1, SELECT 1 FROM t WHERE /*sqlite likelihood*/(a = $2/*sqlite , 0.200000*/)");
         assert_eq!(sqlite_text(all.text()), "SELECT ?1, SELECT 1 FROM t WHERE likelihood(a = ?2, 0.200000)");
         assert_eq!(sqlite_text("SELECT 1 /*sqlite "), "SELECT 1 /*sqlite ");

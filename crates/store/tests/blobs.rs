@@ -237,8 +237,8 @@ async fn a_file_that_is_not_finished_leaves_nothing() {
 async fn a_removal_takes_what_is_the_groups_and_nothing_else() {
     let (both, _places) = both_stores();
     for blobs in both {
-        let (gone, kept) = (key("a"), BlobKey::new("acme_too", "a"));
-        for key in [&gone, &key("b"), &kept] {
+        let (gone, other_key) = (key("a"), BlobKey::new("acme_too", "a"));
+        for key in [&gone, &key("b"), &other_key] {
             blobs.make_group(&key.group).await.unwrap();
             write_blob(&blobs, key, b"content").await.unwrap();
         }
@@ -247,7 +247,7 @@ async fn a_removal_takes_what_is_the_groups_and_nothing_else() {
         blobs.remove_group("never-seen").await.unwrap();
         assert_eq!(get(&blobs, &gone, None).await, Err(BlobError::Missing));
         assert_eq!(get(&blobs, &key("b"), None).await, Err(BlobError::Missing));
-        assert_eq!(get(&blobs, &kept, None).await, Ok((7, b"content".to_vec())));
+        assert_eq!(get(&blobs, &other_key, None).await, Ok((7, b"content".to_vec())));
     }
 }
 
@@ -284,7 +284,7 @@ fn age(path: &Path, minutes: u64) {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_is_removed_when_it_is_old() {
+async fn old_files_of_a_killed_process_are_removed() {
     let data = tempfile::tempdir().unwrap();
     let (blobs, clock) = directory_blobs(data.path());
     blobs.make_group("acme").await.unwrap();

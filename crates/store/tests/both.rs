@@ -40,7 +40,7 @@ on_both! {
     reads_are_snapshots,
     reads_cannot_write,
     a_database_leaves_threads_to_others(Options { readers: 4, ..Options::default() }),
-    what_waits_for_too_long_is_given_up(
+    statements_that_wait_too_long_for_a_thread_are_refused(
         Options { readers: 4, time_limit: Duration::from_secs(1), ..Options::default() }
     ),
     long_statements_are_not_kept,
@@ -127,7 +127,7 @@ async fn reads_and_writes(fixture: &mut Fixture) {
 
 async fn values_are_read_as_written(fixture: &mut Fixture) {
     let database = fixture.database().await;
-    let found = database.write(|conn| {
+    let values = database.write(|conn| {
         let sql = "INSERT INTO users (name, email, active, photo) VALUES ($1, $2, $3, $4) RETURNING name, email, active, photo";
         let sql = Sql::new(sql).arg("Zoë 'x' $1").arg(None::<&str>).arg(false).arg(vec![0, 255]);
         conn.query_one(&sql, |row| {
@@ -141,7 +141,7 @@ async fn values_are_read_as_written(fixture: &mut Fixture) {
             Ok((row.text(0)?.to_owned(), row.flag(2)?, row.blob(3)?.to_vec(), row.opt_blob(3)?.is_some()))
         })
     });
-    assert_eq!(found.await, Ok::<_, StoreError>(("Zoë 'x' $1".to_owned(), false, vec![0, 255], true)));
+    assert_eq!(values.await, Ok::<_, StoreError>(("Zoë 'x' $1".to_owned(), false, vec![0, 255], true)));
 
     // The engines' results of computations with integers are read as integers.
     let numbers = database.read(|conn| {
@@ -762,10 +762,10 @@ async fn a_database_leaves_threads_to_others(fixture: &mut Fixture) {
     }
 }
 
-async fn what_waits_for_too_long_is_given_up(fixture: &mut Fixture) {
+async fn statements_that_wait_too_long_for_a_thread_are_refused(fixture: &mut Fixture) {
     let (greedy, honest) = (fixture.database().await, fixture.database().await);
     // They occupy all threads that one database gets.
-    let held = GatedReads::begin(&greedy, 2).await;
+    let blocked_reads = GatedReads::begin(&greedy, 2).await;
     let ran = Arc::new(AtomicBool::new(false));
     let has_run = ran.clone();
     let waits = greedy.read(move |_: &mut Conn| {
@@ -773,10 +773,10 @@ async fn what_waits_for_too_long_is_given_up(fixture: &mut Fixture) {
         Ok::<_, StoreError>(())
     });
     assert_eq!(tokio::time::timeout(Duration::from_millis(1400), waits).await, Ok(Err(StoreError::Busy)));
-    assert_eq!(held.ended.load(Ordering::SeqCst), 0);
+    assert_eq!(blocked_reads.ended.load(Ordering::SeqCst), 0);
     assert_eq!(count(&honest).await, 0);
-    held.gate.store(true, Ordering::SeqCst);
-    for read in held.reads {
+    blocked_reads.gate.store(true, Ordering::SeqCst);
+    for read in blocked_reads.reads {
         assert_eq!(read.await.unwrap(), Ok(()));
     }
     assert_eq!(count(&greedy).await, 0);
@@ -788,7 +788,7 @@ async fn long_statements_are_not_kept(fixture: &mut Fixture) {
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     // The same long statement runs twice with a short one in between: none depends on the cache.
     for count in [5000, 3, 5000, 4999] {
-        let found = database.read(move |conn| {
+        let result = database.read(move |conn| {
             let mut sql = Sql::new("SELECT name FROM users WHERE id IN (");
             for id in 1..=count {
                 sql.push(if id > 1 { ", " } else { "" }).bind(id);
@@ -796,7 +796,7 @@ async fn long_statements_are_not_kept(fixture: &mut Fixture) {
             sql.push(")");
             conn.query_one(&sql, |row| Ok(row.text(0)?.to_owned()))
         });
-        assert_eq!(found.await, Ok::<_, StoreError>("Ada".to_owned()));
+        assert_eq!(result.await, Ok::<_, StoreError>("Ada".to_owned()));
     }
 }
 
@@ -827,15 +827,15 @@ async fn state_tags(fixture: &mut Fixture) {
     let options = Options { postgres_connections: 2, ..Options::default() };
     let other = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
     let there = other.database(database.name());
-    let mut seen = vec![tag];
+    let mut former_tags = vec![tag];
     for n in 0..10 {
         let writer = if n % 2 == 0 { &database } else { &there };
         writer.write(move |conn| insert(conn, &format!("Carol {n}"))).await.unwrap();
         let tag = database.state_tag().await.unwrap().unwrap();
-        assert!(!seen.contains(&tag), "{n}: {tag:?} of {seen:?}");
-        assert!(tag.is_of_same_source(&seen[0]));
+        assert!(!former_tags.contains(&tag), "{n}: {tag:?} of {former_tags:?}");
+        assert!(tag.is_of_same_source(&former_tags[0]));
         assert_eq!(database.state_tag().await.unwrap().unwrap(), tag);
-        seen.push(tag);
+        former_tags.push(tag);
     }
     // Writes outside visible data change the tag in neither process.
     let note = |n: i64| {

@@ -45,12 +45,12 @@ async fn a_full_disk_loses_no_acknowledged_write() {
             let (database, runs) = (database.clone(), runs.clone());
             tokio::spawn(async move {
                 let name = format!("user {at:02}");
-                let wanted = name.clone();
+                let username = name.clone();
                 let outcome = database.write(move |conn| {
                     runs.fetch_add(1, Ordering::Relaxed);
                     // Every third photo exceeds the remaining space; the last ones do not fit at all.
                     let photo = vec![1; if at % 3 == 1 { 400_000 } else { 3_000 }];
-                    let sql = Sql::new("INSERT INTO users (name, photo) VALUES ($1, $2)").arg(&wanted).arg(photo);
+                    let sql = Sql::new("INSERT INTO users (name, photo) VALUES ($1, $2)").arg(&username).arg(photo);
                     conn.exec(&sql).map(|_| ())
                 });
                 match outcome.await {

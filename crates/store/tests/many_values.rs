@@ -99,7 +99,7 @@ async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
         assert_eq!(inserted.await, Ok(count));
     }
     // These rows have no column to return. One column is all null, others are mixed.
-    let found = database.write(|conn| {
+    let inserted_rows = database.write(|conn| {
         let mut rows = [row("Ada"), row("Bob")];
         rows[1][1] = BorrowedArgument::Text("bob@example.com");
         rows[1][4] = BorrowedArgument::Null;
@@ -112,8 +112,8 @@ async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
             },
         )
     });
-    let found = found.await.map_err(|error: StoreError| error).unwrap();
-    assert_eq!(found, [(None, None, Some(vec![0, 255])), (Some("bob@example.com".to_owned()), None, None)]);
+    let inserted_rows = inserted_rows.await.map_err(|error: StoreError| error).unwrap();
+    assert_eq!(inserted_rows, [(None, None, Some(vec![0, 255])), (Some("bob@example.com".to_owned()), None, None)]);
 }
 
 async fn rows_that_are_there_already_are_changed(fixture: &mut Fixture) {

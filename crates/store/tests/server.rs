@@ -55,19 +55,19 @@ async fn a_write_on_a_dying_connection_is_not_repeated() {
     let Some(mut fixture) = fixture().await else { return };
     let database = fixture.database().await;
     let runs = Arc::new(AtomicU32::new(0));
-    let seen = runs.clone();
+    let run_count = runs.clone();
     let kill = || Sql::new("SELECT pg_terminate_backend(pg_backend_pid())");
     let killed = database.write(move |conn| {
-        seen.fetch_add(1, Ordering::Relaxed);
+        run_count.fetch_add(1, Ordering::Relaxed);
         insert(conn, "Ada")?;
         conn.query_one(&kill(), |row| row.int(0))
     });
     assert!(matches!(killed.await, Err(StoreError::Unavailable(_))));
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     // A read is repeated, but only a few times.
-    let seen = runs.clone();
+    let run_count = runs.clone();
     let killed = database.read(move |conn| {
-        if seen.fetch_add(1, Ordering::Relaxed) < 2 {
+        if run_count.fetch_add(1, Ordering::Relaxed) < 2 {
             conn.query_one(&kill(), |row| row.int(0))?;
         }
         conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))

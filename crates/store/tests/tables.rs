@@ -240,18 +240,18 @@ async fn a_lock_holds_up_those_who_change_the_declaration(fixture: &mut Fixture)
     let database = with_table(fixture).await;
     let time = Duration::from_millis(300);
     let lock = |lock| database.write(move |conn: &mut Conn| conn.lock_table("r12", lock));
-    for (held, wanted, waits) in [
+    for (held_lock, requested_lock, waits) in [
         (TableLock::Rows, TableLock::Rows, false),
         (TableLock::Rows, TableLock::Declaration, true),
         (TableLock::Declaration, TableLock::Rows, true),
         (TableLock::Declaration, TableLock::Declaration, true),
     ] {
-        let holder = hold_lock(&database, held, time).await;
+        let holder = hold_lock(&database, held_lock, time).await;
         let started = Instant::now();
-        assert_eq!(lock(wanted).await, Ok::<_, StoreError>(()));
+        assert_eq!(lock(requested_lock).await, Ok::<_, StoreError>(()));
         // On SQLite the writers always take turns.
         let waited = started.elapsed() > time / 2;
-        assert_eq!(waited, waits || fixture.store.is_embedded(), "{held:?} {wanted:?}");
+        assert_eq!(waited, waits || fixture.store.is_embedded(), "{held_lock:?} {requested_lock:?}");
         assert_eq!(holder.await.unwrap(), Ok(()));
     }
 }

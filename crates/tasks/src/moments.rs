@@ -284,12 +284,12 @@ mod tests {
             reminders: vec![Reminder { notice_type: Notice::BeforeDue, time: time(Unit::Days, 3) }],
             renewals: vec![time(Unit::Weeks, 1)],
         };
-        let kept = serde_json::to_string(&plan).unwrap();
+        let plan_json = serde_json::to_string(&plan).unwrap();
         assert_eq!(
-            kept,
+            plan_json,
             r#"{"expires_after":{"unit":"months","value":6},"reminders":[{"notice_type":"before_due","unit":"days","value":3}],"renewals":[{"unit":"weeks","value":1}]}"#
         );
-        assert_eq!(serde_json::from_str::<Plan>(&kept).unwrap(), plan);
+        assert_eq!(serde_json::from_str::<Plan>(&plan_json).unwrap(), plan);
         assert_eq!(serde_json::from_str::<Plan>("{}").unwrap(), Plan::default());
     }
 }

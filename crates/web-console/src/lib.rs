@@ -173,7 +173,7 @@ mod tests {
     const LICENCES: [&str; 5] = ["0BSD", "Apache-2.0", "BSD-3-Clause", "ISC", "MIT"];
 
     #[test]
-    fn what_others_wrote_has_a_licence_that_we_allow() {
+    fn packages_of_the_bundle_have_a_permitted_licence() {
         let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/dist/licences.md"));
         let text = text.expect("the bundle's list of licences");
         let packages: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_inflates_to_the_file() {
+    fn embedded_files_decompress_to_the_stored_files() {
         for file in &FILES {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/").to_owned() + file.name;
             let stored = std::fs::read(path).expect("the file that was embedded");

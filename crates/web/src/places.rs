@@ -272,37 +272,37 @@ mod tests {
     #[test]
     fn a_peer_has_half_of_the_places_and_gives_them_back() {
         let places = ConnectionPermits::new(6, SpeaksForMany::default());
-        let mut taken: Vec<ConnectionPermit> = (0..3).filter_map(|_| places.acquire(ip("192.0.2.1"))).collect();
-        assert_eq!(taken.len(), 3);
+        let mut permits: Vec<ConnectionPermit> = (0..3).filter_map(|_| places.acquire(ip("192.0.2.1"))).collect();
+        assert_eq!(permits.len(), 3);
         assert!(places.acquire(ip("192.0.2.1")).is_none());
         assert!(places.acquire(ip("::ffff:192.0.2.1")).is_none(), "the same in other clothes");
         let other = places.acquire(ip("192.0.2.2"));
         assert!(other.is_some());
-        taken.pop();
+        permits.pop();
         assert!(places.acquire(ip("192.0.2.1")).is_some());
-        drop((taken, other));
+        drop((permits, other));
         assert!(lock(&places.shared.taken).peers.is_empty());
     }
 
     #[tokio::test]
     async fn an_idle_connection_leaves_its_place_to_a_new_one() {
         let places = ConnectionPermits::new(4, SpeaksForMany::default());
-        let (one, other) = (ip("192.0.2.1"), ip("192.0.2.2"));
-        let mut taken: Vec<ConnectionPermit> =
-            [one, one, other, other].map(|peer| places.acquire(peer).unwrap()).into();
+        let (first_peer, second_peer) = (ip("192.0.2.1"), ip("192.0.2.2"));
+        let mut permits: Vec<ConnectionPermit> =
+            [first_peer, first_peer, second_peer, second_peer].map(|peer| places.acquire(peer).unwrap()).into();
         let soon = Duration::from_millis(50);
         assert!(places.take_from_idle(ip("192.0.2.3"), soon).await.is_none(), "all are busy");
 
-        taken.iter().skip(1).for_each(|place| place.occupant.mark_idle());
-        let idle = taken.remove(1);
+        permits.iter().skip(1).for_each(|place| place.occupant.mark_idle());
+        let idle = permits.remove(1);
         let leaving = tokio::spawn(async move {
             idle.occupant.wait_for_dismissal().await;
             drop(idle);
         });
-        let place = places.take_from_idle(one, Duration::from_secs(5)).await;
+        let place = places.take_from_idle(first_peer, Duration::from_secs(5)).await;
         assert!(place.is_some(), "it has half of the places, and one of its own is idle");
         leaving.await.unwrap();
-        assert!(taken.iter().all(|place| !place.occupant.is_dismissed()), "those of others were left alone");
+        assert!(permits.iter().all(|place| !place.occupant.is_dismissed()), "those of others were left alone");
     }
 
     #[tokio::test]
@@ -329,16 +329,16 @@ mod tests {
     #[tokio::test]
     async fn a_connection_in_use_stays_while_others_are_not() {
         let places = ConnectionPermits::new(3, SpeaksForMany::new(|_| true));
-        let taken: Vec<ConnectionPermit> = (0..3).map(|_| places.acquire(ip("192.0.2.1")).unwrap()).collect();
-        for place in &taken {
+        let permits: Vec<ConnectionPermit> = (0..3).map(|_| places.acquire(ip("192.0.2.1")).unwrap()).collect();
+        for place in &permits {
             place.occupant.mark_idle();
         }
         for used in [0, 2] {
-            taken[used].occupant.mark_request_started();
-            taken[used].occupant.mark_idle();
+            permits[used].occupant.mark_request_started();
+            permits[used].occupant.mark_idle();
         }
         assert!(places.dismiss_idle(None));
-        assert_eq!(taken.iter().map(|place| place.occupant.is_dismissed()).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(permits.iter().map(|place| place.occupant.is_dismissed()).collect::<Vec<_>>(), [false, true, false]);
     }
 
     #[test]
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_speaks_for_many_may_have_all() {
+    fn a_proxy_may_acquire_all_permits() {
         let proxy = ip("10.0.0.1");
         let places = ConnectionPermits::new(2, SpeaksForMany::new(move |address| address == proxy));
         let both = [places.acquire(proxy).unwrap(), places.acquire(ip("::ffff:10.0.0.1")).unwrap()];

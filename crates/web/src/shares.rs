@@ -407,12 +407,12 @@ mod tests {
     /// Begins to wait, and returns once the request is in the queue.
     async fn start_waiting(
         shares: &Shares,
-        of: PermitHolder,
+        permit_holder: PermitHolder,
         amount: usize,
     ) -> tokio::task::JoinHandle<Option<Permit>> {
         let (shares, before) = (shares.clone(), shares.state().waiters.len());
         let waits = shares.clone();
-        let task = tokio::spawn(async move { waits.acquire(&of, amount, Duration::from_secs(60)).await });
+        let task = tokio::spawn(async move { waits.acquire(&permit_holder, amount, Duration::from_secs(60)).await });
         while shares.state().waiters.len() == before {
             tokio::task::yield_now().await;
         }
@@ -474,7 +474,7 @@ mod tests {
     #[tokio::test]
     async fn waiters_of_one_account_or_build_delay_no_other() {
         let shares = Shares::new(BOUNDS);
-        let held = acquire_amount(&shares, &holder("a", 1), 4).await.unwrap();
+        let permit = acquire_amount(&shares, &holder("a", 1), 4).await.unwrap();
         let (mine, also_mine) =
             (start_waiting(&shares, holder("a", 1), 1).await, start_waiting(&shares, holder("a", 1), 1).await);
         let begun = Instant::now();
@@ -482,11 +482,11 @@ mod tests {
         let build = acquire_amount(&shares, &holder("b", 1), 1).await.unwrap();
         assert!(begun.elapsed() < Duration::from_millis(20) && !build.demand().is_pressing());
         // One account could unblock the waiters; another one could not.
-        assert!(held.demand().is_pressing() && !others.demand().is_pressing());
+        assert!(permit.demand().is_pressing() && !others.demand().is_pressing());
         drop(others);
         // An account that waits for the first time comes before one that waits twice.
         let third = start_waiting(&shares, holder("a", 3), 4).await;
-        drop(held);
+        drop(permit);
         mine.await.unwrap();
         assert_eq!(third.await.unwrap().unwrap().amount(), 4);
         also_mine.await.unwrap();

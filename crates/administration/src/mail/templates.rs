@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_value_holds_is_text() {
+    fn values_are_inserted_as_text() {
         for value in ["{link}", "{{link}}", "{", "}", "${jndi:x}", "{% include x %}", "<%= 7*7 %>", "{first_name"] {
             let message = reset("ann@example.com".into(), &fields().with_field("first_name", value));
             assert!(message.text.starts_with(&format!("Hello {value},\n\nsomebody")), "{}", message.text);

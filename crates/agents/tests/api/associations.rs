@@ -101,7 +101,7 @@ async fn an_integration_with_connectors_stays() {
 }
 
 #[tokio::test]
-async fn what_a_connector_has_never_outlives_its_association() {
+async fn rights_of_a_connector_end_with_its_association() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let orders = class(&api, "Orders").await;

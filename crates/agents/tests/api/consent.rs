@@ -53,7 +53,7 @@ async fn a_tool_that_a_connector_gets_later_needs_a_new_consent() {
 }
 
 #[tokio::test]
-async fn what_the_page_showed_counts_and_not_what_is_offered_when_its_form_comes() {
+async fn a_grant_has_the_tools_that_the_consent_page_showed() {
     let (server, api, agent) = with_agent().await;
     let username = server.account("internal").await;
     for (field, expected) in [

@@ -248,7 +248,7 @@ async fn compare_hidden(
 }
 
 #[tokio::test]
-async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
+async fn hidden_and_missing_objects_run_the_same_statements() {
     let (server, api, _agent, person) = scene().await;
     let record = async |set: i64, users: Value| {
         let assigned = if set == 0 { json!([]) } else { json!([{"permission_set": set, "users": users}]) };

@@ -28,7 +28,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_answered_with_an_error_of_the_protocol() {
+async fn invalid_messages_get_protocol_errors() {
     let scene = Scene::new().await;
     let long = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":"{}"}}}}"#, "x".repeat(70_000));
     let wide = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":[{}0]}}}}"#, "0,".repeat(1_000));

@@ -26,12 +26,12 @@ impl Scene {
 
     /// Expects the same refusal for the id of a hidden object as for a missing one.
     async fn expect_unknown(&self, tool: &str, arguments: impl Fn(i64) -> Value, id: i64) {
-        let [told, of_unknown] = [
+        let [refusal, unknown_refusal] = [
             self.refused(tool, arguments(id)).await.to_string().replace(&format!("pk {id} "), "pk "),
             self.refused(tool, arguments(UNKNOWN)).await.to_string().replace(&format!("pk {UNKNOWN} "), "pk "),
         ];
-        assert_eq!(told, of_unknown, "{tool}");
-        assert!(told.contains("Invalid pk - object does not exist."), "{tool} {told}");
+        assert_eq!(refusal, unknown_refusal, "{tool}");
+        assert!(refusal.contains("Invalid pk - object does not exist."), "{tool} {refusal}");
     }
 }
 
@@ -139,7 +139,7 @@ async fn an_agent_takes_no_files_of_others() {
 }
 
 #[tokio::test]
-async fn what_people_write_is_data_in_results_and_nowhere_else() {
+async fn texts_of_users_appear_only_as_data_in_results() {
     let scene = Scene::reaching(TestServer::start().await).await;
     let tools = async || scene.agent.send_request(&scene.server, &scene.tokens, "tools/list", json!({})).await.text;
     let client = json!({

@@ -212,7 +212,7 @@ async fn tasks_are_those_of_records_whose_tasks_the_connector_may_view() {
 }
 
 #[tokio::test]
-async fn what_an_agent_did_is_listed() {
+async fn calls_of_an_agent_are_listed_as_activity() {
     let scene = Scene::new().await;
     let record = scene.record(json!({}), true).await;
     scene.run("search_records", json!({"object_class": 1})).await;

@@ -157,7 +157,7 @@ async fn a_sign_in_here_is_none_at_another_build() {
 }
 
 #[tokio::test]
-async fn what_an_agent_sends_is_text_on_the_page() {
+async fn parameters_of_an_agent_are_escaped_on_the_page() {
     let (server, _, agent) = with_agent().await;
     let mut browser = Browser::new(&server);
     let username = server.account("internal").await;

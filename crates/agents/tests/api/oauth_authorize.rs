@@ -269,7 +269,7 @@ async fn attempts_of_an_address_are_bounded() {
 }
 
 #[tokio::test]
-async fn what_changes_while_a_page_is_open_holds() {
+async fn changes_while_the_consent_page_is_open_take_effect() {
     let (server, api, agent) = with_agent().await;
     let username = server.account("internal").await;
     let person = api.get(&format!("/api/users/?username={username}")).await.ids()[0];

@@ -70,7 +70,7 @@ async fn a_sign_in_at_a_provider_leads_back_to_the_agent() {
 }
 
 #[tokio::test]
-async fn who_may_not_sign_in_begins_again() {
+async fn a_refused_sign_in_offers_another_attempt() {
     let (server, forger, _, agent) = with_provider(None).await;
     forger.state().claims = json!({"email": "nobody@example.com"});
     let mut browser = Browser::new(&server);

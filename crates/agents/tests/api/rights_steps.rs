@@ -296,12 +296,12 @@ impl RightsWalk {
     async fn grant_to_connector(&mut self, set: i64, connector: i64) {
         let random = self.random_actions();
         let model = self.model.sets.get_mut(&set).unwrap();
-        let given = with_needed(random.intersection(&model.actions).cloned().collect());
-        let body = json!({"mcp_permissions": [{"connector": connector, "permissions": body_of(&given)}]});
+        let actions = with_needed(random.intersection(&model.actions).cloned().collect());
+        let body = json!({"mcp_permissions": [{"connector": connector, "permissions": body_of(&actions)}]});
         let reply = self.admin.patch(&format!("{}{set}/", record_sets_of(model.class)), body).await;
         if self.model.connectors[&connector].classes.contains(&model.class) {
             reply.ok();
-            model.of_connectors.insert(connector, given);
+            model.of_connectors.insert(connector, actions);
         } else {
             let wrong = format!("Invalid pk {connector} - object does not exist.");
             reply.refuses(json!({"mcp_permissions": [wrong]}));

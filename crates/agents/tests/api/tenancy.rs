@@ -60,16 +60,16 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
     class(&api, "Order").await;
     api.post(SETS, json!({"name": "Readers", "permissions": {"object_records": ["view"]}})).await.expect_created();
     let record = api.post(RECORDS, json!({})).await.id();
-    let given = |connector: i64| json!({"mcp_permissions": [{"connector": connector, "permissions": {"object_records": ["view"]}}]});
+    let grant_body = |connector: i64| json!({"mcp_permissions": [{"connector": connector, "permissions": {"object_records": ["view"]}}]});
     let unknown =
         |connector: i64| json!({"mcp_permissions": [format!("Invalid pk {connector} - object does not exist.")]});
     let set_path = format!("{SETS}1/");
     for connector in [1, 2, 3, 4] {
-        api.patch(&set_path, given(connector)).await.refuses(unknown(connector));
+        api.patch(&set_path, grant_body(connector)).await.refuses(unknown(connector));
     }
     associate(&api, &first).await;
-    api.patch(&set_path, given(1)).await.ok();
-    api.patch(&set_path, given(2)).await.refuses(unknown(2));
+    api.patch(&set_path, grant_body(1)).await.ok();
+    api.patch(&set_path, grant_body(2)).await.refuses(unknown(2));
     let access = |connector: i64| format!("/api/object-records/{record}/access/?connector={connector}");
     api.get(&access(1)).await.ok();
     for connector in [2, 3] {
@@ -79,7 +79,7 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
 
     // The data of a deleted connector is deleted, and no later connector gets it.
     api.delete(&format!("{CONNECTORS}1/")).await.expect_empty();
-    api.patch(&set_path, given(1)).await.refuses(unknown(1));
+    api.patch(&set_path, grant_body(1)).await.refuses(unknown(1));
     api.get(&access(1)).await.refuses(json!({"connector": ["Invalid pk 1 - object does not exist."]}));
     let second = agent(&api, "Second").await;
     associate(&api, &second).await;
@@ -90,7 +90,7 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
 }
 
 #[tokio::test]
-async fn what_agents_of_other_builds_did_is_listed_there_alone() {
+async fn activity_is_listed_only_in_the_build_of_the_agent() {
     let (server, api, here) = with_agent().await;
     let other = server.build("b.example").await;
     let admin_there = other.admin().await;
@@ -114,7 +114,7 @@ async fn what_agents_of_other_builds_did_is_listed_there_alone() {
 }
 
 #[tokio::test]
-async fn what_agents_did_goes_with_their_build() {
+async fn activity_is_deleted_with_its_build() {
     let (server, api, here) = with_agent().await;
     let other = server.build("b.example").await;
     let admin_there = other.admin().await;

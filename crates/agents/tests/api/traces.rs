@@ -216,7 +216,7 @@ async fn the_name_that_an_agent_tells_makes_no_other_caller_be_read_again() {
 }
 
 #[tokio::test]
-async fn what_agents_read_takes_no_answer_from_what_is_kept() {
+async fn reads_of_agents_do_not_invalidate_cached_answers() {
     // The test has its own server, since every write on a server changes the state of all its builds.
     let postgresql = PostgreSql::start();
     let url = postgresql.as_ref().map(PostgreSql::url);

@@ -104,7 +104,7 @@ async fn every_change_of_users_is_noted() {
 }
 
 #[tokio::test]
-async fn whoever_is_anonymized_is_gone_from_it() {
+async fn anonymization_removes_personal_data_from_the_log() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let other = server.as_type("internal").await;
@@ -141,7 +141,7 @@ async fn whoever_is_anonymized_is_gone_from_it() {
 }
 
 #[tokio::test]
-async fn whoever_was_anonymized_before_is_gone_from_it_too() {
+async fn a_migration_removes_personal_data_of_anonymized_users_from_the_log() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let ann = leave_traces(&server, &api).await;
@@ -291,7 +291,7 @@ async fn security_rules_are_noted() {
 }
 
 #[tokio::test]
-async fn what_changes_nothing_or_is_refused_leaves_no_entry() {
+async fn unchanged_and_refused_requests_are_not_logged() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let user = server.as_type("internal").await;

@@ -117,7 +117,7 @@ async fn each_field_has_its_rules() {
 }
 
 #[tokio::test]
-async fn what_asks_for_tokens_needs_all_that_it_asks_with() {
+async fn client_credentials_require_id_secret_and_token_url() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let required = json!(["This field is required."]);
@@ -236,7 +236,7 @@ async fn each_method_asks_for_its_permission() {
 }
 
 #[tokio::test]
-async fn what_mail_is_sent_with_stays() {
+async fn an_object_in_use_for_mail_cannot_be_deleted() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     one_of_each(&api).await;
@@ -255,7 +255,7 @@ async fn what_mail_is_sent_with_stays() {
 }
 
 #[tokio::test]
-async fn what_mail_is_sent_with_is_for_super_admins() {
+async fn an_object_in_use_for_mail_is_changed_by_super_admins_only() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     one_of_each(&api).await;

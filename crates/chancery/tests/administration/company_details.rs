@@ -93,7 +93,7 @@ async fn each_field_has_its_rules() {
 }
 
 #[tokio::test]
-async fn what_could_reach_a_header_is_one_line() {
+async fn header_values_reject_line_ends() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     for field in ["admin_first_name", "admin_last_name", "admin_phone_number", "admin_job_title"] {

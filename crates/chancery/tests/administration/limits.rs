@@ -203,7 +203,7 @@ async fn operators_change_limits_of_a_build() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_limit_is_told_and_nothing_is_changed() {
+async fn invalid_limits_are_refused_and_no_limit_changes() {
     let server = TestServer::start().await;
     let operator = operator(&server);
     let integer = json!(["A valid integer is required."]);
@@ -214,7 +214,7 @@ async fn what_is_wrong_with_a_limit_is_told_and_nothing_is_changed() {
     }
     let too_big = json!(["Ensure this value is less than or equal to 32767."]);
     let too_small = json!(["Ensure this value is greater than or equal to 1."]);
-    for (key, value, told) in [
+    for (key, value, expected) in [
         ("roles", json!(32_768), &too_big),
         ("roles", json!(i64::MAX), &too_big),
         ("roles", json!(u64::MAX), &too_big),
@@ -223,13 +223,13 @@ async fn what_is_wrong_with_a_limit_is_told_and_nothing_is_changed() {
         ("object_records_per_object_class", json!(1_000_001), &too_big),
         ("user_groups", json!(null), &json!(["This field may not be null."])),
     ] {
-        operator.patch(PATH, json!({key: value, "users_full": 3})).await.refuses(json!({key: told}));
+        operator.patch(PATH, json!({key: value, "users_full": 3})).await.refuses(json!({key: expected}));
     }
     // Internal names of limits, and names that only users of the build see, are not keys.
     for key in ["authentication_objects", "ui_configs", "users_anonymized", "additional_limits", "colour", "detail", ""]
     {
-        let told = json!({key: ["This field does not exist."]});
-        operator.patch(PATH, json!({key: 5, "users_full": 3})).await.refuses(told);
+        let expected = json!({key: ["This field does not exist."]});
+        operator.patch(PATH, json!({key: 5, "users_full": 3})).await.refuses(expected);
     }
     operator.patch(PATH, json!({"colour": 1, "roles": 0, "users_full": "x", "users_external": 7})).await.refuses(
         json!({
@@ -237,8 +237,8 @@ async fn what_is_wrong_with_a_limit_is_told_and_nothing_is_changed() {
         }),
     );
     for (body, kind) in [(json!([]), "list"), (json!(5), "int"), (json!("a"), "str"), (json!(null), "NoneType")] {
-        let told = format!("Invalid data. Expected a dictionary, but got {kind}.");
-        operator.patch(PATH, body).await.refuses(json!({"non_field_errors": [told]}));
+        let expected = format!("Invalid data. Expected a dictionary, but got {kind}.");
+        operator.patch(PATH, body).await.refuses(json!({"non_field_errors": [expected]}));
     }
     let broken = operator.call("PATCH", PATH).body("application/json", "{").send().await;
     assert!(broken.status == 400 && broken["detail"].as_str().unwrap().starts_with("JSON parse error"), "{broken:?}");
@@ -251,19 +251,19 @@ async fn file_extensions_are_lower_case_letters_and_digits() {
     let server = TestServer::start().await;
     let operator = operator(&server);
     let send = async |value: Value| operator.patch(PATH, json!({"allowed_file_extensions": value, "roles": 3})).await;
-    let told = |text: &str| json!({"allowed_file_extensions": [text]});
-    let format = told("Invalid extension format.");
+    let refusal = |text: &str| json!({"allowed_file_extensions": [text]});
+    let format = refusal("Invalid extension format.");
     for wrong in [".pdf", "PDF", "p df", "pdf.gz", "abcdefghijk", "é", "", "a,b", "a\u{0}"] {
         send(json!(["doc", wrong])).await.refuses(format.clone());
     }
     for wrong in [json!(5), json!(null), json!(["pdf"]), json!({})] {
         send(json!([wrong])).await.refuses(format.clone());
     }
-    send(json!("pdf")).await.refuses(told("Expected a list of items but got type str."));
-    send(json!({"pdf": true})).await.refuses(told("Expected a list of items but got type dict."));
-    send(json!(true)).await.refuses(told("Expected a list of items but got type bool."));
-    send(json!(null)).await.refuses(told("This field may not be null."));
-    send(json!(vec!["a"; 501])).await.refuses(told("Up to 500 items allowed."));
+    send(json!("pdf")).await.refuses(refusal("Expected a list of items but got type str."));
+    send(json!({"pdf": true})).await.refuses(refusal("Expected a list of items but got type dict."));
+    send(json!(true)).await.refuses(refusal("Expected a list of items but got type bool."));
+    send(json!(null)).await.refuses(refusal("This field may not be null."));
+    send(json!(vec!["a"; 501])).await.refuses(refusal("Up to 500 items allowed."));
     operator.get(PATH).await.expect_reply(200, defaults());
     let all: Vec<String> = (0..500).map(|n| format!("abc{n}")).collect();
     assert_eq!(send(json!(all)).await.ok()["allowed_file_extensions"], json!(all));
@@ -380,33 +380,33 @@ async fn a_changed_limit_bounds_the_address_ranges_of_a_user() {
     let server = TestServer::start().await;
     let (api, operator) = (server.admin().await, operator(&server));
     let ranges = |count: usize| (0..count).map(|n| format!("10.{n}.0.0/16")).collect::<Vec<_>>();
-    let sent = |count: usize| json!({"allowed_ip_ranges": ranges(count)});
+    let request_body = |count: usize| json!({"allowed_ip_ranges": ranges(count)});
     let over = |most: usize| json!([format!("Limit of {most} IP restrictions has been exceeded.")]);
-    let told = async || {
+    let described_bound = async || {
         let document = api.options("/api/users/").await.ok();
         let schema = document["details"]["schema"].as_array().unwrap().clone();
         let field = schema.into_iter().find(|field| field["alias"] == "allowed_ip_ranges").unwrap();
         field["validators"].clone()
     };
     let bound = |most: usize| json!([{"name": "max_items", "value": most}]);
-    assert_eq!(told().await, bound(10));
-    api.patch("/api/users/1/", sent(11)).await.refuses(json!({"allowed_ip_ranges": over(10)}));
+    assert_eq!(described_bound().await, bound(10));
+    api.patch("/api/users/1/", request_body(11)).await.refuses(json!({"allowed_ip_ranges": over(10)}));
     for most in [3, 12] {
         operator.patch(PATH, json!({"users_ip_restrictions": most})).await.ok();
-        assert_eq!(told().await, bound(most));
-        api.patch("/api/users/1/", sent(most)).await.ok();
-        api.patch("/api/users/1/", sent(most + 1)).await.refuses(json!({"allowed_ip_ranges": over(most)}));
+        assert_eq!(described_bound().await, bound(most));
+        api.patch("/api/users/1/", request_body(most)).await.ok();
+        api.patch("/api/users/1/", request_body(most + 1)).await.refuses(json!({"allowed_ip_ranges": over(most)}));
         assert_eq!(api.get("/api/users/1/").await.ok()["allowed_ip_ranges"], json!(ranges(most)));
-        let mut user = sent(most + 1);
+        let mut user = request_body(most + 1);
         user["username"] = json!("x");
         let refused = api.post("/api/users/", user).await;
         assert_eq!((refused.status, &refused["allowed_ip_ranges"]), (400, &over(most)), "{refused:?}");
         assert_eq!(refused["username"], json!(["Enter a valid email address."]));
     }
     // An empty list and a value that is not a list have other rules.
-    api.patch("/api/users/1/", sent(0)).await.ok();
-    let told = json!({"allowed_ip_ranges": ["Expected a list of items but got type str."]});
-    api.patch("/api/users/1/", json!({"allowed_ip_ranges": "10.0.0.0/8"})).await.refuses(told);
+    api.patch("/api/users/1/", request_body(0)).await.ok();
+    let errors = json!({"allowed_ip_ranges": ["Expected a list of items but got type str."]});
+    api.patch("/api/users/1/", json!({"allowed_ip_ranges": "10.0.0.0/8"})).await.refuses(errors);
 }
 
 #[tokio::test]
@@ -483,7 +483,7 @@ async fn the_command_shows_sets_and_forgets_limits() {
     assert_eq!(lines(&installation, &["roles", "default"]), ["roles\t100\tdefault\t0"]);
     assert_eq!(lines(&installation, &["authentication_object", "5"]), ["authentication_object\t5\tset\t0"]);
 
-    for (rest, told) in [
+    for (arguments, output) in [
         (&["colour"][..], "chancery: colour: there is no such limit\n"),
         (&["authentication_objects", "5"], "chancery: authentication_objects: there is no such limit\n"),
         (&["roles", "0"], "chancery: roles: expected an integer from 1 on, or default\n"),
@@ -493,7 +493,7 @@ async fn the_command_shows_sets_and_forgets_limits() {
             "chancery: allowed_file_extensions: .doc: expected lower-case letters and digits, at most 10, without a dot\n",
         ),
     ] {
-        assert_eq!(installation.fails(&[&["build", "limits", "localhost"], rest].concat()), told);
+        assert_eq!(installation.fails(&[&["build", "limits", "localhost"], arguments].concat()), output);
     }
     let unknown = installation.fails(&["build", "limits", "b.example"]);
     assert_eq!(unknown, "chancery: b.example: there is no such build\n");
@@ -501,11 +501,11 @@ async fn the_command_shows_sets_and_forgets_limits() {
     let process = installation.serve_api();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let entries = api.get(&format!("{LOG}?resource=limits&ordering=id")).await.ok();
-    let told =
+    let summary =
         |entry: &Value| json!([entry["by"], entry["ip"], entry["object_id"], entry["object_name"], entry["changes"]]);
     let extensions = defaults()["allowed_file_extensions"].clone();
     assert_eq!(
-        entries["results"].as_array().unwrap().iter().map(told).collect::<Vec<_>>(),
+        entries["results"].as_array().unwrap().iter().map(summary).collect::<Vec<_>>(),
         [
             json!([null, "", null, "roles", {"roles": [100, 40_000]}]),
             json!([null, "", null, "allowed_file_extensions", {"allowed_file_extensions": [extensions, ["pdf", "7z"]]}]),

@@ -126,9 +126,10 @@ async fn administration(walk: &mut LimitsWalk) {
 }
 
 async fn accounts(walk: &mut LimitsWalk) {
-    let one = walk.api.post("/api/users/", user("u2", "internal")).await.id();
-    let two = walk.exceeds("users_internal", 1, "internal accounts", "/api/users/", user("u3", "internal")).await.id();
-    walk.users = [one, two];
+    let first_user = walk.api.post("/api/users/", user("u2", "internal")).await.id();
+    let second_user =
+        walk.exceeds("users_internal", 1, "internal accounts", "/api/users/", user("u3", "internal")).await.id();
+    walk.users = [first_user, second_user];
     walk.exceeds("users_super_admin", 1, "super_admin accounts", "/api/users/", user("admin2", "super_admin")).await;
     for kind in ["external", "full", "one_time_completion", "service_internal", "service_external"] {
         let account = |name: &str| {
@@ -143,7 +144,7 @@ async fn accounts(walk: &mut LimitsWalk) {
     }
     let refused = json!({"allowed_ip_ranges": ["Limit of 1 IP restrictions has been exceeded."]});
     let ranges = json!({"allowed_ip_ranges": ["10.0.0.0/8", "11.0.0.0/8"]});
-    walk.refuses("users_ip_restrictions", 1, refused, "PATCH", &format!("/api/users/{one}/"), ranges).await;
+    walk.refuses("users_ip_restrictions", 1, refused, "PATCH", &format!("/api/users/{first_user}/"), ranges).await;
 }
 
 async fn groups(walk: &mut LimitsWalk) {

@@ -344,7 +344,7 @@ async fn nobody_there_or_no_mail_server() {
 }
 
 #[tokio::test]
-async fn whoever_hangs_is_left_after_ten_seconds() {
+async fn a_silent_server_is_disconnected_after_ten_seconds() {
     let server = server().await;
     let api = server.admin().await;
     let silent = FakeServer::start("", |_| None).await;
@@ -379,7 +379,7 @@ async fn whoever_hangs_is_left_after_ten_seconds() {
 }
 
 #[tokio::test]
-async fn whoever_strips_starttls_hears_nothing() {
+async fn a_server_without_starttls_receives_no_mail() {
     let server = server().await;
     let api = server.admin().await;
     let stripped = FakeServer::start("220 mail.test\r\n", takes_all).await;
@@ -542,7 +542,7 @@ async fn queued(tenant: &TestBuild, api: &ApiClient, username: &str) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_tried_again_after_growing_delays() {
+async fn failed_mails_are_retried_with_exponential_back_off() {
     let server = server().await;
     let api = server.admin().await;
     let closed = FakeServer::closed_port().await;
@@ -577,7 +577,7 @@ async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
     // The last attempt fails, and a notice reports it.
     server.advance(3 * DAY);
     wake(&server);
-    let told = |line: &String| line == "RCPT TO:<ops@a.example>" || line == "RCPT TO:<dev@a.example>";
+    let is_failure_recipient = |line: &String| line == "RCPT TO:<ops@a.example>" || line == "RCPT TO:<dev@a.example>";
     // The job of the message is deleted by then, so that the check reads the job of the notice.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(failure(&server).await.0, 1, "the word itself waits now");
@@ -586,7 +586,7 @@ async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
     api.patch(SETTINGS, settings_for(&fake, false)).await.ok();
     assert_eq!(server.mails().await, []);
     let heard = fake.received_lines();
-    assert_eq!(heard.iter().filter(|line| told(line)).count(), 2, "{heard:?}");
+    assert_eq!(heard.iter().filter(|line| is_failure_recipient(line)).count(), 2, "{heard:?}");
     assert!(heard.contains(&"Subject: A message of a.example was not delivered".to_owned()), "{heard:?}");
     assert!(heard.iter().all(|line| !line.contains("token=") && line != "RCPT TO:<anna@example.com>"), "{heard:?}");
     let text = heard.join("\n");
@@ -706,7 +706,7 @@ async fn resets_that_cannot_be_sent_do_not_pile_up() {
 }
 
 #[tokio::test]
-async fn what_waits_is_sealed_and_holds_up_no_request() {
+async fn queued_mails_are_sealed_and_requests_do_not_wait() {
     let server = server().await;
     let api = server.admin().await;
     let silent = FakeServer::start("", |_| None).await;

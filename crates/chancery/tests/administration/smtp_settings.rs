@@ -96,7 +96,7 @@ async fn each_field_has_its_rules() {
     let (email, value, integer) =
         ("Enter a valid email address.", "Enter a valid value.", "A valid integer is required.");
     let too_long = |max: usize| format!("Ensure this field has no more than {max} characters.");
-    for (field, sent, messages) in [
+    for (field, field_value, messages) in [
         ("username", json!(" "), json!([blank])),
         ("username", Value::Null, json!([not_null])),
         ("username", json!(5), json!([string])),
@@ -151,13 +151,13 @@ async fn each_field_has_its_rules() {
     ] {
         // The body contains the password, so that no changed field requires it.
         let mut body = json!({"password": SECRET});
-        body[field] = sent.clone();
+        body[field] = field_value.clone();
         for reply in [api.patch(PATH, body.clone()).await, api.post(TEST, body).await] {
-            assert_eq!(reply, (400, json!({field: messages})), "{field} {sent}");
+            assert_eq!(reply, (400, json!({field: messages})), "{field} {field_value}");
         }
     }
     api.get(PATH).await.expect_reply(200, set());
-    for (field, sent) in [
+    for (field, field_value) in [
         ("username", json!(long(254))),
         ("port", json!(0)),
         ("port", json!(65535)),
@@ -167,8 +167,8 @@ async fn each_field_has_its_rules() {
         ("authentication_object", Value::Null),
     ] {
         let mut body = json!({"password": "ö".repeat(128)});
-        body[field] = sent.clone();
-        assert_eq!(api.patch(PATH, body).await.ok()[field], sent);
+        body[field] = field_value.clone();
+        assert_eq!(api.patch(PATH, body).await.ok()[field], field_value);
     }
 }
 

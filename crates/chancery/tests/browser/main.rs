@@ -52,7 +52,7 @@ fn run(script: &str, settings: Value) {
 }
 
 /// Runs a script that requests actions by lines that begin with `! `.
-fn run_asking(script: &str, mut settings: Value, mut asked: impl FnMut(&str)) {
+fn run_asking(script: &str, mut settings: Value, mut on_question: impl FnMut(&str)) {
     settings["screenshots"] = std::env::var("SCREENSHOTS").map_or(Value::Null, Value::from);
     settings["everyLook"] = Value::from(every_look());
     let program = npm::ensure_installed("browser", &SOURCES).join(script);
@@ -63,7 +63,7 @@ fn run_asking(script: &str, mut settings: Value, mut asked: impl FnMut(&str)) {
     for line in output.lines().map(Result::unwrap) {
         match line.strip_prefix("! ") {
             Some(what) => {
-                asked(what);
+                on_question(what);
                 writeln!(input).unwrap();
             }
             None => println!("{script}: {line}"),

@@ -95,7 +95,7 @@ async fn each_account_type_holds_its_permissions() {
     let standard = all([true, true, false, false, false], false, [true, false, false, false, false, false], false);
     let nothing = all([false; 5], false, [false; 6], false);
     server.anonymous().get(path).await.expect_reply(401, message::unauthenticated());
-    for (account_type, held) in [
+    for (account_type, expected) in [
         ("super_admin", &everything),
         ("service_internal", &everything),
         ("internal", &standard),
@@ -104,22 +104,22 @@ async fn each_account_type_holds_its_permissions() {
         ("service_external", &nothing),
     ] {
         let reply = server.as_type(account_type).await.get(path).await;
-        assert_eq!(reply, (200, held.clone()), "{account_type}");
+        assert_eq!(reply, (200, expected.clone()), "{account_type}");
     }
 
     // Permissions of roles are added.
-    let mut held = standard;
+    let mut expected = standard;
     let clerk = server.with_role(json!({"users": ["delete"], "standard_authentication": ["edit"]})).await;
-    held["users"]["delete"] = json!(true);
-    held["standard_authentication"] = json!({"list": true, "edit": true});
-    clerk.get(path).await.expect_reply(200, held.clone());
+    expected["users"]["delete"] = json!(true);
+    expected["standard_authentication"] = json!({"list": true, "edit": true});
+    clerk.get(path).await.expect_reply(200, expected.clone());
     let api = server.admin().await;
     let role = api.post("/api/roles/", json!({"name": "More", "permissions": {"user_groups": ["create"]}})).await.id();
     let roles = api.get(&format!("/api/users/{}/", clerk.id)).await.ok()["roles"].clone();
     api.patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [roles[0], role]})).await.ok();
-    held["user_groups"]["view"] = json!(true);
-    held["user_groups"]["create"] = json!(true);
-    clerk.get(path).await.expect_reply(200, held);
+    expected["user_groups"]["view"] = json!(true);
+    expected["user_groups"]["create"] = json!(true);
+    clerk.get(path).await.expect_reply(200, expected);
 }
 
 #[tokio::test]
@@ -127,17 +127,23 @@ async fn permissions_are_told_by_resource_and_action() {
     let server = TestServer::start().await;
     let caller = server.with_role(json!({"users": ["edit"], "company_details": ["view"]})).await;
 
-    let told = caller.get("/api/users/permissions/").await.ok();
+    let permissions = caller.get("/api/users/permissions/").await.ok();
 
-    assert_eq!(told["users"], json!({"list": true, "view": true, "create": false, "edit": true, "delete": false}));
-    assert_eq!(told["company_details"], json!({"view": true, "edit": false}));
-    assert_eq!(told["user_groups"]["list"], true);
-    assert_eq!(told["roles"], json!({"list": false, "view": false, "create": false, "edit": false, "delete": false}));
+    assert_eq!(
+        permissions["users"],
+        json!({"list": true, "view": true, "create": false, "edit": true, "delete": false})
+    );
+    assert_eq!(permissions["company_details"], json!({"view": true, "edit": false}));
+    assert_eq!(permissions["user_groups"]["list"], true);
+    assert_eq!(
+        permissions["roles"],
+        json!({"list": false, "view": false, "create": false, "edit": false, "delete": false})
+    );
     for (account_type, expected) in
         [("super_admin", true), ("service_internal", true), ("external", false), ("service_external", false)]
     {
-        let told = server.as_type(account_type).await.get("/api/users/permissions/").await.ok();
-        let resources = told.as_object().unwrap().iter();
+        let permissions = server.as_type(account_type).await.get("/api/users/permissions/").await.ok();
+        let resources = permissions.as_object().unwrap().iter();
         let all: Vec<(String, &Value)> = resources
             .flat_map(|(resource, actions)| {
                 let actions = actions.as_object().unwrap().iter();
@@ -148,6 +154,6 @@ async fn permissions_are_told_by_resource_and_action() {
         let of_all = ["object_classes.list", "mcp_connectors.list", "ui_config.view"];
         let is_expected =
             |(name, value): &(String, &Value)| **value == json!(expected || of_all.contains(&name.as_str()));
-        assert!(all.len() > 40 && all.iter().all(is_expected), "{account_type}: {told:#}");
+        assert!(all.len() > 40 && all.iter().all(is_expected), "{account_type}: {permissions:#}");
     }
 }

@@ -58,7 +58,7 @@ async fn a_stranger_sends_16_kib_of_at_most_1000_values() {
 }
 
 #[tokio::test]
-async fn who_is_signed_in_sends_2_mib_of_any_number_of_values_100_deep() {
+async fn signed_in_callers_may_send_2_mib_of_values_100_deep() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let post = |body: String| admin.call("POST", "/api/roles/").body(JSON, body).send();

@@ -198,7 +198,7 @@ async fn long_answers_streams_and_files_are_compressed_while_they_are_sent() {
 }
 
 #[tokio::test]
-async fn what_is_compressed_already_or_sent_in_ranges_or_secret_is_left_alone() {
+async fn compressed_partial_and_secret_answers_are_not_compressed() {
     let server = TestServer::start().await;
     let client = serve_table(&server, &server.admin().await, &TABLE).await;
     for name in ["image", "archive", "encoded", "ranges", "secret"] {
@@ -212,12 +212,12 @@ async fn what_is_compressed_already_or_sent_in_ranges_or_secret_is_left_alone() 
 /// Returns the received part of the body of a chunked answer.
 fn chunks(answer: &[u8]) -> Option<Vec<u8>> {
     let begin = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
-    let (mut rest, mut body) = (&answer[begin..], Vec::new());
-    while let Some(end) = rest.windows(2).position(|window| window == b"\r\n") {
-        let length = usize::from_str_radix(std::str::from_utf8(&rest[..end]).ok()?, 16).ok()?;
-        let Some(chunk) = rest.get(end + 2..end + 2 + length) else { break };
+    let (mut input, mut body) = (&answer[begin..], Vec::new());
+    while let Some(end) = input.windows(2).position(|window| window == b"\r\n") {
+        let length = usize::from_str_radix(std::str::from_utf8(&input[..end]).ok()?, 16).ok()?;
+        let Some(chunk) = input.get(end + 2..end + 2 + length) else { break };
         body.extend_from_slice(chunk);
-        rest = rest.get(end + 4 + length..).unwrap_or_default();
+        input = input.get(end + 4 + length..).unwrap_or_default();
     }
     Some(body)
 }

@@ -175,12 +175,12 @@ async fn pages_of_equal_values_do_not_overlap() {
     let admin = server.admin().await;
     roles(&admin, 7).await;
     for ordering in ["created_at", "-created_at", "-modified_at,created_at"] {
-        let mut seen = Vec::new();
+        let mut ids = Vec::new();
         for offset in [0, 3, 6] {
-            seen.extend(admin.get(&format!("/api/roles/?ordering={ordering}&limit=3&offset={offset}")).await.ids());
+            ids.extend(admin.get(&format!("/api/roles/?ordering={ordering}&limit=3&offset={offset}")).await.ids());
         }
-        seen.sort_unstable();
-        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7], "{ordering}");
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7], "{ordering}");
     }
 }
 
@@ -425,7 +425,7 @@ async fn json_types_are_strict() {
 async fn integers_are_neither_texts_nor_fractions() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
-    for (sent, message) in [
+    for (value, message) in [
         (json!("5"), "A valid integer is required."),
         (json!(5.0), "A valid integer is required."),
         (json!(5.5), "A valid integer is required."),
@@ -437,7 +437,7 @@ async fn integers_are_neither_texts_nor_fractions() {
         (json!(129), "Ensure this value is less than or equal to 128."),
         (json!(u64::MAX), "Ensure this value is less than or equal to 128."),
     ] {
-        let reply = admin.patch("/api/security/", json!({"password_complexity": {"min_length": sent}})).await;
+        let reply = admin.patch("/api/security/", json!({"password_complexity": {"min_length": value}})).await;
         reply.refuses(json!({"password_complexity": {"min_length": [message]}}));
     }
 }
@@ -448,7 +448,7 @@ async fn ids_in_a_body_are_integers_that_exist() {
     let admin = server.admin().await;
     roles(&admin, 1).await;
     let user = json!({"username": "x@example.com", "account_type": "full", "first_name": "X", "last_name": "Y"});
-    for (sent, messages) in [
+    for (role_ids, messages) in [
         (
             json!([1, "1", true, 1.5, null, [], {}]),
             json!([
@@ -476,7 +476,7 @@ async fn ids_in_a_body_are_integers_that_exist() {
         (json!(null), json!(["This field may not be null."])),
     ] {
         let mut body = user.clone();
-        body["roles"] = sent;
+        body["roles"] = role_ids;
         admin.post("/api/users/", body).await.refuses(json!({"roles": messages}));
     }
 }

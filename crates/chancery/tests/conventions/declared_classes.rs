@@ -69,7 +69,7 @@ fn make_tables(conn: &mut Conn, text: &'static str) -> Result<(), StoreError> {
         ("r13", &["f7", "f7_fold"], &[], audit),
         ("r13_1", &["f8", "f8_fold"], &[], "spare BIGINT"),
     ];
-    for (table, texts, numbers, rest) in tables {
+    for (table, texts, numbers, further_columns) in tables {
         let mut sql = Sql::new("CREATE TABLE ");
         sql.name(table).push("(id BIGINT PRIMARY KEY, ");
         texts.iter().for_each(|column| {
@@ -78,7 +78,7 @@ fn make_tables(conn: &mut Conn, text: &'static str) -> Result<(), StoreError> {
         numbers.iter().for_each(|column| {
             sql.name(column).push(" BIGINT, ");
         });
-        conn.exec(sql.push(rest).push(")"))?;
+        conn.exec(sql.push(further_columns).push(")"))?;
     }
     conn.exec(&Sql::new("CREATE UNIQUE INDEX r12_f1 ON r12(f1)"))?;
     conn.exec(&Sql::new("CREATE UNIQUE INDEX r12_1_f6 ON r12_1(f6)"))?;
@@ -222,15 +222,15 @@ async fn fields_stand_in_two_tables() {
 }
 
 #[tokio::test]
-async fn what_is_unique_exactly_may_differ_in_case() {
+async fn values_of_case_sensitive_unique_fields_may_differ_in_case() {
     let classes = TestClasses::start().await;
     let orders = &classes.orders;
     assert_eq!(classes.create(orders, 1, json!({"number": "a", "code": "x"})).await, Ok(()));
     assert_eq!(classes.create(orders, 2, json!({"number": "A", "code": "X"})).await, Ok(()));
-    let taken = json!(["This field must be unique."]);
+    let not_unique = json!(["This field must be unique."]);
     assert_eq!(
         classes.create(orders, 3, json!({"number": "a", "code": "x"})).await,
-        Err(json!({"fields": {"number": taken, "code": taken}}))
+        Err(json!({"fields": {"number": not_unique, "code": not_unique}}))
     );
     // A concurrent write of another request is reported at the same place.
     for (name, id) in [("number", 3), ("code", 4)] {
@@ -240,7 +240,7 @@ async fn what_is_unique_exactly_may_differ_in_case() {
         let class = orders.clone();
         let refused =
             classes.write(move |conn| rows::insert_row(conn, &class, &changes, &[("id", id.into())], 0, None)).await;
-        assert_eq!(refused, Err(json!({"fields": {name: taken}})));
+        assert_eq!(refused, Err(json!({"fields": {name: not_unique}})));
     }
     assert_eq!(classes.ids("").await, [1, 2]);
 }

@@ -186,20 +186,20 @@ async fn attack(
     (caller, heads): (&ApiClient, &[String]),
     count: usize,
     body: Vec<u8>,
-    held: Option<Duration>,
+    hold_time: Option<Duration>,
 ) -> ShapeResult {
     let (tell, done) = watch::channel(false);
     let honest = tokio::spawn(honest(caller.clone(), done));
     let body = Arc::new(body);
-    let length = if held.is_some() { 2 * body.len() } else { body.len() };
+    let length = if hold_time.is_some() { 2 * body.len() } else { body.len() };
     let mut statuses = BTreeMap::new();
     let mut sending = JoinSet::new();
     for head in heads {
         let head = Arc::new(format!("{head}Content-Length: {length}\r\n\r\n"));
         for _ in 0..count {
-            sending.spawn(send(process.api(), head.clone(), body.clone(), held.unwrap_or(PATIENCE)));
+            sending.spawn(send(process.api(), head.clone(), body.clone(), hold_time.unwrap_or(PATIENCE)));
         }
-        while held.is_none()
+        while hold_time.is_none()
             && let Some(status) = sending.join_next().await
         {
             *statuses.entry(status.unwrap()).or_insert(0) += 1;
@@ -212,7 +212,7 @@ async fn attack(
     ShapeResult { honest: honest.await.unwrap(), statuses }
 }
 
-async fn attack_with_each_shape(count: usize, held: Duration) -> (u64, Vec<Duration>) {
+async fn attack_with_each_shape(count: usize, hold_time: Duration) -> (u64, Vec<Duration>) {
     let installation = Installation::with_build(BINARY).set("CHANCERY_ADDRESS_ATTEMPTS", "0");
     let process = installation.serve();
     let caller = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -228,25 +228,25 @@ async fn attack_with_each_shape(count: usize, held: Duration) -> (u64, Vec<Durat
     let before = process.peak_memory();
     let mut times = Vec::new();
     let shapes = shapes().into_iter().map(|(shape, body)| (shape, body, None));
-    let halves = [("half of a body", vec![b' '; LARGEST / 2], Some(held))];
-    for (shape, body, held) in shapes.chain(halves) {
-        let mut seen = attack(&process, (&caller, &heads), count, body, held).await;
-        seen.honest.sort();
+    let halves = [("half of a body", vec![b' '; LARGEST / 2], Some(hold_time))];
+    for (shape, body, hold_time) in shapes.chain(halves) {
+        let mut result = attack(&process, (&caller, &heads), count, body, hold_time).await;
+        result.honest.sort();
         println!(
             "{count} at once, {shape}: {:?}; memory has grown by {} MiB so far; {} honest calls, p99 {:.1} ms",
-            seen.statuses,
+            result.statuses,
             process.peak_memory() - before,
-            seen.honest.len(),
-            p99(&seen.honest).as_secs_f64() * 1000.0
+            result.honest.len(),
+            p99(&result.honest).as_secs_f64() * 1000.0
         );
         let is_fault = |status: &&u16| **status >= 500 && **status != 503;
-        assert!(!seen.statuses.keys().any(|status| is_fault(&status)), "{shape}: {:?}", seen.statuses);
+        assert!(!result.statuses.keys().any(|status| is_fault(&status)), "{shape}: {:?}", result.statuses);
         assert!(
             process.peak_memory() - before <= GROWTH,
             "{shape}: memory grew by {} MiB",
             process.peak_memory() - before
         );
-        times.extend(seen.honest);
+        times.extend(result.honest);
     }
     caller.get("/api/users/me/").await.ok();
     times.sort();

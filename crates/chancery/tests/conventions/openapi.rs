@@ -147,7 +147,7 @@ async fn where_412_is_described_another_state_is_answered_with_it() {
 }
 
 #[test]
-fn what_is_read_of_the_query_is_described() {
+fn query_parameters_are_described() {
     let document = openapi::document(table(), Audience::All);
     let address = "/api/single-sign-on/{id}";
     for (path, names) in [("callback", vec!["state", "code", "error", "iss"]), ("logout", vec!["ticket"])] {
@@ -226,7 +226,7 @@ fn no_schema_is_new_and_the_name_of_another() {
 }
 
 #[test]
-fn what_may_not_be_empty_is_described_so() {
+fn non_empty_strings_and_lists_have_a_minimum_length() {
     let document = openapi::document(table(), Audience::All);
     let schemas = &document["components"]["schemas"];
     for (schema, names) in [
@@ -256,7 +256,7 @@ fn messages_of_a_field_may_be_a_text() {
 
 /// In tests, the server answers with an error if a handler refuses with 429 and its route does not declare it.
 #[test]
-fn what_may_refuse_for_too_many_requests_is_described_so() {
+fn rate_limited_operations_describe_status_429() {
     let document = openapi::document(table(), Audience::All);
     for (path, method) in [
         ("/api/auth/login/", "post"),
@@ -344,15 +344,15 @@ fn bodies_and_answers_are_named_schemas() {
         let body = &operation["requestBody"];
         for (status, answer) in [("body", body)].into_iter().chain(responses(&document, operation)) {
             for (kind, content) in answer["content"].as_object().into_iter().flatten() {
-                let (schema, told) = (&content["schema"], format!("{route} {status} {kind}"));
+                let (schema, label) = (&content["schema"], format!("{route} {status} {kind}"));
                 match kind.as_str() {
-                    "application/json" => assert!(is_named(schema), "{told}: {schema}"),
+                    "application/json" => assert!(is_named(schema), "{label}: {schema}"),
                     "application/octet-stream" | "application/force-download" => {
                         let is_file = answer["content"].get("application/force-download").is_some();
                         let expected = if is_file { json!({"type": "string", "format": "binary"}) } else { json!({}) };
-                        assert_eq!(*schema, expected, "{told}");
+                        assert_eq!(*schema, expected, "{label}");
                     }
-                    _ => assert_eq!(*schema, json!({"type": "string"}), "{told}"),
+                    _ => assert_eq!(*schema, json!({"type": "string"}), "{label}"),
                 }
             }
         }

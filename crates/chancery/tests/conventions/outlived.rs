@@ -360,12 +360,12 @@ impl OutlivedScene {
     }
 
     /// Creates a group if a route needs groups, otherwise a user. Returns its id.
-    async fn create_subject(&self, route: &Route, admin: &ApiClient, of: &str) -> i64 {
+    async fn create_subject(&self, route: &Route, admin: &ApiClient, label: &str) -> i64 {
         if route.path.ends_with("/user-groups/") {
-            return admin.post("/api/user-groups/", json!({"name": format!("Beside {of}")})).await.id();
+            return admin.post("/api/user-groups/", json!({"name": format!("Beside {label}")})).await.id();
         }
         let user = json!({
-            "username": format!("somebody.{}@example.com", of.replace(' ', ".")), "account_type": "internal",
+            "username": format!("somebody.{}@example.com", label.replace(' ', ".")), "account_type": "internal",
             "first_name": "S", "last_name": "B", "delay_activation": true,
         });
         admin.post("/api/users/", user).await.id()
@@ -599,7 +599,7 @@ const TOKENS_LAST: Duration = Duration::from_secs(6);
 /// Sends the header and half of the body. Returns when the server requests the body, because it has then admitted the caller.
 async fn begin<'a>(address: SocketAddr, caller: &ApiClient, write: &'a Write) -> HalfSentWrite<'a> {
     let body = write.body.to_string();
-    let (half, rest) = body.split_at(body.len() / 2);
+    let (first_half, second_half) = body.split_at(body.len() / 2);
     let mut path = write.path.clone();
     if path == OWN_SESSION {
         let sessions = caller.get("/api/users/me/sessions/?limit=1000").await.ok();
@@ -627,8 +627,8 @@ async fn begin<'a>(address: SocketAddr, caller: &ApiClient, write: &'a Write) ->
     }
     let said = String::from_utf8_lossy(&said);
     assert!(said.starts_with("HTTP/1.1 100 "), "{} {path}: {said}", write.route.method);
-    stream.write_all(half.as_bytes()).await.unwrap();
-    HalfSentWrite { write, stream, rest: rest.to_owned() }
+    stream.write_all(first_half.as_bytes()).await.unwrap();
+    HalfSentWrite { write, stream, rest: second_half.to_owned() }
 }
 
 impl HalfSentWrite<'_> {
@@ -646,7 +646,7 @@ impl HalfSentWrite<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_loses_a_right_while_his_body_is_on_its_way_changes_nothing() {
+async fn a_caller_without_the_right_at_the_end_of_the_body_changes_nothing() {
     let scene = OutlivedScene::set().await;
     let process = scene.installation.serve_api();
     let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -668,7 +668,7 @@ async fn who_loses_a_right_while_his_body_is_on_its_way_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_holds_a_token_that_expires_while_his_body_is_on_its_way_changes_nothing() {
+async fn a_token_that_expires_before_the_end_of_the_body_changes_nothing() {
     let mut scene = OutlivedScene::set().await;
     let seconds = TOKENS_LAST.as_secs().to_string();
     scene.installation = scene.installation.set("CHANCERY_ACCESS_TOKEN_SECONDS", &seconds);

@@ -51,12 +51,12 @@ async fn an_answer_is_kept_while_nothing_is_written() {
         [&role, "/api/users/me/", "/api/administration/company-details/", "/api/administration/smtp-settings/"];
     for path in lists.into_iter().chain(instances) {
         let first = api.get(path).await;
-        let again = shown_again(&server, &api, path).await;
-        assert_eq!((again.status, &again.text), (200, &first.text));
+        let second = shown_again(&server, &api, path).await;
+        assert_eq!((second.status, &second.text), (200, &first.text));
         for header in ["content-type", "etag", "cache-control", "x-content-type-options"] {
-            assert_eq!(again.header(header), first.header(header));
+            assert_eq!(second.header(header), first.header(header));
         }
-        assert_ne!(again.header("x-request-id"), first.header("x-request-id"));
+        assert_ne!(second.header("x-request-id"), first.header("x-request-id"));
     }
     assert!(api.get(&role).await.header("etag").starts_with('"'));
 }
@@ -217,7 +217,7 @@ async fn many_who_write_see_at_once_what_they_wrote() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_process_writes_is_in_the_next_page() {
+async fn writes_of_another_process_are_in_the_next_page() {
     let Some(installation) = Installation::postgresql(BINARY).map(Installation::and_build) else { return };
     let (one, two) = (installation.serve_api(), installation.serve_api());
     let here = one.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -240,7 +240,7 @@ async fn what_another_process_writes_is_in_the_next_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_command_writes_is_in_the_next_page() {
+async fn writes_of_a_command_are_in_the_next_page() {
     let installation = Installation::with_build(BINARY);
     let process = installation.serve_api();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;

@@ -122,7 +122,7 @@ async fn a_token_that_does_not_hold_here_is_answered_with_401_everywhere() {
 }
 
 #[tokio::test]
-async fn what_is_for_operators_needs_the_key_of_the_deployment_and_nothing_else() {
+async fn operator_routes_require_only_the_key_of_the_deployment() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let keyless = TestServer::start_with(|settings| settings.api_key = None).await;
@@ -373,17 +373,17 @@ async fn fill_class(admin: &ApiClient, n: i64, user: i64, group: i64) {
     }
     admin.post(&format!("{sets}{set}/assignees/users/"), json!([user])).await.expect_created();
     admin.post(&format!("{sets}{set}/assignees/user-groups/"), json!([group])).await.expect_created();
-    let mut given = json!({"users": [user], "user_groups": [group]});
+    let mut assignment = json!({"users": [user], "user_groups": [group]});
     for name in ["Viewers", "Editors", "Deleters"] {
         let set = json!({"name": name, "permissions": {"object_records": ["view"]}});
-        given["permission_set"] = admin.post(&format!("{class}record-permission-sets/"), set).await.id().into();
+        assignment["permission_set"] = admin.post(&format!("{class}record-permission-sets/"), set).await.id().into();
     }
     for name in ["Letter", "Invoice", "Reminder"] {
         let token = admin.upload(&format!("{name}.docx"), docx(["{{ title }} of {{ above.title }}"])).await;
         let template = json!({"name": name, "template_file": token});
         admin.post(&format!("{class}document-templates/"), template).await.expect_created();
     }
-    let record = json!({"fields": {"title": "Record", "person": user}, "permission_sets": [given]});
+    let record = json!({"fields": {"title": "Record", "person": user}, "permission_sets": [assignment]});
     admin.post(&format!("{class}object-records/"), record).await.expect_created();
 }
 
@@ -478,21 +478,21 @@ async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has()
     for (path, routes) in
         paths().into_iter().filter(|(_, routes)| routes.iter().all(|route| route.own_admission.is_none()))
     {
-        let mut known: BTreeSet<&str> = routes.iter().map(|route| route.method.as_str()).collect();
-        if known.contains("GET") {
-            known.insert("HEAD");
+        let mut declared_methods: BTreeSet<&str> = routes.iter().map(|route| route.method.as_str()).collect();
+        if declared_methods.contains("GET") {
+            declared_methods.insert("HEAD");
         }
-        let method = if known.contains("PUT") { "PATCH" } else { "PUT" };
+        let method = if declared_methods.contains("PUT") { "PATCH" } else { "PUT" };
         let reply = admin.call(method, &with_ids(path, &[1])).json(&json!({})).send().await;
         let shown = routes.iter().find(|route| route.answers_pages()).unwrap_or(&routes[0]);
         expect_refusal(shown, &reply, 405, &format!("Method \"{method}\" not allowed."));
         let allowed: BTreeSet<&str> = reply.header("allow").split(", ").collect();
-        assert_eq!(allowed, known, "{path}");
+        assert_eq!(allowed, declared_methods, "{path}");
     }
 }
 
 #[tokio::test]
-async fn what_a_forced_password_change_leaves_open() {
+async fn a_required_password_change_blocks_all_other_routes() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();

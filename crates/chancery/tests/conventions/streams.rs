@@ -44,12 +44,12 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// Serves routes of the test. Returns a client with the account of another client.
-pub async fn serve_table(tenant: &TestBuild, of: &ApiClient, table: &'static Table) -> ApiClient {
+pub async fn serve_table(tenant: &TestBuild, client: &ApiClient, table: &'static Table) -> ApiClient {
     let (app, listener) = (tenant.app.clone(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = listener.local_addr().unwrap();
     let handler = move |request, peer| serve::answer(app.clone(), table, request, peer);
     tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
-    of.for_server(address)
+    client.for_server(address)
 }
 
 async fn client(tenant: &TestBuild, of: &ApiClient) -> ApiClient {
@@ -257,16 +257,16 @@ async fn uploads_that_stand_still_give_their_places_to_one_that_waits() {
     let server = TestServer::start().await;
     let other = server.build("b.example").await;
     let (client, of_other) = (client(&server, &server.admin().await).await, client(&other, &other.admin().await).await);
-    let mut held = Vec::new();
+    let mut uploads = Vec::new();
     for _ in 0..65 {
         let mut stream = begin(&client, UPLOAD, "Content-Length: 9\r\nExpect: 100-continue\r\n").await;
         // The server requests the body after the upload has its permit.
         let mut asked = [0; 25];
         stream.read_exact(&mut asked).await.unwrap();
         assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
-        held.push(stream);
+        uploads.push(stream);
         let mut reply = [0; 4096];
-        if let Ok(length) = held[0].try_read(&mut reply) {
+        if let Ok(length) = uploads[0].try_read(&mut reply) {
             let reply = String::from_utf8_lossy(&reply[..length]);
             assert_answer(&reply, 408, message::detail("The request body did not arrive in time."));
             of_other.call("POST", UPLOAD).body("x/y", "123").send().await.expect_created();

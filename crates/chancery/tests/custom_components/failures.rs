@@ -12,7 +12,7 @@ fn url_error(text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
+async fn errors_of_a_repository_name_file_and_attribute() {
     let set = ComponentsScene::start_scene().await;
     let (large, many, all): (Vec<u8>, Vec<String>, Vec<Vec<u8>>) = (
         vec![7; 10 * 1024 * 1024 + 1],
@@ -172,7 +172,7 @@ async fn an_import_that_is_killed_is_done_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asked_for_an_import_must_still_be_allowed_to() {
+async fn an_import_fails_if_its_caller_has_lost_the_right() {
     let set = ComponentsScene::start_scene().await;
     set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
     let eve = ["--username", "eve@example.com", "--account-type", "super_admin", "--password", PASSWORD];

@@ -42,17 +42,17 @@ async fn a_repository_is_imported_and_served() {
     let api = admin(&process).await;
     let url = set.git.url("map.git");
     let at = repository(&api, &url).await;
-    let found = wait_for_end(&api, &at).await;
-    assert_eq!((&found["status"], &found["errors"]), (&json!("imported"), &Value::Null));
+    let import = wait_for_end(&api, &at).await;
+    assert_eq!((&import["status"], &import["errors"]), (&json!("imported"), &Value::Null));
     for (name, value) in [
         ("version", json!("1.2")),
         ("publisher", json!("Maps Ltd")),
         ("publisher_url", json!("https://maps.example")),
         ("logo", json!("https://maps.example/logo.svg")),
     ] {
-        assert_eq!(found[name], value, "{name}");
+        assert_eq!(import[name], value, "{name}");
     }
-    assert!(found["imported_at"].is_string() && !found.to_string().contains("oken"));
+    assert!(import["imported_at"].is_string() && !import.to_string().contains("oken"));
     let id = component(&api, &at).await;
     let shown = api.get(&format!("{COMPONENTS}{id}/")).await.ok();
     assert_eq!(shown["parameters"][0]["parameter_name"], "zoom");

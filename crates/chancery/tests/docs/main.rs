@@ -113,7 +113,7 @@ fn every_screen_has_its_pictures() {
     let script = std::fs::read_to_string(folder.join("screens.mjs")).unwrap();
     let screens = script.split("const SCREENS = {").nth(1).and_then(|rest| rest.split('}').next()).unwrap();
     let names = screens.lines().filter_map(|line| line.split_once(": '/"));
-    let mut wanted: Vec<String> = names
+    let mut expected: Vec<String> = names
         .map(|(name, _)| name.trim().trim_matches('\'').to_owned())
         .map(|name| format!("{name}-light.webp"))
         .chain(["record-dark.webp".to_owned()])
@@ -123,10 +123,10 @@ fn every_screen_has_its_pictures() {
         .map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().len()))
         .filter(|(name, _)| name.ends_with(".webp"))
         .collect();
-    let mut found: Vec<String> = sizes.iter().map(|(name, _)| name.clone()).collect();
-    wanted.sort();
-    found.sort();
-    assert_eq!(found, wanted, "docs/pictures/make takes the pictures anew");
+    let mut pictures: Vec<String> = sizes.iter().map(|(name, _)| name.clone()).collect();
+    expected.sort();
+    pictures.sort();
+    assert_eq!(pictures, expected, "docs/pictures/make takes the pictures anew");
     for (name, size) in &sizes {
         assert!(page.contains(&format!("(pictures/{name})")), "docs/console.md does not show {name}");
         assert!(*size <= MOST, "{name} has {size} bytes");

@@ -12,9 +12,9 @@ enum PatternPart<'a> {
 }
 
 fn parts(pattern: &str) -> Vec<PatternPart<'_>> {
-    let (mut parts, mut rest, mut from) = (Vec::new(), pattern, 0);
-    while from < rest.len() {
-        let (hole, length) = match &rest[from..] {
+    let (mut parts, mut input, mut from) = (Vec::new(), pattern, 0);
+    while from < input.len() {
+        let (hole, length) = match &input[from..] {
             here if here.starts_with('…') => (Some(PatternPart::Anything), '…'.len_utf8()),
             here => match name_at(here) {
                 Some(name) => (Some(PatternPart::Name(name)), name.len() + 2),
@@ -24,13 +24,13 @@ fn parts(pattern: &str) -> Vec<PatternPart<'_>> {
         match hole {
             None => from += length,
             Some(hole) => {
-                parts.push(PatternPart::Text(&rest[..from]));
+                parts.push(PatternPart::Text(&input[..from]));
                 parts.push(hole);
-                (rest, from) = (&rest[from + length..], 0);
+                (input, from) = (&input[from + length..], 0);
             }
         }
     }
-    parts.push(PatternPart::Text(rest));
+    parts.push(PatternPart::Text(input));
     parts
 }
 
@@ -75,21 +75,23 @@ pub fn matches(pattern: &str, text: &str, names: &mut Placeholders) -> bool {
 }
 
 fn rest_matches(parts: &[PatternPart], text: &str, names: &Placeholders, met: &mut Vec<(String, String)>) -> bool {
-    let literal = |text: &str, literal: &str, rest: &[PatternPart], met: &mut Vec<_>| {
-        text.strip_prefix(literal).is_some_and(|text| rest_matches(rest, text, names, met))
+    let literal = |text: &str, literal: &str, next_parts: &[PatternPart], met: &mut Vec<_>| {
+        text.strip_prefix(literal).is_some_and(|text| rest_matches(next_parts, text, names, met))
     };
     match parts {
         [] => text.is_empty(),
-        [PatternPart::Text(part), rest @ ..] => literal(text, part, rest, met),
-        [PatternPart::Name(name), rest @ ..] if names.contains_key(*name) => literal(text, &names[*name], rest, met),
-        [hole, rest @ ..] => {
+        [PatternPart::Text(part), next_parts @ ..] => literal(text, part, next_parts, met),
+        [PatternPart::Name(name), next_parts @ ..] if names.contains_key(*name) => {
+            literal(text, &names[*name], next_parts, met)
+        }
+        [hole, next_parts @ ..] => {
             let ends = text.char_indices().map(|(end, _)| end).chain([text.len()]);
             for end in ends {
                 let before = met.len();
                 if let PatternPart::Name(name) = hole {
                     met.push(((*name).to_owned(), text[..end].to_owned()));
                 }
-                if rest_matches(rest, &text[end..], names, met) {
+                if rest_matches(next_parts, &text[end..], names, met) {
                     return true;
                 }
                 met.truncate(before);

@@ -42,18 +42,18 @@ struct PageRequest {
 
 /// Returns the differences between the page and the servers.
 pub async fn run(page: DocPage) -> Vec<String> {
-    let (mut session, mut changes, mut sent) = (PageSession::start().await, Vec::new(), None::<PageRequest>);
+    let (mut session, mut changes, mut pending_request) = (PageSession::start().await, Vec::new(), None::<PageRequest>);
     for block in page.blocks() {
         let text = &page.text[block.place.clone()];
         let at = || format!("docs/reference/{}:{}", page.name, block.line);
         let now = match block.language.as_str() {
             "http" if text.starts_with("HTTP/") => {
-                let call = sent.take().unwrap_or_else(|| panic!("{}: an answer without a request", at()));
+                let call = pending_request.take().unwrap_or_else(|| panic!("{}: an answer without a request", at()));
                 session.answer(&call, text).await
             }
             "http" => {
-                assert!(sent.is_none(), "{}: the request before has no answer", at());
-                sent = Some(session.call(text, &at()).await);
+                assert!(pending_request.is_none(), "{}: the request before has no answer", at());
+                pending_request = Some(session.call(text, &at()).await);
                 continue;
             }
             "mail" => session.mail(text).await,
@@ -62,7 +62,7 @@ pub async fn run(page: DocPage) -> Vec<String> {
         };
         changes.push((block, now));
     }
-    assert!(sent.is_none(), "docs/reference/{}: the last request has no answer", page.name);
+    assert!(pending_request.is_none(), "docs/reference/{}: the last request has no answer", page.name);
     page.settle(changes)
 }
 

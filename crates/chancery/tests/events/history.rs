@@ -66,8 +66,8 @@ async fn a_backup_has_the_history() {
     process.client("localhost").login(ADMIN, PASSWORD).await.ok();
     let history = tenant(&installation, &process, "localhost");
     let before = events(&history, 1).await;
-    let given = history.get("/api/files/upload-url").await.ok();
-    let address = given["upload_url"].as_str().unwrap().split_once("/api/").unwrap().1.to_owned();
+    let upload = history.get("/api/files/upload-url").await.ok();
+    let address = upload["upload_url"].as_str().unwrap().split_once("/api/").unwrap().1.to_owned();
     let put = history.call("PUT", &format!("/api/{address}")).body("text/plain", "content").send().await;
     assert_eq!(put.status, 200);
     installation.succeeds(&["backup", "copy"]);
@@ -80,7 +80,7 @@ async fn a_backup_has_the_history() {
     after.retain(|event| before.contains(event));
     assert_eq!(after, before);
     let id = "00000000-0000-4000-8000-000000000001";
-    let data = json!({"document_template_id": 1, "field_id": 0, "file_id": given["file_id"]}).to_string();
+    let data = json!({"document_template_id": 1, "field_id": 0, "file_id": upload["file_id"]}).to_string();
     let event = json!({
         "version": "0", "id": id, "detail-type": "event", "source": "", "account": "", "time": "2026-01-31T09:30:00Z",
         "region": "", "resources": [], "detail": {

@@ -507,13 +507,13 @@ async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
     eventually(async || count_waiting(&server).await == 0).await;
     eventually(async || outbox::backlog(&server.build).current_estimate().bytes == 0).await;
     // The number of concurrent batches is small.
-    let mut held = Vec::new();
+    let mut turns = Vec::new();
     for _ in 0..4 {
-        held.push(turn().await);
+        turns.push(turn().await);
     }
     let mut fifth = turn();
     assert!(ready_within(1, &mut fifth).await.is_none());
-    held.pop();
+    turns.pop();
     assert!(ready_within(1, &mut fifth).await.is_some());
 }
 
@@ -601,7 +601,7 @@ fn installation(port: u16) -> Installation {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_committed_before_a_crash_arrives_after_it() {
+async fn events_committed_before_a_crash_arrive_after_it() {
     let history = FakeHistory::start().await;
     let installation = installation(history.address.port());
     assert_eq!(history.tenants().len(), 1);

@@ -79,7 +79,7 @@ async fn batches_of_a_hundred_thousand_records_leave_most_of_the_outbox_free() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it takes minutes"]
-async fn what_an_outage_left_is_delivered_while_more_is_written() {
+async fn the_backlog_of_an_outage_is_delivered_during_further_writes() {
     let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     let request = request(&server, &server.admin().await).await;
     // Fills the outbox: ten minutes of 450 events per second.

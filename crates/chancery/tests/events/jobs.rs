@@ -210,7 +210,7 @@ async fn a_job_that_fails_is_tried_again_after_growing_delays() {
 }
 
 #[tokio::test]
-async fn what_no_later_try_can_do_is_given_up_at_once() {
+async fn permanent_failures_are_not_retried() {
     let server = server().await;
     let id = enqueue_job(&server, &ONE, "a", "fails for good").await;
     wait_for_removal(&server, id).await;

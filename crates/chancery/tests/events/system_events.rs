@@ -89,7 +89,7 @@ async fn resets_are_told_from_the_request_to_the_new_password() {
 }
 
 #[tokio::test]
-async fn what_was_typed_is_not_kept() {
+async fn usernames_and_passwords_of_failed_sign_ins_are_not_stored() {
     let server = TestServer::start().await;
     server.anonymous().login("my-secret-password", "another-secret").await.expect(401);
     server

@@ -116,7 +116,7 @@ impl Modules {
 }
 
 /// Reads one path of a `use`, or a list in braces, up to the mark that ends it: each with its short name.
-fn use_tree(tokens: &[String], at: &mut usize, before: &[String], found: &mut Vec<(String, ModulePath)>) {
+fn use_tree(tokens: &[String], at: &mut usize, before: &[String], imports: &mut Vec<(String, ModulePath)>) {
     let mut path = before.to_vec();
     let mut short = None;
     loop {
@@ -130,7 +130,7 @@ fn use_tree(tokens: &[String], at: &mut usize, before: &[String], found: &mut Ve
             "{" => {
                 while tokens[*at] != "}" {
                     *at += 1;
-                    use_tree(tokens, at, &path, found);
+                    use_tree(tokens, at, &path, imports);
                 }
                 *at += 1;
                 return;
@@ -141,45 +141,45 @@ fn use_tree(tokens: &[String], at: &mut usize, before: &[String], found: &mut Ve
         *at += 1;
     }
     if let Some(last) = path.last().cloned() {
-        found.push((short.unwrap_or(last), path));
+        imports.push((short.unwrap_or(last), path));
     }
 }
 
 /// Returns the words and marks of a source, without comments, literals and code under `#[cfg(test)]`.
 fn tokens(source: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
-    let mut rest = source;
-    while let Some(first) = rest.chars().next() {
+    let mut input = source;
+    while let Some(first) = input.chars().next() {
         let is_raw = tokens.last().is_some_and(|last| ["r", "br"].contains(&last.as_str()));
-        let length = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if is_raw && (rest.starts_with("#\"") || first == '"') {
+        let length = if input.starts_with("//") {
+            input.find('\n').unwrap_or(input.len())
+        } else if is_raw && (input.starts_with("#\"") || first == '"') {
             let (start, end) = if first == '#' { (2, "\"#") } else { (1, "\"") };
-            start + rest[start..].find(end).unwrap() + end.len()
+            start + input[start..].find(end).unwrap() + end.len()
         } else if first == '"' {
-            literal_length(rest)
+            literal_length(input)
         } else if first == '\'' {
             // Not a lifetime.
-            let is_letter = rest[1..].starts_with('\\') || rest.chars().nth(2) == Some('\'');
-            if is_letter { literal_length(rest) } else { 1 }
+            let is_letter = input[1..].starts_with('\\') || input.chars().nth(2) == Some('\'');
+            if is_letter { literal_length(input) } else { 1 }
         } else if first.is_alphanumeric() || first == '_' {
-            rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
-        } else if rest.starts_with("::") {
+            input.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(input.len())
+        } else if input.starts_with("::") {
             2
         } else {
             first.len_utf8()
         };
-        let (token, after) = rest.split_at(length);
+        let (token, after) = input.split_at(length);
         if !first.is_whitespace() && !token.starts_with("//") && !token.starts_with(['"', '\'']) {
             tokens.push(token.to_owned());
         }
-        rest = after;
+        input = after;
     }
-    let mut kept: Vec<String> = Vec::new();
+    let mut output: Vec<String> = Vec::new();
     let mut left = tokens.into_iter();
     while let Some(token) = left.next() {
-        kept.push(token);
-        if kept.ends_with(&["#", "[", "cfg", "(", "test", ")", "]"].map(str::to_owned)) {
+        output.push(token);
+        if output.ends_with(&["#", "[", "cfg", "(", "test", ")", "]"].map(str::to_owned)) {
             let mut depth = 0;
             let is_end = |token: &String| {
                 depth += match token.as_str() {
@@ -192,7 +192,7 @@ fn tokens(source: &str) -> Vec<String> {
             left.by_ref().find(is_end);
         }
     }
-    kept
+    output
 }
 
 /// Returns the length of the literal at the beginning of a text.

@@ -32,7 +32,7 @@ fn calls_sleep(line: &str) -> bool {
 
 #[test]
 fn a_sleep_of_a_test_has_a_comment_that_says_why() {
-    let mut found = String::new();
+    let mut violations = String::new();
     for (name, folder) in crates() {
         for (subfolder, is_source) in [("tests", false), ("src", name != "testkit")] {
             each_file(&folder.join(subfolder), "rs", &mut |path| {
@@ -42,11 +42,14 @@ fn a_sleep_of_a_test_has_a_comment_that_says_why() {
                     let is_sleep = !line.starts_with("//") && calls_sleep(line);
                     let has_comment = line.contains("// ") || number > 0 && lines[number - 1].starts_with("// ");
                     if is_sleep && !has_comment {
-                        found += &format!("\n    {}:{}", path.display(), number + 1);
+                        violations += &format!("\n    {}:{}", path.display(), number + 1);
                     }
                 }
             });
         }
     }
-    assert!(found.is_empty(), "Wait by `testkit::eventually`, or say in a comment above why the test sleeps:{found}");
+    assert!(
+        violations.is_empty(),
+        "Wait by `testkit::eventually`, or say in a comment above why the test sleeps:{violations}"
+    );
 }

@@ -46,32 +46,39 @@ impl TwoProcesses {
     async fn start() -> Option<TwoProcesses> {
         let installation = Installation::postgresql(BINARY).map(Installation::and_build)?;
         let processes = [installation.serve_api(), installation.serve_api()];
-        let one = processes[0].client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let first_admin = processes[0].client("localhost").sign_in(ADMIN, PASSWORD).await;
         let two = processes[1].client("localhost").sign_in(ADMIN, PASSWORD).await;
-        one.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
-        one.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.expect_created();
+        first_admin.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
+        first_admin
+            .post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"}))
+            .await
+            .expect_created();
         let body = json!({
             "type": "ai_mcp", "name": "Agents", "is_enabled": true, "object_classes": [1], "redirect_uris": [CALLBACK],
         });
         let integration =
-            one.post("/api/integrations/", body).await.expect_created()["uuid"].as_str().unwrap().to_owned();
+            first_admin.post("/api/integrations/", body).await.expect_created()["uuid"].as_str().unwrap().to_owned();
         let tools = ["list_object_classes", "get_record", "update_record"];
         let body = json!({"name": "Assistant", "integration": integration, "allowed_tools": tools});
-        let made = one.post(CONNECTORS, body).await.expect_created();
+        let made = first_admin.post(CONNECTORS, body).await.expect_created();
         let all = json!({"object_records": ["view", "edit"]});
-        one.post("/api/object-classes/1/record-permission-sets/", json!({"name": "All", "permissions": all}))
+        first_admin
+            .post("/api/object-classes/1/record-permission-sets/", json!({"name": "All", "permissions": all}))
             .await
             .expect_created();
         let connector = made["id"].as_i64().unwrap();
         let assigned = json!([{"permission_set": 1, "users": [1]}]);
-        one.post("/api/object-classes/1/object-records/", json!({"permission_sets": assigned})).await.expect_created();
+        first_admin
+            .post("/api/object-classes/1/object-records/", json!({"permission_sets": assigned}))
+            .await
+            .expect_created();
         let text = |name: &str| made[name].as_str().unwrap().to_owned();
         let path = format!("/mcp/{}", text("server_url").split_once("/mcp/").unwrap().1);
         let client = [text("client_id"), text("client_secret")];
         let scene = TwoProcesses {
             _installation: installation,
             processes,
-            admins: [one, two],
+            admins: [first_admin, two],
             connector,
             integration,
             path,
@@ -161,7 +168,7 @@ impl TwoProcesses {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
+async fn an_agent_ended_at_one_process_is_refused_at_the_other() {
     let Some(mut scene) = TwoProcesses::start().await else { return };
     let connector = format!("{CONNECTORS}{}/", scene.connector);
     let integration = format!("/api/integrations/{}/", scene.integration);
@@ -210,7 +217,7 @@ async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_set_takes_from_a_connector_is_gone_at_every_process_at_once() {
+async fn actions_revoked_from_a_connector_end_at_every_process_at_once() {
     let Some(scene) = TwoProcesses::start().await else { return };
     let [access, _] = scene.grant().await;
     let body = |reply: Reply| reply.ok()["result"]["structuredContent"].clone();
@@ -260,7 +267,7 @@ async fn a_code_or_a_refresh_token_works_at_one_process_of_two() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_agents_did_at_every_process_is_listed_at_each() {
+async fn activity_at_every_process_is_listed_at_each() {
     let Some(scene) = TwoProcesses::start().await else { return };
     let [access, _] = scene.grant().await;
     for process in [0, 1, 0, 1, 1] {

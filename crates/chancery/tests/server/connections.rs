@@ -74,7 +74,7 @@ async fn honest(client: ApiClient, done: tokio::sync::watch::Receiver<bool>) -> 
     times
 }
 
-async fn hold_all(held: ConnectionCounts) -> LoadResult {
+async fn hold_all(counts: ConnectionCounts) -> LoadResult {
     let installation = Installation::with_build(BINARY);
     let process = installation.serve();
     let client = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -83,10 +83,10 @@ async fn hold_all(held: ConnectionCounts) -> LoadResult {
     let honest = tokio::spawn(honest(client.clone(), done));
 
     let (mut waiting, mut idle, mut dripping) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
-    (0..held.slow).for_each(|_| drop(dripping.spawn(send_slow_body(address))));
-    (0..held.half_sent)
+    (0..counts.slow).for_each(|_| drop(dripping.spawn(send_slow_body(address))));
+    (0..counts.half_sent)
         .for_each(|_| drop(waiting.spawn(hold_connection(address, "GET /api/users/me/ HTTP/1.1\r\nHost: loc"))));
-    (0..held.idle)
+    (0..counts.idle)
         .for_each(|_| drop(idle.spawn(hold_connection(address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))));
     let lasted = waiting.join_all().await;
     let mut turned_away = lasted.iter().filter(|lasted| **lasted < HELD).count();
@@ -113,20 +113,20 @@ async fn connections_that_are_held_for_nothing_end_and_disturb_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it is timed and needs many file descriptors: reliability/connections"]
 async fn thousands_of_connections_end_within_15_seconds_and_disturb_nobody() {
-    let seen = hold_all(ConnectionCounts { half_sent: 5000, idle: 5000, slow: 200 }).await;
-    let p99 = seen.honest[seen.honest.len() * 99 / 100];
+    let result = hold_all(ConnectionCounts { half_sent: 5000, idle: 5000, slow: 200 }).await;
+    let p99 = result.honest[result.honest.len() * 99 / 100];
     println!(
         "half-sent headers gone after {:.1} s, {} idle connections still open, {} turned away; {} honest calls, p99 {:.1} ms; memory grew by \
          {} MiB",
-        seen.reaped.as_secs_f64(),
-        seen.idle,
-        seen.turned_away,
-        seen.honest.len(),
+        result.reaped.as_secs_f64(),
+        result.idle,
+        result.turned_away,
+        result.honest.len(),
         p99.as_secs_f64() * 1000.0,
-        seen.growth
+        result.growth
     );
-    assert_eq!(seen.turned_away, 0);
-    assert!(seen.reaped <= REAPED && p99 <= Duration::from_millis(250) && seen.growth <= 256);
+    assert_eq!(result.turned_away, 0);
+    assert!(result.reaped <= REAPED && p99 <= Duration::from_millis(250) && result.growth <= 256);
 }
 
 /// Returns an address of this machine that is not loopback, because peers on loopback have no limit. `None` if there is none.
@@ -172,7 +172,7 @@ async fn call_anew(address: SocketAddr) -> Option<Duration> {
 
 /// Runs one peer that requests all connections of a server with this number of descriptors. Returns the times of other calls,
 /// sorted.
-async fn one_peer_wants_all(descriptors: u32, wanted: usize, lasts: Duration) -> Option<Vec<Duration>> {
+async fn one_peer_wants_all(descriptors: u32, connection_count: usize, lasts: Duration) -> Option<Vec<Duration>> {
     let Some(address) = own_address() else {
         println!("SKIPPED: this machine has no address but loopback, which is not bounded");
         return None;
@@ -182,7 +182,7 @@ async fn one_peer_wants_all(descriptors: u32, wanted: usize, lasts: Duration) ->
     let port = process.api().port();
     let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut hogs = JoinSet::new();
-    for _ in 0..wanted {
+    for _ in 0..connection_count {
         hogs.spawn(open_many_connections(SocketAddr::new(address, port), open.clone(), most.clone()));
     }
     // By then, the peer has the maximum number of its connections.
@@ -200,7 +200,7 @@ async fn one_peer_wants_all(descriptors: u32, wanted: usize, lasts: Duration) ->
     hogs.abort_all();
     times.sort();
     println!(
-        "{descriptors} descriptors, one peer with up to {} connections of {wanted}; {} honest calls on new connections, \
+        "{descriptors} descriptors, one peer with up to {} connections of {connection_count}; {} honest calls on new connections, \
          p99 {:.1} ms, {unserved} not served",
         most.load(Ordering::Relaxed),
         times.len(),

@@ -14,18 +14,18 @@ async fn a_demo_has_what_it_says() {
     let installation = Installation::with_build(BINARY);
     let server = installation.serve();
 
-    let told: Json = serde_json::from_str(&installation.succeeds(&["demo", "--json"])).unwrap();
+    let report: Json = serde_json::from_str(&installation.succeeds(&["demo", "--json"])).unwrap();
 
     let made = json!({
         "users": 13, "roles": 2, "user_groups": 3, "object_classes": 3, "object_records": 1000, "document_templates": 1,
         "object_class_forms": 1, "task_templates": 3, "tasks": 12, "integrations": 1, "mcp_connectors": 1,
     });
-    assert_eq!(told["made"], made);
-    assert_eq!((&told["domain"], &told["address"]), (&json!(DOMAIN), &json!("http://demo.localhost:8000/")));
-    let usernames = told["accounts"].as_array().unwrap().iter().map(|account| account["username"].clone());
+    assert_eq!(report["made"], made);
+    assert_eq!((&report["domain"], &report["address"]), (&json!(DOMAIN), &json!("http://demo.localhost:8000/")));
+    let usernames = report["accounts"].as_array().unwrap().iter().map(|account| account["username"].clone());
     assert_eq!(Json::from_iter(usernames), json!([ADMIN, "anna.berg@demo.example", "jonas.weber@demo.example"]));
     // The operator has set the super admin's password.
-    assert_eq!(told["accounts"][0]["password"], Json::Null);
+    assert_eq!(report["accounts"][0]["password"], Json::Null);
 
     let admin = server.client(DOMAIN).sign_in(ADMIN, PASSWORD).await;
     for resource in ["users", "roles", "user_groups", "object_classes", "task_templates", "tasks", "integrations"] {
@@ -55,7 +55,7 @@ async fn a_demo_has_what_it_says() {
 
     // The accounts may view the demo's data for them.
     for (account, open_tasks) in [(1, 3), (2, 4)] {
-        let person = &told["accounts"][account];
+        let person = &report["accounts"][account];
         let signed_in = server.client(DOMAIN);
         let signed_in =
             signed_in.sign_in(person["username"].as_str().unwrap(), person["password"].as_str().unwrap()).await;

@@ -180,7 +180,7 @@ async fn slow_files_and_many_at_once_disturb_no_reads() {
         let build = n % 2;
         fast.spawn(fast_upload(clients[build].0.clone(), HOSTS[build]));
     }
-    let mut taken = 0;
+    let mut accepted_count = 0;
     while !fast.is_empty() {
         // The interval at which memory is measured.
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -188,13 +188,13 @@ async fn slow_files_and_many_at_once_disturb_no_reads() {
         while let Some(status) = fast.try_join_next() {
             let status = status.unwrap();
             assert!(status == "201" || status == "503", "{status}");
-            taken += usize::from(status == "201");
+            accepted_count += usize::from(status == "201");
         }
     }
     let lasted = begun.elapsed();
     let (count, p99, longest) = reads.end().await;
     println!(
-        "{FAST} uploads of 50 MB at once, {taken} taken, in {lasted:.1?}: {count} reads, p99 {p99:.1?}, longest {longest:.1?}; \
+        "{FAST} uploads of 50 MB at once, {accepted_count} taken, in {lasted:.1?}: {count} reads, p99 {p99:.1?}, longest {longest:.1?}; \
          memory grew by {} MiB",
         most - before
     );

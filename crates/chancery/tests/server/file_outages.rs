@@ -81,8 +81,8 @@ async fn uploads_and_documents_wait_for_room_on_a_full_disk() {
 
     // The space is sufficient for rows only: runs begin.
     installation.disk().fill_but(ROOM);
-    let (asked, others) = records.split_at(ASKED - 1);
-    for record in asked {
+    let (requested_records, others) = records.split_at(ASKED - 1);
+    for record in requested_records {
         generate(&admin, *record, template).await.expect_created();
     }
     expect_unavailable(&upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await, &["The storage is full."]);
@@ -98,15 +98,19 @@ async fn uploads_and_documents_wait_for_room_on_a_full_disk() {
             admin.get(path).await.ok();
         }
     }
-    for record in asked {
+    for record in requested_records {
         assert_eq!(run(&admin, *record, template).await["status"], "processing");
     }
 
     installation.disk().free_space();
     upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await.expect_created();
     let begun = Instant::now();
-    all_end(&admin, asked, template).await;
-    println!("{} runs waited for room, and ended {:.1?} after there was some", asked.len(), begun.elapsed());
+    all_end(&admin, requested_records, template).await;
+    println!(
+        "{} runs waited for room, and ended {:.1?} after there was some",
+        requested_records.len(),
+        begun.elapsed()
+    );
     expect_no_failures(&process);
     process.stop();
 }
@@ -127,8 +131,8 @@ async fn s3_may_be_away_for_a_while() {
     assert_eq!(s3_files(&s3).len(), 3);
 
     s3.stop();
-    let asked = &records[..2];
-    for record in asked {
+    let requested_records = &records[..2];
+    for record in requested_records {
         generate(&admin, *record, template).await.expect_created();
     }
     admin.delete(&format!("{PUBLIC}{}/", gone.as_str().unwrap())).await.expect_empty();
@@ -139,7 +143,7 @@ async fn s3_may_be_away_for_a_while() {
     for path in [RECORDS, TEMPLATES, PUBLIC, "/readyz"] {
         admin.get(path).await.ok();
     }
-    for record in asked {
+    for record in requested_records {
         assert_eq!(run(&admin, *record, template).await["status"], "processing");
     }
 
@@ -147,7 +151,7 @@ async fn s3_may_be_away_for_a_while() {
     let begun = Instant::now();
     upload(&admin, "b.1000.txt", content("b.1000.txt")).await.expect_created();
     assert_eq!(admin.get(&public).await.bytes, content("a.100000.txt"));
-    all_end(&admin, asked, template).await;
+    all_end(&admin, requested_records, template).await;
     // The template, the public file, the upload and two documents remain. Deleted files are removed by then or soon.
     eventually_within(AGAIN.saturating_sub(begun.elapsed()), async || {
         let files = s3_files(&s3);

@@ -133,13 +133,13 @@ impl FileWriter {
     }
 
     fn expect_status(&self, reply: Reply, statuses: &[u16]) -> Option<Reply> {
-        let mut told = self.lock_acknowledged();
+        let mut acknowledged_files = self.lock_acknowledged();
         if statuses.contains(&reply.status) {
-            told.acknowledged += 1;
+            acknowledged_files.acknowledged += 1;
             return Some(reply);
         }
         if reply.status != 503 || !reply["detail"].is_string() {
-            told.faults.push(format!("{reply:?}"));
+            acknowledged_files.faults.push(format!("{reply:?}"));
         }
         None
     }

@@ -49,13 +49,13 @@ impl FileStoreUnderTest {
         row: fn(&store::Row<'_>) -> Result<T, StoreError>,
     ) -> Vec<T> {
         let store = self.installation.store().await;
-        let found = store
+        let result = store
             .database("build_1")
             .read::<_, StoreError>(move |conn| conn.query_all(&Sql::new(text), row))
             .await
             .unwrap();
         store.close().await;
-        found
+        result
     }
 
     async fn number(&self, text: &'static str) -> i64 {
@@ -102,52 +102,56 @@ impl FileStoreUnderTest {
     }
 
     /// Checks the state when nothing writes any more. Removes everything of the round afterwards.
-    async fn check(&self, client: &ApiClient, told: &Mutex<AcknowledgedFiles>, seen: &mut CrashResult) {
-        let told = {
-            let mut told = lock(told);
-            let (acknowledged, ends) = (told.acknowledged, told.ends.clone());
-            std::mem::replace(&mut *told, AcknowledgedFiles { acknowledged, ends, ..AcknowledgedFiles::default() })
+    async fn check(&self, client: &ApiClient, acknowledged_files: &Mutex<AcknowledgedFiles>, result: &mut CrashResult) {
+        let acknowledged_files = {
+            let mut acknowledged_files = lock(acknowledged_files);
+            let (acknowledged, ends) = (acknowledged_files.acknowledged, acknowledged_files.ends.clone());
+            std::mem::replace(
+                &mut *acknowledged_files,
+                AcknowledgedFiles { acknowledged, ends, ..AcknowledgedFiles::default() },
+            )
         };
-        assert_eq!(told.faults, Vec::<String>::new(), "answers that nobody should get");
+        assert_eq!(acknowledged_files.faults, Vec::<String>::new(), "answers that nobody should get");
         self.expect_no_runs(client).await;
         let mut shown = ShownFiles::default();
-        let kept = |known: &Json, name: &String| assert_eq!(known, &json!(name), "an acknowledged file is lost");
+        let expect_stored =
+            |known: &Json, name: &String| assert_eq!(known, &json!(name), "an acknowledged file is lost");
         for file in fetch_all_pages(client, PUBLIC).await {
             let (uuid, name) =
                 (text(&file["uuid"]), format!("{}{}", text(&file["filename"]), text(&file["extension"])));
-            expect_complete_file(client, &name, &format!("{PUBLIC}{uuid}/"), seen).await;
+            expect_complete_file(client, &name, &format!("{PUBLIC}{uuid}/"), result).await;
             shown.public.insert(uuid, name);
         }
-        told.public.iter().for_each(|(uuid, name)| kept(&json!(shown.public.get(uuid)), name));
+        acknowledged_files.public.iter().for_each(|(uuid, name)| expect_stored(&json!(shown.public.get(uuid)), name));
         for template in fetch_all_pages(client, TEMPLATES).await {
             let id = template["id"].as_i64().unwrap();
             let label = shown.label(&template, &template["template_file"]);
             let name = text(&label["name"]);
-            expect_complete_file(client, &name, &format!("{TEMPLATES}{id}/download/"), seen).await;
+            expect_complete_file(client, &name, &format!("{TEMPLATES}{id}/download/"), result).await;
             shown.templates.insert(id, name);
         }
-        told.templates.iter().for_each(|(id, name)| kept(&json!(shown.templates.get(id)), name));
-        self.records(client, &mut shown, seen).await;
-        for (id, files) in &told.records {
+        acknowledged_files.templates.iter().for_each(|(id, name)| expect_stored(&json!(shown.templates.get(id)), name));
+        self.records(client, &mut shown, result).await;
+        for (id, files) in &acknowledged_files.records {
             assert_eq!(shown.records.get(id), Some(files), "record {id}: its files are lost");
         }
-        for (record, documented) in &told.documented {
-            self.documents(client, *record, documented, &mut shown, seen).await;
+        for (record, documented) in &acknowledged_files.documented {
+            self.documents(client, *record, documented, &mut shown, result).await;
         }
         // An acknowledged upload is available for use.
-        for (token, name) in &told.tokens {
+        for (token, name) in &acknowledged_files.tokens {
             let made = client.post(PUBLIC, json!({"token": token})).await.expect_created();
-            expect_complete_file(client, name, &format!("{PUBLIC}{}/", text(&made["uuid"])), seen).await;
+            expect_complete_file(client, name, &format!("{PUBLIC}{}/", text(&made["uuid"])), result).await;
             shown.public.insert(text(&made["uuid"]), name.clone());
         }
         self.expect_swept(client, &shown).await;
-        for (id, files) in &told.deleted {
+        for (id, files) in &acknowledged_files.deleted {
             let restored = client.post(&format!("/api/object-records/{id}/restore/"), json!({})).await.expect_created();
             assert_eq!(shown.record(&restored), *files, "deleted record {id}: its files are lost");
-            expect_complete_record(client, &restored, seen).await;
+            expect_complete_record(client, &restored, result).await;
         }
         self.clear(client).await;
-        seen.rounds += 1;
+        result.rounds += 1;
     }
 
     /// Waits until every run has ended. Makes failed jobs due immediately, and ends leases that could not be released after some
@@ -186,31 +190,31 @@ impl FileStoreUnderTest {
         &self,
         client: &ApiClient,
         record: i64,
-        of: &DocumentTarget,
+        target: &DocumentTarget,
         shown: &mut ShownFiles,
-        seen: &mut CrashResult,
+        result: &mut CrashResult,
     ) {
-        let path = format!("/api/object-records/{record}/documents/{}/", of.template);
+        let path = format!("/api/object-records/{record}/documents/{}/", target.template);
         let run = client.get(&path).await.ok()["generated_document"].clone();
         let status = run["status"].as_str().unwrap_or("none");
-        assert!(!of.is_asked || status != "none", "record {record}: its run is lost, {of:?}");
-        let is_seen = run["id"] == of.seen.0;
+        assert!(!target.is_asked || status != "none", "record {record}: its run is lost, {target:?}");
+        let is_seen = run["id"] == target.seen.0;
         assert!(
-            is_seen || !of.is_canceled || status == "canceled",
-            "record {record}: {status} though it was canceled, {of:?}"
+            is_seen || !target.is_canceled || status == "canceled",
+            "record {record}: {status} though it was canceled, {target:?}"
         );
-        let count = of.seen.1 + usize::from(!is_seen && status == "field_updated");
+        let count = target.seen.1 + usize::from(!is_seen && status == "field_updated");
         let [papers, contract] = &shown.records[&record];
-        let in_field = match of.field {
+        let in_field = match target.field {
             Some("papers") => papers.len(),
             Some(_) => contract.len(),
             None => 0,
         };
-        assert_eq!((in_field, papers.len() + contract.len()), (count, count), "record {record}: {run}, {of:?}");
+        assert_eq!((in_field, papers.len() + contract.len()), (count, count), "record {record}: {run}, {target:?}");
         assert!(papers.len() <= PAPERS && contract.len() <= 1, "record {record}: {papers:?} {contract:?}");
         if !run["document"].is_null() {
             let label = &run["_meta"]["labels"]["document"];
-            expect_complete_document(client, label, seen).await;
+            expect_complete_document(client, label, result).await;
             shown.ids.insert(run["document"].as_i64().unwrap());
         }
     }
@@ -304,7 +308,7 @@ fn text(value: &Json) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
-async fn expect_complete_file(client: &ApiClient, name: &str, path: &str, seen: &mut CrashResult) {
+async fn expect_complete_file(client: &ApiClient, name: &str, path: &str, result: &mut CrashResult) {
     let reply = client.get(path).await;
     assert!(
         reply.status == 200 && reply.bytes == content(name),
@@ -312,7 +316,7 @@ async fn expect_complete_file(client: &ApiClient, name: &str, path: &str, seen: 
         reply.status,
         reply.bytes.len()
     );
-    seen.downloads += 1;
+    result.downloads += 1;
 }
 
 /// Checks all files of a record. Word documents are generated ones.
@@ -326,12 +330,12 @@ async fn expect_complete_record(client: &ApiClient, record: &Json, seen: &mut Cr
 }
 
 /// Checks a document that was generated from a template and a record of the same name.
-async fn expect_complete_document(client: &ApiClient, label: &Json, seen: &mut CrashResult) {
+async fn expect_complete_document(client: &ApiClient, label: &Json, result: &mut CrashResult) {
     let (name, reply) = (text(&label["name"]), client.get(path(label)).await);
     assert_eq!(reply.status, 200, "{name}: {reply:?}");
     let title = name.strip_suffix(".docx").unwrap();
     assert_eq!(paragraphs(&reply.bytes), [format!("{title} by {name}")]);
-    seen.downloads += 1;
+    result.downloads += 1;
 }
 
 /// Returns the path in the address of a file.
@@ -365,10 +369,10 @@ async fn server_killed(what: &str, place: FileStoreUnderTest, rounds: usize) {
     let mut process = place.installation.serve();
     let mut admin = admin(&process).await;
     prepare(&admin).await;
-    let (told, mut seen): (Arc<Mutex<AcknowledgedFiles>>, _) = (Arc::default(), CrashResult::default());
+    let (acknowledged_files, mut result): (Arc<Mutex<AcknowledgedFiles>>, _) = (Arc::default(), CrashResult::default());
     let mut left = 0;
     for round in 0..rounds {
-        let writers = start(&admin, round, &told);
+        let writers = start(&admin, round, &acknowledged_files);
         writers.are_at_work().await;
         until_kill(round).await;
         process.kill();
@@ -380,13 +384,13 @@ async fn server_killed(what: &str, place: FileStoreUnderTest, rounds: usize) {
         process = place.installation.serve();
         admin = reconnect(&process, &admin);
         expect_served(&admin).await;
-        seen.was_ready_after(killed.elapsed());
+        result.was_ready_after(killed.elapsed());
         let still = arriving.iter().filter(|path| path.exists()).count();
         assert!(place.s3.is_some() || still == 0, "{still} bodies that never arrived stay");
-        place.check(&admin, &told, &mut seen).await;
+        place.check(&admin, &acknowledged_files, &mut result).await;
     }
     println!("{left} bodies were cut off");
-    seen.print(what, &told);
+    result.print(what, &acknowledged_files);
     process.stop();
 }
 
@@ -419,21 +423,21 @@ async fn no_file_and_no_run_is_lost_when_postgresql_is_killed() {
     let process = place.installation.serve();
     let admin = admin(&process).await;
     prepare(&admin).await;
-    let (told, mut seen): (Arc<Mutex<AcknowledgedFiles>>, _) = (Arc::default(), CrashResult::default());
+    let (acknowledged_files, mut result): (Arc<Mutex<AcknowledgedFiles>>, _) = (Arc::default(), CrashResult::default());
     for round in 0..rounds(1) {
-        let writers = start(&admin, round, &told);
+        let writers = start(&admin, round, &acknowledged_files);
         writers.are_at_work().await;
         until_kill(round).await;
         postgresql.kill();
         down_time().await;
         let accepts = postgresql.restart();
         expect_served(&admin).await;
-        seen.was_ready_after(accepts.elapsed());
+        result.was_ready_after(accepts.elapsed());
         // The same process continues with the same writers.
         writers.are_at_work().await;
         writers.stop().await;
-        place.check(&admin, &told, &mut seen).await;
+        place.check(&admin, &acknowledged_files, &mut result).await;
     }
-    seen.print("PostgreSQL", &told);
+    result.print("PostgreSQL", &acknowledged_files);
     process.stop();
 }

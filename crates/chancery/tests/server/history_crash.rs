@@ -101,26 +101,36 @@ impl WorkloadWriter for EventSender {
     }
 }
 
-async fn send_batch(client: &ApiClient, writer: usize, n: usize, told: &Mutex<AcknowledgedEvents>) -> Option<()> {
+async fn send_batch(
+    client: &ApiClient,
+    writer: usize,
+    n: usize,
+    acknowledged_events: &Mutex<AcknowledgedEvents>,
+) -> Option<()> {
     let events: Vec<Json> = (0..BATCH).map(|at| system_event(&id(writer, n * BATCH + at))).collect();
-    told.lock().unwrap().batches.push(events.clone());
+    acknowledged_events.lock().unwrap().batches.push(events.clone());
     let call = client.call("POST", "/api/system-events/batch").json(&json!({"events": events}));
     let reply = call.try_send().await?;
-    let mut told = told.lock().unwrap();
-    told.accepts(reply.status, &reply.text)?;
-    told.inserted += reply["inserted"].as_u64().unwrap();
-    told.acknowledged.extend(events.iter().map(|event| event["id"].as_str().unwrap().to_owned()));
+    let mut acknowledged_events = acknowledged_events.lock().unwrap();
+    acknowledged_events.accepts(reply.status, &reply.text)?;
+    acknowledged_events.inserted += reply["inserted"].as_u64().unwrap();
+    acknowledged_events.acknowledged.extend(events.iter().map(|event| event["id"].as_str().unwrap().to_owned()));
     Some(())
 }
 
-async fn send_event(client: &ApiClient, writer: usize, n: usize, told: &Mutex<AcknowledgedEvents>) -> Option<()> {
+async fn send_event(
+    client: &ApiClient,
+    writer: usize,
+    n: usize,
+    acknowledged_events: &Mutex<AcknowledgedEvents>,
+) -> Option<()> {
     let id = id(writer, n);
-    told.lock().unwrap().events.push(history_event(&id));
+    acknowledged_events.lock().unwrap().events.push(history_event(&id));
     let call = client.call("POST", "/api/event-bridge/create-event").json(&history_event(&id));
     let reply = call.try_send().await?;
-    let mut told = told.lock().unwrap();
-    told.accepts(reply.status, &reply.text)?;
-    told.acknowledged.insert(id);
+    let mut acknowledged_events = acknowledged_events.lock().unwrap();
+    acknowledged_events.accepts(reply.status, &reply.text)?;
+    acknowledged_events.acknowledged.insert(id);
     Some(())
 }
 
@@ -165,58 +175,77 @@ async fn fetch_ids(client: &ApiClient) -> Vec<String> {
 }
 
 /// Checks the state when nothing writes any more. Prints the result as a row of a table, like `Workload::check`.
-async fn check(what: &str, rounds: usize, slowest: Duration, client: &ApiClient, told: &Mutex<AcknowledgedEvents>) {
-    let told = std::mem::take(&mut *told.lock().unwrap());
-    let kept: BTreeSet<String> = fetch_ids(client).await.into_iter().collect();
-    let lost: Vec<&String> = told.acknowledged.difference(&kept).collect();
+async fn check(
+    what: &str,
+    rounds: usize,
+    slowest: Duration,
+    client: &ApiClient,
+    acknowledged_events: &Mutex<AcknowledgedEvents>,
+) {
+    let acknowledged_events = std::mem::take(&mut *acknowledged_events.lock().unwrap());
+    let stored_ids: BTreeSet<String> = fetch_ids(client).await.into_iter().collect();
+    let lost: Vec<&String> = acknowledged_events.acknowledged.difference(&stored_ids).collect();
     // A batch is stored as a whole or not at all.
-    let mut found: BTreeMap<usize, usize> = BTreeMap::new();
-    for batch in &told.batches {
-        *found.entry(batch.iter().filter(|event| kept.contains(event["id"].as_str().unwrap())).count()).or_default() +=
-            1;
+    let mut batch_sizes: BTreeMap<usize, usize> = BTreeMap::new();
+    for batch in &acknowledged_events.batches {
+        *batch_sizes
+            .entry(batch.iter().filter(|event| stored_ids.contains(event["id"].as_str().unwrap())).count())
+            .or_default() += 1;
     }
-    let half: usize = found.iter().filter(|(count, _)| !matches!(**count, 0 | BATCH)).map(|(_, batches)| batches).sum();
+    let half: usize =
+        batch_sizes.iter().filter(|(count, _)| !matches!(**count, 0 | BATCH)).map(|(_, batches)| batches).sum();
     println!(
         "| {what} | {rounds} | {WRITERS} | {} | {} | {half} | {} | {:.2} s |",
-        told.acknowledged.len(),
+        acknowledged_events.acknowledged.len(),
         lost.len(),
         lost.len(),
         slowest.as_secs_f64()
     );
-    assert_eq!(told.faults, Vec::<String>::new(), "answers that nobody should get");
-    assert!(lost.is_empty(), "{} of {} acknowledged events were lost: {lost:?}", lost.len(), told.acknowledged.len());
-    assert_eq!(half, 0, "batches by how much of them is there: {found:?}");
+    assert_eq!(acknowledged_events.faults, Vec::<String>::new(), "answers that nobody should get");
+    assert!(
+        lost.is_empty(),
+        "{} of {} acknowledged events were lost: {lost:?}",
+        lost.len(),
+        acknowledged_events.acknowledged.len()
+    );
+    assert_eq!(half, 0, "batches by how much of them is there: {batch_sizes:?}");
 
     // After all events are sent again, every event is stored once.
-    let mut inserted = told.inserted;
-    for batch in &told.batches {
+    let mut inserted = acknowledged_events.inserted;
+    for batch in &acknowledged_events.batches {
         let reply = client.post("/api/system-events/batch", json!({"events": batch})).await.expect_created();
         inserted += reply["inserted"].as_u64().unwrap();
     }
-    for event in &told.events {
+    for event in &acknowledged_events.events {
         client.post("/api/event-bridge/create-event", event.clone()).await.expect_created();
     }
     let ids = fetch_ids(client).await;
     let distinct: BTreeSet<&String> = ids.iter().collect();
-    assert_eq!((ids.len(), distinct.len()), (told.batches.len() * BATCH + told.events.len(), ids.len()));
+    assert_eq!(
+        (ids.len(), distinct.len()),
+        (acknowledged_events.batches.len() * BATCH + acknowledged_events.events.len(), ids.len())
+    );
     // Writes without an answer are not counted, and nothing is counted twice.
-    assert!(inserted <= (told.batches.len() * BATCH) as u64);
-    assert_eq!(client.get("/api/system-events?limit=1").await["total_count"], told.batches.len() * BATCH);
-    assert_eq!(client.get("/api/history/events?limit=1").await["total_count"], told.events.len());
+    assert!(inserted <= (acknowledged_events.batches.len() * BATCH) as u64);
+    assert_eq!(
+        client.get("/api/system-events?limit=1").await["total_count"],
+        acknowledged_events.batches.len() * BATCH
+    );
+    assert_eq!(client.get("/api/history/events?limit=1").await["total_count"], acknowledged_events.events.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it kills again and again: ./test all kills"]
-async fn what_is_acknowledged_is_kept_once_when_the_service_is_killed() {
+async fn acknowledged_events_are_stored_once_when_the_service_is_killed() {
     let url = testkit::history_database_url();
     let installation = installation(url.as_deref());
     // The embedded engine mostly runs in one process with the main API.
     let serve = || if url.is_some() { installation.serve_history() } else { installation.serve() };
     let mut process = serve();
     let client_id = tenant(&process).await;
-    let (told, rounds, mut slowest) = (Arc::default(), rounds(3), Duration::ZERO);
+    let (acknowledged_events, rounds, mut slowest) = (Arc::default(), rounds(3), Duration::ZERO);
     for round in 0..rounds {
-        let writers = start(&caller(&process, &client_id), round, &told);
+        let writers = start(&caller(&process, &client_id), round, &acknowledged_events);
         writers.are_at_work().await;
         until_kill(round).await;
         process.kill();
@@ -227,13 +256,13 @@ async fn what_is_acknowledged_is_kept_once_when_the_service_is_killed() {
         slowest = slowest.max(served_again(&caller(&process, &client_id), killed).await);
     }
     let what = if url.is_some() { "history service on ClickHouse" } else { "history service and its SQLite" };
-    check(what, rounds, slowest, &caller(&process, &client_id), &told).await;
+    check(what, rounds, slowest, &caller(&process, &client_id), &acknowledged_events).await;
     process.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it kills again and again: ./test all kills"]
-async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
+async fn acknowledged_events_are_stored_once_when_clickhouse_is_killed() {
     // The embedded engine is killed with the service.
     if testkit::history_database_url().is_none() {
         return;
@@ -242,9 +271,9 @@ async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
     let installation = installation(Some(&clickhouse.url()));
     let process = installation.serve_history();
     let client = caller(&process, &tenant(&process).await);
-    let (told, rounds, mut slowest) = (Arc::default(), rounds(3), Duration::ZERO);
+    let (acknowledged_events, rounds, mut slowest) = (Arc::default(), rounds(3), Duration::ZERO);
     for round in 0..rounds {
-        let writers = start(&client, round, &told);
+        let writers = start(&client, round, &acknowledged_events);
         writers.are_at_work().await;
         until_kill(round).await;
         clickhouse.kill();
@@ -255,7 +284,7 @@ async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
         writers.are_at_work().await;
         writers.stop().await;
     }
-    check("ClickHouse", rounds, slowest, &client, &told).await;
+    check("ClickHouse", rounds, slowest, &client, &acknowledged_events).await;
     process.stop();
 }
 

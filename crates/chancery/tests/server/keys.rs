@@ -201,7 +201,7 @@ async fn killed_in_the_middle_it_goes_on() {
     let mut installation = with_builds(installation, builds.len());
     seal_values(&installation, &builds).await;
     let before = sealed(&installation, &Keys::new(&secret_key(&installation))).await;
-    let wanted = rounds(4);
+    let required_kills = rounds(4);
     let (mut killed, mut tried, mut whole) = (0, 0_u32, Duration::from_millis(400));
     for number in 0.. {
         let (old, new) = (secret_key(&installation), format!("the key of the round {number}, which is long"));
@@ -240,10 +240,10 @@ async fn killed_in_the_middle_it_goes_on() {
         assert_eq!(secret_key(&installation), new);
         assert_eq!(sealed(&installation, &Keys::new(&old)).await, SealedValue::default(), "after round {number}");
         assert_eq!(sealed(&installation, &Keys::new(&new)).await, before, "after round {number}");
-        if killed >= wanted {
+        if killed >= required_kills {
             break;
         }
-        assert!(tried < 200 + 100 * wanted as u32, "it was killed in the middle {killed} times of {tried}");
+        assert!(tried < 200 + 100 * required_kills as u32, "it was killed in the middle {killed} times of {tried}");
     }
     println!("killed {killed} times in the middle");
     let process = installation.serve();
@@ -377,7 +377,7 @@ struct SealedValue {
 /// Searches every text of every table for the fingerprint of the key, and decrypts the values.
 async fn sealed(installation: &Installation, keys: &Keys) -> SealedValue {
     let store = installation.store().await;
-    let mut found = SealedValue::default();
+    let mut sealed_values = SealedValue::default();
     let builds = |conn: &mut Conn| {
         conn.query_all(&Sql::new("SELECT id, uid FROM builds"), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
     };
@@ -397,13 +397,13 @@ async fn sealed(installation: &Installation, keys: &Keys) -> SealedValue {
                 let build = uids.get(database.name()).unwrap_or(&uid);
                 let place = Context { build, table: &table, column: &column, row: &row };
                 let plain = keys.open(&place, &text).unwrap_or_else(|| panic!("{name} does not open"));
-                found.values.insert((database.name().to_owned(), plain));
-                found.columns.insert(name.clone());
+                sealed_values.values.insert((database.name().to_owned(), plain));
+                sealed_values.columns.insert(name.clone());
             }
         }
     }
     store.close().await;
-    found
+    sealed_values
 }
 
 async fn text_columns(store: &Store, database: &Database) -> Vec<(String, String)> {

@@ -131,7 +131,7 @@ async fn a_full_disk_refuses_writes_and_serves_reads() {
     writers.are_at_work().await;
     let upload = events.get("/api/files/upload-url").await.ok();
     let upload = upload["upload_url"].as_str().unwrap().strip_prefix(&format!("http://{}", process.history())).unwrap();
-    let kept = events.get("/api/system-events").await.ok()["total_count"].clone();
+    let event_count = events.get("/api/system-events").await.ok()["total_count"].clone();
 
     installation.disk().fill_disk();
     // The unused space in the files is filled first.
@@ -153,7 +153,7 @@ async fn a_full_disk_refuses_writes_and_serves_reads() {
     for path in ["/api/roles/", "/api/users/", "/api/users/me/", "/api/administration/log/", "/readyz"] {
         admin.get(path).await.ok();
     }
-    assert!(events.get("/api/system-events").await.ok()["total_count"].as_u64() >= kept.as_u64());
+    assert!(events.get("/api/system-events").await.ok()["total_count"].as_u64() >= event_count.as_u64());
     events.get("/readyz").await.ok();
 
     installation.disk().free_space();

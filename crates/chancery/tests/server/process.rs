@@ -61,7 +61,7 @@ async fn builds_come_and_go_while_the_server_runs() {
 }
 
 #[test]
-fn what_cannot_be_done_with_builds_is_one_line() {
+fn failed_build_commands_print_one_line() {
     let installation = Installation::with_build(BINARY);
     for (args, line) in [
         (vec!["build", "create", "LOCALHOST"], "chancery: localhost: there is such a build already\n"),
@@ -86,7 +86,7 @@ async fn users_are_made_by_operators() {
     let installation = Installation::with_build(BINARY);
     let server = installation.serve();
     let create = ["user", "create", "--build", "localhost", "--username"];
-    let with = |username: &'static str, rest: &[&'static str]| [&create[..], &[username], rest].concat();
+    let with = |username: &'static str, arguments: &[&'static str]| [&create[..], &[username], arguments].concat();
 
     let made =
         installation.succeeds(&with("Ann@example.com", &["--account-type", "internal", "--password", "long enough"]));
@@ -116,7 +116,7 @@ async fn users_are_made_by_operators() {
         installation.succeeds(&args);
         server.client("localhost").sign_in(&username, "long enough").await;
     }
-    for (rest, line) in [
+    for (arguments, line) in [
         (
             vec!["ANN@example.com", "--account-type", "full", "--password", "long enough"],
             "chancery: username: This field must be unique.\n",
@@ -135,7 +135,7 @@ async fn users_are_made_by_operators() {
             "chancery: --password: must be given where there is no terminal to ask on\n",
         ),
     ] {
-        assert_eq!(installation.fails(&[&create[..], &rest].concat()), line, "{rest:?}");
+        assert_eq!(installation.fails(&[&create[..], &arguments].concat()), line, "{arguments:?}");
     }
     let elsewhere = installation.fails(&[
         "user",
@@ -590,13 +590,13 @@ async fn a_signal_stops_it_after_the_request_in_flight() {
     for signal in ["TERM", "INT"] {
         let installation = Installation::with_build(BINARY);
         let mut server = installation.serve();
-        let (mut stream, rest) = half_a_request(&server).await;
+        let (mut stream, second_half) = half_a_request(&server).await;
 
         server.signal(signal);
 
         let limit = Duration::from_secs(20);
         eventually_within(limit, async || TcpStream::connect(server.api()).await.is_err()).await;
-        stream.write_all(&rest).await.unwrap();
+        stream.write_all(&second_half).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("access_token"), "{answer}");

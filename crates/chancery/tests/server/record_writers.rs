@@ -46,12 +46,12 @@ impl WriterTargets {
         let (first, second) = (format!("{name} first"), format!("{name} second"));
         let assignees = |groups: &str| format!("permission-sets/{set}/assignees/{groups}");
         let assigned = json!([{"permission_set": set, "user_groups": [group]}]);
-        let told = |events: &[String]| events.iter().map(|event| format!("{name} {event}")).collect::<Vec<_>>();
+        let named_events = |events: &[String]| events.iter().map(|event| format!("{name} {event}")).collect::<Vec<_>>();
         let step = |method, below: String, body, events: &[String]| WriterRequest {
             method,
             below,
             body,
-            events: told(events),
+            events: named_events(events),
         };
         let (created, changed) = (|title: &str| format!("created {title}"), |title: &str| format!("changed {title}"));
         vec![
@@ -203,15 +203,15 @@ impl RecordHistories {
     }
 
     /// Returns requests that were done in part, and events that no request caused.
-    pub fn half_applied(&self, told: &AcknowledgedRequests) -> Vec<String> {
+    pub fn half_applied(&self, acknowledged: &AcknowledgedRequests) -> Vec<String> {
         let happened: BTreeSet<&String> = self.events.iter().collect();
-        let asked: BTreeSet<&String> = told.0.iter().flat_map(|(events, _)| events).collect();
+        let asked: BTreeSet<&String> = acknowledged.0.iter().flat_map(|(events, _)| events).collect();
         let mut half: Vec<String> = happened.difference(&asked).map(|event| format!("nobody did: {event}")).collect();
         if happened.len() < self.events.len() || self.strange > 0 {
             let twice = self.events.len() - happened.len();
             half.push(format!("{twice} events are there twice, {} of no record", self.strange));
         }
-        for (events, _) in &told.0 {
+        for (events, _) in &acknowledged.0 {
             let done = events.iter().filter(|event| happened.contains(event)).count();
             if done > 0 && done < events.len() {
                 half.push(format!("{done} of {events:?}"));
@@ -295,19 +295,19 @@ pub async fn expect_consistent(installation: &Installation, events: &ApiClient) 
     // An event reaches the history service before it leaves the outbox.
     let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
     let waiting = "SELECT body FROM outbox WHERE kind = 'history'";
-    let mut told: BTreeSet<String> = BTreeSet::new();
+    let mut event_names: BTreeSet<String> = BTreeSet::new();
     for body in rows(installation, waiting, |row| Ok(row.text(0)?.to_owned())).await {
         let body: Json = serde_json::from_str(&body).unwrap();
         if body["event_type_id"] == 1 {
             let value: Json = serde_json::from_str(body["event_data"][0].as_str().unwrap()).unwrap();
-            told.insert(name(value["field_value"].as_str().unwrap()));
+            event_names.insert(name(value["field_value"].as_str().unwrap()));
         }
     }
     for event in fetch_all_pages(events, "/api/history/events?event_type=record_created").await {
-        told.insert(name(event["event_data"][0]["field_value"].as_str().unwrap()));
+        event_names.insert(name(event["event_data"][0]["field_value"].as_str().unwrap()));
     }
     let titles = rows(installation, "SELECT f1 FROM r1", |row| Ok(row.text(0)?.to_owned())).await;
-    let untold: Vec<&String> = titles.iter().filter(|title| !told.contains(&name(title))).collect();
+    let untold: Vec<&String> = titles.iter().filter(|title| !event_names.contains(&name(title))).collect();
     assert_eq!(untold, Vec::<&String>::new(), "records whose creation nothing tells");
 }
 

@@ -43,23 +43,23 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
     let acknowledged: BTreeSet<i64> = written.iter().flatten().copied().collect();
     let until = Instant::now() + PATIENCE;
     for receiver in &receivers {
-        let told = || -> BTreeMap<i64, usize> {
-            let mut told = BTreeMap::new();
+        let deliveries = || -> BTreeMap<i64, usize> {
+            let mut deliveries = BTreeMap::new();
             for received in receiver.requests() {
-                *told.entry(received.json()["data"]["record_id"].as_i64().unwrap()).or_default() += 1;
+                *deliveries.entry(received.json()["data"]["record_id"].as_i64().unwrap()).or_default() += 1;
             }
-            told
+            deliveries
         };
         eventually_within(until - Instant::now(), async || {
-            let told = told();
-            let lost: Vec<_> = acknowledged.iter().filter(|record| !told.contains_key(record)).collect();
+            let deliveries = deliveries();
+            let lost: Vec<_> = acknowledged.iter().filter(|record| !deliveries.contains_key(record)).collect();
             match lost.len() {
                 0 => Ok(()),
                 count => Err(format!("{count} of {} events did not come: {lost:?}", acknowledged.len())),
             }
         })
         .await;
-        let told = told();
+        let deliveries = deliveries();
         // Successive writes of one writer arrived in this order for the first time.
         let mut first = BTreeMap::new();
         for (place, received) in receiver.requests().iter().enumerate() {
@@ -68,8 +68,8 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
         for records in &written {
             assert!(records.iter().map(|record| first[record]).is_sorted(), "{records:?}");
         }
-        let again: usize = told.values().map(|times| times - 1).sum();
-        println!("| {} records | {} events | {again} came again |", acknowledged.len(), told.len());
+        let again: usize = deliveries.values().map(|times| times - 1).sum();
+        println!("| {} records | {} events | {again} came again |", acknowledged.len(), deliveries.len());
         // A kill repeats at most the deliveries in progress.
         assert!(again <= rounds(2) * KILLS as usize * 200, "{again}");
     }

@@ -98,37 +98,37 @@ impl Workload {
         };
         let stored = FinalState::read(admin, events).await;
         let places = free_places(admin).await;
-        let told = lock(&self.told);
-        let lost: Vec<&String> = told.writes.difference(&stored.log).collect();
+        let acknowledged = lock(&self.told);
+        let lost: Vec<&String> = acknowledged.writes.difference(&stored.log).collect();
         let of_records = records.map(|records| {
             (
                 records.records_unlike_events(),
-                records.half_applied(&told.records),
-                records.missing_events(&told.records),
+                records.half_applied(&acknowledged.records),
+                records.missing_events(&acknowledged.records),
             )
         });
         let (lost_records, half_records, missing_records) = of_records.unwrap_or_default();
-        let sessions = told.signed_in.difference(&stored.sessions).collect();
+        let sessions = acknowledged.signed_in.difference(&stored.sessions).collect();
         let lost = [lost, sessions, lost_records.iter().collect()].concat();
-        let half = [stored.half_applied(&told), half_records].concat();
-        let missing = [stored.missing_sign_ins(&told), missing_records].concat();
+        let half = [stored.half_applied(&acknowledged), half_records].concat();
+        let missing = [stored.missing_sign_ins(&acknowledged), missing_records].concat();
         println!(
             "| {what} | {} | {WRITERS} | {} | {} | {} | {} | {:.2} s |",
             self.rounds,
-            told.acknowledged(),
+            acknowledged.acknowledged(),
             lost.len(),
             half.len(),
             missing.len(),
             self.slowest.as_secs_f64()
         );
-        assert_eq!(told.faults, Vec::<String>::new(), "answers that nobody should get");
+        assert_eq!(acknowledged.faults, Vec::<String>::new(), "answers that nobody should get");
         assert_eq!((lost, half, missing), (vec![], vec![], vec![]), "lost, half-applied, events missing");
         // The counter of the limit changed with the rows.
         assert_eq!(stored.roles + places, 100);
         assert!(
-            told.acknowledged() > self.rounds * WRITERS,
+            acknowledged.acknowledged() > self.rounds * WRITERS,
             "too few writes to show anything: {}",
-            told.acknowledged()
+            acknowledged.acknowledged()
         );
     }
 }
@@ -311,16 +311,16 @@ impl FinalState {
 
     /// Returns rows without an entry in the log, and entries without a row. Also returns groups without an owner, sessions without
     /// an event, and events without a session.
-    fn half_applied(&self, told: &AcknowledgedWrites) -> Vec<String> {
+    fn half_applied(&self, acknowledged: &AcknowledgedWrites) -> Vec<String> {
         let mut half = self.twice.clone();
-        let of = |action: &str| -> BTreeSet<String> {
+        let requests_of = |action: &str| -> BTreeSet<String> {
             let action = format!(" {action} ");
             let is_listed =
                 |entry: &&String| RESOURCES.iter().any(|(_, resource, _)| entry.split(' ').next() == Some(resource));
             let done = self.log.iter().filter(|entry| entry.contains(&action)).filter(is_listed);
             done.map(|entry| entry.replace(&action, " ")).collect()
         };
-        let (created, deleted, owned) = (of("create"), of("delete"), of("add_owners"));
+        let (created, deleted, owned) = (requests_of("create"), requests_of("delete"), requests_of("add_owners"));
         half.extend(deleted.difference(&created).cloned());
         half.extend(self.rows.symmetric_difference(&created.difference(&deleted).cloned().collect()).cloned());
         let groups = created.into_iter().filter(|row| row.starts_with("user_groups ")).collect();
@@ -328,7 +328,7 @@ impl FinalState {
         let signed_in = self.signed_in.iter().cloned().collect();
         half.extend(self.sessions.symmetric_difference(&signed_in).cloned());
         // Events that no writer caused.
-        let known = |address: &&String| !told.tried.contains(*address);
+        let known = |address: &&String| !acknowledged.tried.contains(*address);
         half.extend(self.signed_in.iter().chain(&self.refused).filter(known).cloned());
         half
     }

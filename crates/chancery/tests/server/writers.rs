@@ -33,7 +33,7 @@ impl<T: WriterNotes> RunningWriters<T> {
     /// Starts a number of writers. Each gets its number and the flag that stops it.
     pub fn start<W: WorkloadWriter>(
         count: usize,
-        told: &Arc<Mutex<T>>,
+        acknowledged: &Arc<Mutex<T>>,
         writer: impl Fn(usize, &Arc<AtomicBool>) -> W,
     ) -> RunningWriters<T> {
         let stop = Arc::new(AtomicBool::new(false));
@@ -51,7 +51,7 @@ impl<T: WriterNotes> RunningWriters<T> {
                 }
             })
         };
-        RunningWriters { told: told.clone(), tasks: (0..count).map(task).collect(), stop }
+        RunningWriters { told: acknowledged.clone(), tasks: (0..count).map(task).collect(), stop }
     }
 
     /// Waits until some more writes are acknowledged.

@@ -144,7 +144,7 @@ async fn requests_must_be_right() {
     let id = template(&api, "Invoice", &["x"]).await;
     let required =
         json!({"object_record": ["This field is required."], "document_template": ["This field is required."]});
-    for (sent, errors) in [
+    for (request_body, errors) in [
         (json!({}), required),
         (
             json!({"object_record": null, "document_template": null}),
@@ -177,7 +177,7 @@ async fn requests_must_be_right() {
             json!({"object_record_field": ["Invalid type - field number is not Document type."]}),
         ),
     ] {
-        api.post(GENERATE, sent).await.refuses(errors);
+        api.post(GENERATE, request_body).await.refuses(errors);
     }
     api.patch(&format!("{TEMPLATES}{id}/"), json!({"allow_on_demand_generation": false})).await.ok();
     let text = format!("Invalid pk {id} - You do not have permission for this Document.");
@@ -319,12 +319,12 @@ async fn viewer_of(server: &TestServer, api: &ApiClient, records: &[i64], classe
 }
 
 #[tokio::test]
-async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
+async fn a_document_requires_view_on_its_classes_and_records() {
     let server = TestServer::start().await;
     let api = with_classes(&server).await;
-    let (seen, hidden) =
+    let (visible, hidden) =
         (record(&api, 2, json!({"city": "Köln"})).await, record(&api, 2, json!({"city": "Bonn"})).await);
-    let invoice = record(&api, 1, json!({"number": "R-1", "customer": seen})).await;
+    let invoice = record(&api, 1, json!({"number": "R-1", "customer": visible})).await;
     let second = record(&api, 1, json!({"number": "R-2", "customer": hidden})).await;
     let third = record(&api, 1, json!({"number": "R-3"})).await;
     let (first_line, second_line) = (
@@ -335,7 +335,7 @@ async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
     let lines = template(&api, "Lines", &["{{#line}}{{ text }};{{/line}}"]).await;
     let plain = template(&api, "Plain", &["{{ number }}"]).await;
     let stranger = viewer_of(&server, &api, &[invoice], &[1]).await;
-    let viewer = viewer_of(&server, &api, &[invoice, second, seen, first_line], &[1, 2, 3]).await;
+    let viewer = viewer_of(&server, &api, &[invoice, second, visible, first_line], &[1, 2, 3]).await;
 
     let refused = |name: &str, text: String| json!({name: [text]});
     let no_document = |id: i64| format!("Invalid pk {id} - You do not have permission for this Document.");
@@ -422,15 +422,15 @@ async fn loops_stand_in_loops() {
     assert_eq!(file(&api, &run).await, [all]);
 
     // Children that the requester may not view are omitted, together with their own children.
-    let seen = [invoice, lines[0], lines[1], parts[1], parts[2], maker];
-    let viewer = viewer_of(&server, &api, &seen, &[1, 3, 5, 6]).await;
+    let visible_records = [invoice, lines[0], lines[1], parts[1], parts[2], maker];
+    let viewer = viewer_of(&server, &api, &visible_records, &[1, 3, 5, 6]).await;
     let own = generated(&viewer, invoice, id, None).await;
     assert_eq!(file(&viewer, &own).await, ["1 Lamp of R-1, shade; 2 Desk of R-1, leg; no amount"]);
     // A document with more records is not available to them.
     let all = generated(&api, invoice, id, None).await;
     viewer.get(&address(&all)).await.expect_reply(403, message::forbidden());
     // The template names the classes of inner loops.
-    let stranger = viewer_of(&server, &api, &seen, &[1, 3]).await;
+    let stranger = viewer_of(&server, &api, &visible_records, &[1, 3]).await;
     let text = format!("Invalid pk {id} - You do not have permission for this Document.");
     stranger.post(GENERATE, body(invoice, id)).await.refuses(json!({"document_template": [text]}));
     // The repetitions of all loops count together.

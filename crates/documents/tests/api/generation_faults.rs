@@ -59,15 +59,17 @@ async fn a_field_or_a_template_may_go_while_a_run_waits() {
     let api = with_classes(&server).await;
     let (first, second) =
         (record(&api, 1, json!({"number": "1"})).await, record(&api, 1, json!({"number": "2"})).await);
-    let (kept, gone) = (template(&api, "Kept", &["{{ number }}"]).await, template(&api, "Gone", &["x"]).await);
+    let (remaining_template, deleted_template) =
+        (template(&api, "Kept", &["{{ number }}"]).await, template(&api, "Gone", &["x"]).await);
     jobs::stop(&server.app);
-    let body = json!({"object_record": first, "document_template": kept, "object_record_field": "papers"});
+    let body =
+        json!({"object_record": first, "document_template": remaining_template, "object_record_field": "papers"});
     api.post(GENERATE, body).await.expect_created();
-    api.post(GENERATE, json!({"object_record": second, "document_template": gone})).await.expect_created();
+    api.post(GENERATE, json!({"object_record": second, "document_template": deleted_template})).await.expect_created();
     api.delete("/api/object-classes/1/fields/4/").await.expect_empty();
-    api.delete(&format!("{TEMPLATES}{gone}/")).await.expect_empty();
+    api.delete(&format!("{TEMPLATES}{deleted_template}/")).await.expect_empty();
     jobs::start(&server.app);
-    let run = wait_for_run(&api, first, kept).await;
+    let run = wait_for_run(&api, first, remaining_template).await;
     assert_eq!(
         (&run["status"], &run["error_message"]),
         (&json!("field_not_updated"), &json!("The field no longer exists."))

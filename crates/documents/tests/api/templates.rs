@@ -172,9 +172,9 @@ async fn templates_are_for_those_who_may_change_the_class() {
     let viewer = server.with_role(json!({"object_classes": ["list", "view"]})).await;
     let stranger = server.as_type("internal").await;
     let editor = server.with_role(json!({"object_classes": ["list", "view", "edit"]})).await;
-    let one = format!("{TEMPLATES}1/");
+    let template_path = format!("{TEMPLATES}1/");
     for (client, read) in [(&viewer, (403, message::forbidden())), (&stranger, (404, message::not_found()))] {
-        for path in [TEMPLATES, &one, &format!("{one}download/")] {
+        for path in [TEMPLATES, &template_path, &format!("{template_path}download/")] {
             assert_eq!(client.get(path).await, read, "{path}");
         }
         let token = client.upload("a.docx", docx(["x"])).await;
@@ -182,8 +182,8 @@ async fn templates_are_for_those_who_may_change_the_class() {
             .post(TEMPLATES, json!({"name": "A", "template_file": token}))
             .await
             .expect_reply(403, message::forbidden());
-        client.patch(&one, json!({"name": "A"})).await.expect_reply(403, message::forbidden());
-        client.delete(&one).await.expect_reply(403, message::forbidden());
+        client.patch(&template_path, json!({"name": "A"})).await.expect_reply(403, message::forbidden());
+        client.delete(&template_path).await.expect_reply(403, message::forbidden());
     }
     viewer.options(TEMPLATES).await.ok();
     stranger.options(TEMPLATES).await.expect_reply(404, message::not_found());

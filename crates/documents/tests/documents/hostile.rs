@@ -33,7 +33,7 @@ fn plain_document() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_word_document() {
+fn files_other_than_word_documents_are_refused() {
     assert_eq!(expect_refusal(Vec::new()).0, DocxError::Unreadable);
     assert_eq!(expect_refusal(b"PK\x05\x06".to_vec()).0, DocxError::Unreadable);
     assert_eq!(reason(archive(&[("a.txt", b"a")])), "no Word document: no [Content_Types].xml");
@@ -47,7 +47,7 @@ fn what_is_no_word_document() {
 }
 
 #[test]
-fn what_is_no_xml() {
+fn invalid_and_excessive_xml_is_refused() {
     let with = |xml: &str| reason(docx_with("", &[("word/document.xml", xml)]));
     assert!(with("<a><b></a>").starts_with("no XML: "));
     for other in ["", "<!-- nothing -->", "<a/>", "<office:document/>"] {
@@ -175,7 +175,7 @@ fn macros() {
 }
 
 #[test]
-fn what_a_document_would_load_from_outside() {
+fn external_relationships_are_refused_except_hyperlinks() {
     let family = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     let with = |part: &str, kind: &str, mode: &str| {
         let xml = format!(

@@ -185,7 +185,7 @@ fn a_part_may_begin_with_a_byte_order_mark_and_have_windows_line_ends() {
 }
 
 #[test]
-fn what_makes_no_region_is_refused() {
+fn unbalanced_regions_are_refused() {
     let inside = |reason: &str| reason.contains("stand neither in one paragraph");
     assert!(inside(&expect_refusal(&[paragraph("a {{#item}}"), paragraph("{{/item}}")].concat())));
     let table = format!("<w:tbl><w:tr>{}</w:tr></w:tbl>", cell("{{/item}}"));
@@ -247,7 +247,7 @@ fn a_pass_has_a_number() {
 }
 
 #[test]
-fn what_is_not_set_shows_the_text_for_it() {
+fn inverted_regions_appear_for_missing_values() {
     let body = paragraph("{{?city}}{{ city }}{{/city}}{{^city}}no city{{/city}}{{^ off }}, off{{/off}}");
     assert_eq!(merge_body(&body, &data(&[("city", "Bern"), ("off", "x")])), paragraph("Bern"));
     assert_eq!(merge_body(&body, &data(&[])), paragraph("no city, off"));

@@ -246,7 +246,7 @@ fn a_template_tells_its_tags_in_order() {
         paragraph("{{ owner.full_name }} {{ title }}"),
     ];
     let template = template(docx(&body.concat())).unwrap();
-    let told: Vec<_> = template
+    let tags: Vec<_> = template
         .tags()
         .iter()
         .map(|tag| {
@@ -255,7 +255,7 @@ fn a_template_tells_its_tags_in_order() {
         .collect();
     let inside = vec!["item.owner".to_owned()];
     assert_eq!(
-        told,
+        tags,
         [
             (TagKind::Loop, "item.owner".to_owned(), vec![], "document"),
             (TagKind::Value, "title".to_owned(), inside.clone(), "document"),
@@ -275,18 +275,20 @@ fn picture(id: &str) -> String {
 #[test]
 fn pictures_in_a_loop_have_ids_of_their_own() {
     let body = |pictures: &str| format!("<w:p>{}</w:p>{pictures}", picture("2"));
-    let of = |id: &str| format!("<w:p>{}</w:p>", picture(id));
-    let inside = [paragraph("{{#item}}"), of("1"), of("4294967295"), paragraph("{{/item}}")].concat();
+    let picture_paragraph = |id: &str| format!("<w:p>{}</w:p>", picture(id));
+    let inside =
+        [paragraph("{{#item}}"), picture_paragraph("1"), picture_paragraph("4294967295"), paragraph("{{/item}}")]
+            .concat();
     let three = data(&[]).children("item", "title", &["Lamp", "Desk", "Chair"]);
     let expected: String = ["1", "4294967295", "3", "4", "5", "6"]
         .into_iter()
         .zip(["1", "4294967295"].into_iter().cycle())
-        .map(|(id, name)| of(id).replace(&format!("Text Box {id}"), &format!("Text Box {name}")))
+        .map(|(id, name)| picture_paragraph(id).replace(&format!("Text Box {id}"), &format!("Text Box {name}")))
         .collect();
     assert_eq!(merge_body(&body(&inside), &three), body(&expected));
     // A condition does not repeat its content.
-    let shown = [paragraph("{{?name}}"), of("1"), paragraph("{{/name}}")].concat();
-    assert_eq!(merge_body(&body(&shown), &ada()), body(&of("1")));
+    let shown = [paragraph("{{?name}}"), picture_paragraph("1"), paragraph("{{/name}}")].concat();
+    assert_eq!(merge_body(&body(&shown), &ada()), body(&picture_paragraph("1")));
 }
 
 #[test]
@@ -395,7 +397,7 @@ fn a_paragraph_that_begins_a_page_is_no_place_for_a_tag_alone() {
 }
 
 #[test]
-fn what_stands_beside_a_tag_is_told() {
+fn a_refusal_names_the_content_beside_a_tag() {
     let beside = |opening: &str, what: &str| {
         let body = [&format!("<w:p>{opening}{}</w:p>", run("{{?name}}")), &paragraph("x"), &paragraph("{{/name}}")];
         let reason = expect_refusal(&body.map(String::as_str).concat());
@@ -420,15 +422,15 @@ fn bookmarks_of_a_paragraph_that_vanishes_stay() {
     let end = "<w:bookmarkEnd w:id=\"1\"/>";
     let tag = |text: &str| format!("<w:p>{mark}{}{end}</w:p>", run(text));
     let body = [paragraph("x"), tag("{{?name}}"), paragraph("{{ name }}"), paragraph("{{/name}}")].concat();
-    let kept = format!("{mark}{end}");
-    assert_eq!(merge_body(&body, &ada()), [paragraph("x"), kept.clone(), paragraph("Ada")].concat());
-    assert_eq!(merge_body(&body, &data(&[])), [paragraph("x"), kept.clone()].concat());
+    let bookmark = format!("{mark}{end}");
+    assert_eq!(merge_body(&body, &ada()), [paragraph("x"), bookmark.clone(), paragraph("Ada")].concat());
+    assert_eq!(merge_body(&body, &data(&[])), [paragraph("x"), bookmark.clone()].concat());
     // A bookmark inside a loop is written once. A table whose rows are all omitted is removed with its rows of tags, including
     // their bookmarks.
     let rows = |text: &str| format!("<w:tr><w:tc>{}</w:tc></w:tr>", paragraph(text));
     let row = format!("<w:tr><w:tc>{}</w:tc></w:tr>", tag("{{#item}}"));
     let body = format!("<w:tbl>{row}{}{}</w:tbl>", rows("{{ title }}"), rows("{{/item}}"));
-    assert_eq!(merge_body(&body, &ada()), format!("<w:tbl>{kept}{}{}</w:tbl>", rows("one"), rows("two")));
+    assert_eq!(merge_body(&body, &ada()), format!("<w:tbl>{bookmark}{}{}</w:tbl>", rows("one"), rows("two")));
     assert_eq!(merge_body(&body, &data(&[])), "");
 }
 
@@ -463,24 +465,26 @@ fn half_a_field_is_refused() {
     let mark = |kind: &str| format!("<w:r><w:fldChar w:fldCharType=\"{kind}\"/></w:r>");
     let (begin, separate, end) = (mark("begin"), mark("separate"), mark("end"));
     let code = "<w:r><w:instrText> DATE </w:instrText></w:r>";
-    let one = |pieces: &[&str]| format!("<w:p>{}</w:p>", pieces.concat());
+    let field_paragraph = |pieces: &[&str]| format!("<w:p>{}</w:p>", pieces.concat());
     let why = "{{?name}} and its end take in one part of a field and not the other";
     let (open, close) = (run("a{{?name}}"), run("r{{/name}}s"));
-    assert_eq!(expect_refusal(&one(&[&open, &begin, code, &separate, &close, &end])), why);
-    assert_eq!(expect_refusal(&one(&[&begin, code, &open, &separate, &close, &end])), why);
-    assert_eq!(expect_refusal(&one(&[&begin, code, &separate, &open, &end, &close])), why);
+    assert_eq!(expect_refusal(&field_paragraph(&[&open, &begin, code, &separate, &close, &end])), why);
+    assert_eq!(expect_refusal(&field_paragraph(&[&begin, code, &open, &separate, &close, &end])), why);
+    assert_eq!(expect_refusal(&field_paragraph(&[&begin, code, &separate, &open, &end, &close])), why);
     // A whole field, and the text that a field shows, are accepted.
-    assert_eq!(expect_refusal(&one(&[&open, &begin, code, &separate, &end, &close])), "nothing");
-    assert_eq!(expect_refusal(&one(&[&begin, code, &separate, &open, &close, &end])), "nothing");
+    assert_eq!(expect_refusal(&field_paragraph(&[&open, &begin, code, &separate, &end, &close])), "nothing");
+    assert_eq!(expect_refusal(&field_paragraph(&[&begin, code, &separate, &open, &close, &end])), "nothing");
     // A field across paragraphs and rows, in a loop.
-    let first = one(&[&begin, code, &separate]);
-    let body = [paragraph("{{#item}}"), first.clone(), paragraph("{{/item}}"), one(&[&end])].concat();
+    let first = field_paragraph(&[&begin, code, &separate]);
+    let body = [paragraph("{{#item}}"), first.clone(), paragraph("{{/item}}"), field_paragraph(&[&end])].concat();
     assert_eq!(expect_refusal(&body), why.replace('?', "#").replace("name", "item"));
     let row = |inside: &str| format!("<w:tr><w:tc>{inside}</w:tc></w:tr>");
-    let rows = [row(&paragraph("{{#item}}")), row(&first), row(&paragraph("{{/item}}")), row(&one(&[&end]))].concat();
+    let rows =
+        [row(&paragraph("{{#item}}")), row(&first), row(&paragraph("{{/item}}")), row(&field_paragraph(&[&end]))]
+            .concat();
     assert_eq!(expect_refusal(&format!("<w:tbl>{rows}</w:tbl>")), why.replace('?', "#").replace("name", "item"));
     // A template that was stored before the rule is filled as before.
-    let file = docx(&one(&[&open, &begin, code, &separate, &close, &end]));
+    let file = docx(&field_paragraph(&[&open, &begin, code, &separate, &close, &end]));
     assert!(documents::merge::open_stored(Cursor::new(file)).is_ok());
 }
 
@@ -513,7 +517,7 @@ fn a_numbered_list_begins_again_in_each_pass() {
     let number = |id: &str, overrides: &str| {
         format!("<w:num w:numId=\"{id}\"><w:abstractNumId w:val=\"0\"/>{overrides}</w:num>")
     };
-    let again = "<w:lvlOverride w:ilvl=\"0\"><w:startOverride w:val=\"1\"/></w:lvlOverride>\
+    let start_overrides = "<w:lvlOverride w:ilvl=\"0\"><w:startOverride w:val=\"1\"/></w:lvlOverride>\
                  <w:lvlOverride w:ilvl=\"1\"><w:startOverride w:val=\"5\"/></w:lvlOverride>";
     let numbering = |lists: &str| {
         format!(
@@ -533,7 +537,7 @@ fn a_numbered_list_begins_again_in_each_pass() {
     // With two steps in each pass, the second pass has a list of its own.
     let body = [paragraph("{{#item}}"), item("3", "{{ title }}"), item("3", "then"), paragraph("{{/item}}")].concat();
     let expected = [item("3", "one"), item("3", "then"), item("8", "two"), item("8", "then")].concat();
-    let lists = numbering(&[number("3", ""), number("7", ""), number("8", again)].concat());
+    let lists = numbering(&[number("3", ""), number("7", ""), number("8", start_overrides)].concat());
     assert_eq!(made(&body, &ada()), (expected, lists));
     // One item in each pass is one list, even if the list began before the loop.
     let body = [paragraph("{{#item}}"), item("3", "{{ title }}"), paragraph("x"), paragraph("{{/item}}")].concat();

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_attribute() {
+    fn errors_are_reported_by_attribute() {
         let config = |text: &str| read(text.as_bytes().to_vec()).unwrap_err().to_json();
         assert_eq!(config("{"), json!({"config.json": ["Value must be valid JSON."]}));
         assert_eq!(

@@ -283,9 +283,9 @@ async fn a_component_from_its_making_to_its_end() {
     api.get(ALL).await.expect_reply(200, page(json!([listed])));
 
     server.advance(SECOND);
-    let known = api.get(&component_path(1)).await;
-    let edit = |known: &str| {
-        api.call("PATCH", &component_path(1)).header("if-match", known).json(&json!({
+    let component = api.get(&component_path(1)).await;
+    let edit = |etag: &str| {
+        api.call("PATCH", &component_path(1)).header("if-match", etag).json(&json!({
         "name": "Chart", "description": "", "is_enabled": false, "repository": 99, "status": "failed", "available_use": uses_body(false),
     }))
     };
@@ -299,7 +299,7 @@ async fn a_component_from_its_making_to_its_end() {
     ] {
         shown[name] = value;
     }
-    edit(known.header("etag")).send().await.expect_reply(200, shown.clone());
+    edit(component.header("etag")).send().await.expect_reply(200, shown.clone());
     api.patch(&component_path(1), json!({})).await.expect_reply(200, shown);
     api.delete(&repository_at(repository))
         .await

@@ -33,12 +33,12 @@ async fn record_with(api: &ApiClient, files: &[(&str, &str)]) -> i64 {
 
 /// Returns the paths of all files below a directory, in order.
 fn all_files(directory: &Path) -> Vec<String> {
-    fn collect(root: &Path, directory: &Path, found: &mut Vec<String>) {
+    fn collect(root: &Path, directory: &Path, paths: &mut Vec<String>) {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             let path: PathBuf = entry.path();
             match path.is_dir() {
-                true => collect(root, &path, found),
-                false => found.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned()),
+                true => collect(root, &path, paths),
+                false => paths.push(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned()),
             }
         }
     }
@@ -115,14 +115,14 @@ async fn a_disabled_integration_copies_nothing_and_goes_on_when_it_is_enabled() 
     let (server, directory) = with_directory().await;
     let api = with_class(&server).await;
     let store = directory.path().join("made");
-    let one = address(&api.post(INTEGRATIONS, copies("Contracts")).await.expect_created());
+    let integration_path = address(&api.post(INTEGRATIONS, copies("Contracts")).await.expect_created());
     // The store is unavailable: a file has its name.
     std::fs::remove_dir(&store).unwrap();
     std::fs::write(&store, "in the way").unwrap();
     record_with(&api, &[("a.txt", "one")]).await;
     let tried = "SELECT count(*) FROM jobs WHERE kind = 'document_copy' AND attempts > 0";
     eventually(async || number(&server, tried).await > 0).await;
-    api.patch(&one, json!({"is_enabled": false})).await.ok();
+    api.patch(&integration_path, json!({"is_enabled": false})).await.ok();
     std::fs::remove_file(&store).unwrap();
     std::fs::create_dir(&store).unwrap();
     advance(&server, 60);
@@ -130,12 +130,12 @@ async fn a_disabled_integration_copies_nothing_and_goes_on_when_it_is_enabled() 
     quiet_period().await;
     assert_eq!(all_files(&store), Vec::<String>::new());
     // The waiting copy is finished. A file of the time while the integration was disabled is not copied.
-    api.patch(&one, json!({"is_enabled": true})).await.ok();
+    api.patch(&integration_path, json!({"is_enabled": true})).await.ok();
     wait_for_copies(&server, 1).await;
     assert_eq!(all_files(&store), [format!("{DOMAIN}/contracts/1/a.txt")]);
     assert_eq!(number(&server, "SELECT count(*) FROM document_copies").await, 1);
     // Nothing is copied without its integration.
-    api.delete(&one).await.expect_empty();
+    api.delete(&integration_path).await.expect_empty();
     record_with(&api, &[("c.txt", "three")]).await;
     assert_eq!(number(&server, "SELECT count(*) FROM document_copies").await, 0);
 }

@@ -54,8 +54,8 @@ async fn a_webhook_from_its_making_to_its_end() {
         },
     });
     made.expect_reply(201, shown.clone());
-    let one = address(&made.json);
-    let got = api.get(&one).await;
+    let webhook_path = address(&made.json);
+    let got = api.get(&webhook_path).await;
     got.expect_reply(200, shown.clone());
     assert_eq!(got.header("etag"), made.header("etag"));
     let mut listed = shown.clone();
@@ -69,7 +69,7 @@ async fn a_webhook_from_its_making_to_its_end() {
         "type": "ai_mcp", "name": "Bills", "description": "Of 2026", "is_enabled": false, "secret": "sixteen letters!",
         "url": "https://other.example/", "events": ["record_deleted", "record_created", "record_created"],
     });
-    let changed = api.patch(&one, body).await;
+    let changed = api.patch(&webhook_path, body).await;
     for (name, value) in [
         ("name", json!("Bills")),
         ("description", json!("Of 2026")),
@@ -83,14 +83,15 @@ async fn a_webhook_from_its_making_to_its_end() {
     shown["_meta"]["labels"]["events"] =
         json!({"record_created": "Record created", "record_deleted": "Record deleted"});
     changed.expect_reply(200, shown.clone());
-    let unless = |known: &str| api.call("PATCH", &one).header("if-match", known).json(&json!({"is_enabled": false}));
+    let unless =
+        |known: &str| api.call("PATCH", &webhook_path).header("if-match", known).json(&json!({"is_enabled": false}));
     unless(made.header("etag")).send().await.expect_reply(412, message::detail("Object has been changed."));
     unless(changed.header("etag")).send().await.ok();
 
-    api.delete(&one).await.expect_empty();
-    api.get(&one).await.expect_reply(404, message::not_found());
-    api.patch(&one, json!({})).await.expect_reply(404, message::not_found());
-    api.delete(&one).await.expect_reply(404, message::not_found());
+    api.delete(&webhook_path).await.expect_empty();
+    api.get(&webhook_path).await.expect_reply(404, message::not_found());
+    api.patch(&webhook_path, json!({})).await.expect_reply(404, message::not_found());
+    api.delete(&webhook_path).await.expect_reply(404, message::not_found());
 
     let log = api.get(LOG).await;
     let uuid = uuid.as_str().unwrap();
@@ -165,7 +166,7 @@ async fn integrations_of_the_other_types() {
 }
 
 #[tokio::test]
-async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
+async fn a_caller_needs_the_rights_that_an_integration_uses() {
     let server = with_store().await;
     let api = with_class(&server).await;
     let object = json!({"name": "Store", "provider": "bearer"});
@@ -202,21 +203,21 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
     both.post(INTEGRATIONS, with_object(webhook("Signed"))).await.expect_created();
 
     // Each change requires the rights on the former and the new values.
-    let one = address(&viewer.get(&format!("{INTEGRATIONS}?name=Viewed")).await["results"][0]);
-    let signed = address(&viewer.get(&format!("{INTEGRATIONS}?name=Signed")).await["results"][0]);
+    let viewed_path = address(&viewer.get(&format!("{INTEGRATIONS}?name=Viewed")).await["results"][0]);
+    let signed_path = address(&viewer.get(&format!("{INTEGRATIONS}?name=Signed")).await["results"][0]);
     for body in [json!({}), json!({"description": "B"}), json!({"secret": SECRET}), json!({"is_enabled": false})] {
-        clerk.patch(&one, body.clone()).await.expect_reply(403, message::forbidden());
-        viewer.patch(&signed, body.clone()).await.expect_reply(403, message::forbidden());
-        viewer.patch(&one, body.clone()).await.ok();
-        both.patch(&signed, body).await.ok();
+        clerk.patch(&viewed_path, body.clone()).await.expect_reply(403, message::forbidden());
+        viewer.patch(&signed_path, body.clone()).await.expect_reply(403, message::forbidden());
+        viewer.patch(&viewed_path, body.clone()).await.ok();
+        both.patch(&signed_path, body).await.ok();
     }
-    viewer.patch(&one, json!({"object_class": null})).await.expect_reply(403, message::forbidden());
-    viewer.patch(&signed, json!({"authentication_object": null})).await.expect_reply(403, message::forbidden());
-    api.patch(&one, json!({"object_class": null, "is_enabled": false})).await.ok();
+    viewer.patch(&viewed_path, json!({"object_class": null})).await.expect_reply(403, message::forbidden());
+    viewer.patch(&signed_path, json!({"authentication_object": null})).await.expect_reply(403, message::forbidden());
+    api.patch(&viewed_path, json!({"object_class": null, "is_enabled": false})).await.ok();
     for body in [json!({"is_enabled": true}), json!({"object_class": 1}), json!({"name": "C"})] {
-        viewer.patch(&one, body).await.expect_reply(403, message::forbidden());
+        viewer.patch(&viewed_path, body).await.expect_reply(403, message::forbidden());
     }
-    api.patch(&one, json!({"is_enabled": true})).await.ok();
+    api.patch(&viewed_path, json!({"is_enabled": true})).await.ok();
     // A class that the viewer may not view.
     api.post("/api/object-classes/", json!({"name": "Secret"})).await.expect_created();
     let mut body = webhook("Secrets");
@@ -231,10 +232,10 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
     for (caller, path, may) in [
         (&clerk, &secrets, false),
         (&viewer, &secrets, false),
-        (&viewer, &signed, false),
-        (&both, &signed, true),
-        (&viewer, &one, false),
-        (&api, &one, true),
+        (&viewer, &signed_path, false),
+        (&both, &signed_path, true),
+        (&viewer, &viewed_path, false),
+        (&api, &viewed_path, true),
     ] {
         assert_eq!(edits(caller, path).await, may, "{path}");
     }
@@ -246,7 +247,7 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
 }
 
 #[tokio::test]
-async fn what_goes_takes_its_references_along() {
+async fn references_to_deleted_objects_become_null() {
     let server = with_store().await;
     let api = with_class(&server).await;
     let object = json!({"name": "Store", "provider": "bearer"});

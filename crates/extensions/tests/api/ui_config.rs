@@ -266,7 +266,7 @@ async fn wrong_custom_components_are_refused_as_in_forms() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     sql(&server, COMPONENTS).await;
-    for (sent, messages) in [
+    for (value, messages) in [
         (Value::Null, json!(["This field may not be null."])),
         (json!("3"), json!(["Expected a list of items but got type str."])),
         (
@@ -283,8 +283,8 @@ async fn wrong_custom_components_are_refused_as_in_forms() {
         ),
         (json!(vec![3; 101]), json!(["Ensure this list has at most 100 items."])),
     ] {
-        let reply = api.post(HOME, json!({"content": "1", "custom_components": sent})).await;
-        assert_eq!(reply, (400, json!({"custom_components": messages})), "{sent}");
+        let reply = api.post(HOME, json!({"content": "1", "custom_components": value})).await;
+        assert_eq!(reply, (400, json!({"custom_components": messages})), "{value}");
     }
 }
 
@@ -295,7 +295,7 @@ async fn wrong_fields_for_uploads_are_told_by_their_places() {
     classes(&api).await;
     let [required, nothing] = ["This field is required.", "This field may not be null."].map(|text| json!([text]));
     let pk = |id: &str| json!([format!("Invalid pk {id} - object does not exist.")]);
-    let sent = json!([
+    let uploads = json!([
         {},
         {"object_class": null, "class_field": "1"},
         upload(9, 99),
@@ -317,14 +317,14 @@ async fn wrong_fields_for_uploads_are_told_by_their_places() {
         "7": {"non_field_errors": ["The fields object_class, object_class_field must make a unique set."]},
         "8": ["Invalid data. Expected a dictionary, but got int."],
     });
-    let with = |sent: &Value| json!({"content": "1", "upload_component": sent});
-    api.post(HOME, with(&sent)).await.refuses(json!({"upload_component": wrong}));
-    for (sent, text) in [
+    let with = |uploads: &Value| json!({"content": "1", "upload_component": uploads});
+    api.post(HOME, with(&uploads)).await.refuses(json!({"upload_component": wrong}));
+    for (uploads, text) in [
         (Value::Null, "This field may not be null."),
         (json!({}), "Expected a list of items but got type dict."),
         (json!(vec![upload(1, 1); 11]), "Up to 10 items allowed."),
     ] {
-        api.post(HOME, with(&sent)).await.refuses(json!({"upload_component": [text]}));
+        api.post(HOME, with(&uploads)).await.refuses(json!({"upload_component": [text]}));
     }
     // A class that the caller may not view, and its fields, are unknown.
     let holder = server.with_role(json!({"ui_config": ["create"]})).await;
@@ -334,7 +334,7 @@ async fn wrong_fields_for_uploads_are_told_by_their_places() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_leaves_the_configurations() {
+async fn deleted_objects_are_removed_from_configurations() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     classes(&api).await;

@@ -16,8 +16,8 @@ async fn an_event_is_sent_with_its_record_and_listed() {
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
     let field = json!({"label": "Title", "type": "string"});
     api.post("/api/object-classes/1/fields/", field).await.expect_created();
-    let one = hook(&api, &receiver, "Hook", json!({"events": ["record_created", "record_deleted"]})).await;
-    api.get(&format!("{one}deliveries/")).await.expect_reply(200, page(json!([])));
+    let hook_path = hook(&api, &receiver, "Hook", json!({"events": ["record_created", "record_deleted"]})).await;
+    api.get(&format!("{hook_path}deliveries/")).await.expect_reply(200, page(json!([])));
     let body = json!({"fields": {"title": "Größe \"9\""}});
     let record = api.post(RECORDS, body).await.id();
 
@@ -32,9 +32,9 @@ async fn an_event_is_sent_with_its_record_and_listed() {
         assert_eq!(received.headers.get(name), Some(&value));
     }
     assert!(received.headers["webhook-signature"].starts_with("v1,"), "{:?}", received.headers);
-    let sent = received.json();
+    let payload = received.json();
     assert_eq!(
-        sent,
+        payload,
         json!({
             "type": "record_created", "timestamp": START,
             "data": {
@@ -47,7 +47,7 @@ async fn an_event_is_sent_with_its_record_and_listed() {
             },
         })
     );
-    let listed = deliveries(&api, &one, 1).await;
+    let listed = deliveries(&api, &hook_path, 1).await;
     let delivered = json!({
         "event_id": received.id(), "event_type": "record_created", "created_at": START, "last_attempt_at": START,
         "attempts": 1, "status": "delivered", "response_status": 200,
@@ -58,10 +58,10 @@ async fn an_event_is_sent_with_its_record_and_listed() {
     server.advance(SECOND);
     api.patch(&format!("/api/object-records/{record}/"), json!({"fields": {"title": "B"}})).await.ok();
     api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
-    let sent = receiver.wait_for_requests(2).await[1].json();
-    assert_eq!((&sent["type"], &sent["data"]["event_data"]), (&json!("record_deleted"), &json!([])));
-    assert_eq!((&sent["data"]["record_id"], &sent["data"]["object_class"]), (&json!(record), &json!(1)));
-    let listed = deliveries(&api, &one, 2).await;
+    let payload = receiver.wait_for_requests(2).await[1].json();
+    assert_eq!((&payload["type"], &payload["data"]["event_data"]), (&json!("record_deleted"), &json!([])));
+    assert_eq!((&payload["data"]["record_id"], &payload["data"]["object_class"]), (&json!(record), &json!(1)));
+    let listed = deliveries(&api, &hook_path, 2).await;
     assert_eq!((&listed[0]["event_type"], &listed[1]), (&json!("record_deleted"), &delivered));
     // The bodies of finished deliveries are deleted.
     assert_eq!(number(&server, "SELECT count(*) FROM webhook_events").await, 0);
@@ -83,18 +83,18 @@ async fn each_webhook_hears_of_its_class_and_its_events() {
         api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.expect_created();
     }
     let types = |receiver: &Receiver| -> Vec<(Value, Value)> {
-        let sent = |json: Value| (json["type"].clone(), json["data"]["object_class"].clone());
-        receiver.requests().iter().map(|received| sent(received.json())).collect()
+        let type_and_class = |json: Value| (json["type"].clone(), json["data"]["object_class"].clone());
+        receiver.requests().iter().map(|received| type_and_class(received.json())).collect()
     };
     receivers[1].wait_for_requests(6).await;
     receivers[0].wait_for_requests(2).await;
-    let of = |name: &str, class: i64| (json!(name), json!(class));
-    assert_eq!(types(&receivers[0]), [of("record_created", 1), of("record_created", 1)]);
+    let event = |name: &str, class: i64| (json!(name), json!(class));
+    assert_eq!(types(&receivers[0]), [event("record_created", 1), event("record_created", 1)]);
     let all = types(&receivers[1]);
     for (name, class, count) in
         [("record_created", 1, 2), ("record_created", 2, 1), ("owner_initialized", 1, 2), ("owner_initialized", 2, 1)]
     {
-        assert_eq!(all.iter().filter(|sent| **sent == of(name, class)).count(), count, "{name} {class}");
+        assert_eq!(all.iter().filter(|delivery| **delivery == event(name, class)).count(), count, "{name} {class}");
     }
     // The events arrive in their order.
     let ids: Vec<i64> =
@@ -120,15 +120,15 @@ async fn each_webhook_hears_of_its_class_and_its_events() {
 async fn a_test_is_sent_also_by_a_webhook_that_is_disabled() {
     let server = TestServer::start_with(open_loopback).await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
-    let one = hook(&api, &receiver, "Hook", json!({"is_enabled": false})).await;
-    let answer = api.post(&format!("{one}test/"), json!({})).await;
+    let hook_path = hook(&api, &receiver, "Hook", json!({"is_enabled": false})).await;
+    let answer = api.post(&format!("{hook_path}test/"), json!({})).await;
     let received = receiver.wait_for_requests(1).await.remove(0);
     let mut delivery = json!({
         "event_id": received.id(), "event_type": "test", "created_at": START, "last_attempt_at": null, "attempts": 0,
         "status": "pending", "response_status": null,
     });
     answer.expect_reply(200, delivery.clone());
-    let uuid = one.strip_prefix(INTEGRATIONS).unwrap().trim_end_matches('/');
+    let uuid = hook_path.strip_prefix(INTEGRATIONS).unwrap().trim_end_matches('/');
     assert_eq!(received.json(), json!({"type": "test", "timestamp": START, "data": {"integration": uuid}}));
     for (name, value) in [
         ("last_attempt_at", json!(START)),
@@ -138,11 +138,11 @@ async fn a_test_is_sent_also_by_a_webhook_that_is_disabled() {
     ] {
         delivery[name] = value;
     }
-    assert_eq!(deliveries(&api, &one, 1).await, [delivery]);
+    assert_eq!(deliveries(&api, &hook_path, 1).await, [delivery]);
     // A test is tried once.
     receiver.reacts(testkit::ReceiverBehaviour::Answer(500));
-    api.post(&format!("{one}test/"), json!({})).await.ok();
-    let failed = deliveries(&api, &one, 2).await.remove(0);
+    api.post(&format!("{hook_path}test/"), json!({})).await.ok();
+    let failed = deliveries(&api, &hook_path, 2).await.remove(0);
     assert_eq!((&failed["status"], &failed["response_status"]), (&json!("failed"), &json!(500)));
 
     let others = address(&api.post(INTEGRATIONS, agents("Agents")).await.expect_created());
@@ -152,22 +152,22 @@ async fn a_test_is_sent_also_by_a_webhook_that_is_disabled() {
         api.options(&format!("{path}deliveries/")).await.expect_reply(404, message::not_found());
     }
     let viewer = server.with_role(json!({"integrations": ["view"]})).await;
-    viewer.post(&format!("{one}test/"), json!({})).await.expect_reply(403, message::forbidden());
-    assert_eq!(viewer.get(&format!("{one}deliveries/")).await["total_count"], 2);
+    viewer.post(&format!("{hook_path}test/"), json!({})).await.expect_reply(403, message::forbidden());
+    assert_eq!(viewer.get(&format!("{hook_path}deliveries/")).await["total_count"], 2);
     let lister = server.with_role(json!({"integrations": ["list"]})).await;
-    lister.get(&format!("{one}deliveries/")).await.expect_reply(403, message::forbidden());
+    lister.get(&format!("{hook_path}deliveries/")).await.expect_reply(403, message::forbidden());
 }
 
 #[tokio::test]
-async fn what_waits_goes_to_the_address_that_a_webhook_has_then() {
+async fn a_retry_goes_to_the_current_address_of_the_webhook() {
     let server = TestServer::start_with(open_loopback).await;
     let (api, first, second) = (with_class(&server).await, Receiver::start().await, Receiver::start().await);
-    let one = hook(&api, &first, "Hook", json!({"events": ["record_created"]})).await;
+    let hook_path = hook(&api, &first, "Hook", json!({"events": ["record_created"]})).await;
     first.reacts(testkit::ReceiverBehaviour::Bytes(""));
     record(&api).await;
-    deliveries(&api, &one, 1).await;
+    deliveries(&api, &hook_path, 1).await;
     let id = first.requests()[0].id().to_owned();
-    api.patch(&one, json!({"url": second.url("/other?a=1"), "secret": SECRET})).await.ok();
+    api.patch(&hook_path, json!({"url": second.url("/other?a=1"), "secret": SECRET})).await.ok();
     crate::set_up::advance(&server, 5);
     let received = second.wait_for_requests(1).await.remove(0);
     assert_eq!((received.path.as_str(), received.id()), ("/other?a=1", id.as_str()));

@@ -61,7 +61,7 @@ async fn the_libraries_of_standard_webhooks_verify_what_is_sent() {
             .enumerate()
     {
         let body = json!({"events": ["record_created"], "secret": secret});
-        let one = hook(&api, &receiver, &format!("Hook {n}"), body).await;
+        let hook_path = hook(&api, &receiver, &format!("Hook {n}"), body).await;
         record(&api).await;
         let received = receiver.wait_for_requests(n + 1).await.remove(n);
         let right = received_json(&for_library, &received);
@@ -73,6 +73,6 @@ async fn the_libraries_of_standard_webhooks_verify_what_is_sent() {
         for program in programs() {
             assert!(!verifies(program, &wrong), "{wrong}");
         }
-        api.delete(&one).await.expect_empty();
+        api.delete(&hook_path).await.expect_empty();
     }
 }

@@ -35,14 +35,14 @@ async fn hook_of(api: &ApiClient, receiver: &Receiver, name: &str) -> String {
 async fn an_error_is_tried_again_after_growing_delays_and_keeps_nobody_waiting() {
     let server = TestServer::start_with(open_loopback).await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
-    let one = hook_of(&api, &receiver, "Hook").await;
+    let hook_path = hook_of(&api, &receiver, "Hook").await;
     receiver.reacts(ReceiverBehaviour::Answer(503));
     record(&api).await;
-    assert_eq!(delivery_rows(&deliveries(&api, &one, 1).await), [("pending", 1, Some(503))]);
+    assert_eq!(delivery_rows(&deliveries(&api, &hook_path, 1).await), [("pending", 1, Some(503))]);
     // Other deliveries are sent meanwhile.
     receiver.reacts(ReceiverBehaviour::Answer(204));
     record(&api).await;
-    let listed = deliveries(&api, &one, 2).await;
+    let listed = deliveries(&api, &hook_path, 2).await;
     assert_eq!(delivery_rows(&listed), [("delivered", 1, Some(204)), ("pending", 1, Some(503))]);
     receiver.reacts(ReceiverBehaviour::Answer(500));
     let first = receiver.requests()[0].clone();
@@ -59,7 +59,7 @@ async fn an_error_is_tried_again_after_growing_delays_and_keeps_nobody_waiting()
     // After a day it is given up.
     advance(&server, 86_400);
     receiver.wait_for_requests(5).await;
-    expect_deliveries(&api, &one, &[("delivered", 1, Some(204)), ("failed", 4, Some(500))]).await;
+    expect_deliveries(&api, &hook_path, &[("delivered", 1, Some(204)), ("failed", 4, Some(500))]).await;
     assert_eq!(number(&server, "SELECT count(*) FROM webhook_events").await, 0);
 }
 
@@ -69,7 +69,7 @@ async fn a_receiver_that_is_away_gets_all_in_order_when_it_is_back() {
     let api = with_class(&server).await;
     let receiver = Receiver::start().await;
     receiver.reacts(ReceiverBehaviour::Bytes(""));
-    let one = hook_of(&api, &receiver, "Hook").await;
+    let hook_path = hook_of(&api, &receiver, "Hook").await;
     let mut records = vec![record(&api).await];
     receiver.wait_for_requests(1).await;
     for _ in 0..8 {
@@ -85,7 +85,7 @@ async fn a_receiver_that_is_away_gets_all_in_order_when_it_is_back() {
         received[1..].iter().map(|received| received.json()["data"]["record_id"].as_i64().unwrap()).collect();
     // The delivery that was tried before comes last.
     assert_eq!((&ids[..8], ids[8]), (&records[1..], records[0]));
-    assert!(delivery_rows(&deliveries(&api, &one, 9).await).iter().all(|(status, ..)| *status == "delivered"));
+    assert!(delivery_rows(&deliveries(&api, &hook_path, 9).await).iter().all(|(status, ..)| *status == "delivered"));
 }
 
 #[tokio::test]
@@ -172,25 +172,25 @@ async fn a_disabled_webhook_stops_and_what_waits_waits_for_a_day_at_most() {
     let server = TestServer::start_with(open_loopback).await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
     receiver.reacts(ReceiverBehaviour::Answer(500));
-    let one = hook_of(&api, &receiver, "Hook").await;
+    let hook_path = hook_of(&api, &receiver, "Hook").await;
     record(&api).await;
-    deliveries(&api, &one, 1).await;
-    api.patch(&one, json!({"is_enabled": false})).await.ok();
+    deliveries(&api, &hook_path, 1).await;
+    api.patch(&hook_path, json!({"is_enabled": false})).await.ok();
     receiver.reacts(ReceiverBehaviour::Answer(200));
     advance(&server, 3600);
     record(&api).await;
     quiet_period().await;
     assert_eq!(receiver.requests().len(), 1);
     // When it is enabled again, waiting deliveries are sent. Events of the meantime are not.
-    api.patch(&one, json!({"is_enabled": true})).await.ok();
+    api.patch(&hook_path, json!({"is_enabled": true})).await.ok();
     receiver.wait_for_requests(2).await;
-    expect_deliveries(&api, &one, &[("delivered", 2, Some(200))]).await;
+    expect_deliveries(&api, &hook_path, &[("delivered", 2, Some(200))]).await;
     receiver.reacts(ReceiverBehaviour::Answer(500));
     record(&api).await;
-    expect_deliveries(&api, &one, &[("pending", 1, Some(500)), ("delivered", 2, Some(200))]).await;
-    api.patch(&one, json!({"is_enabled": false})).await.ok();
+    expect_deliveries(&api, &hook_path, &[("pending", 1, Some(500)), ("delivered", 2, Some(200))]).await;
+    api.patch(&hook_path, json!({"is_enabled": false})).await.ok();
     advance(&server, 86_401);
-    expect_deliveries(&api, &one, &[("failed", 1, Some(500)), ("delivered", 2, Some(200))]).await;
+    expect_deliveries(&api, &hook_path, &[("failed", 1, Some(500)), ("delivered", 2, Some(200))]).await;
     assert_eq!(receiver.requests().len(), 3);
 }
 
@@ -203,17 +203,17 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
     .await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
     receiver.reacts(ReceiverBehaviour::Bytes(""));
-    let one = hook_of(&api, &receiver, "Hook").await;
+    let hook_path = hook_of(&api, &receiver, "Hook").await;
     let batch = async |count: usize| {
         let items = json!({"items": vec![json!({"fields": {}}); count]});
         api.post("/api/object-classes/1/object-records/batch/", items).await.expect_created();
     };
     batch(30).await;
-    deliveries(&api, &one, 1).await;
+    deliveries(&api, &hook_path, 1).await;
     advance(&server, 61);
     let count = async |status: &str| {
-        let listed = api.get(&format!("{one}deliveries/?limit=1000")).await.ok();
-        listed["results"].as_array().unwrap().iter().filter(|one| one["status"] == status).count()
+        let listed = api.get(&format!("{hook_path}deliveries/?limit=1000")).await.ok();
+        listed["results"].as_array().unwrap().iter().filter(|delivery| delivery["status"] == status).count()
     };
     eventually(async || match count("pending").await {
         20 => Ok(()),
@@ -221,7 +221,7 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
     })
     .await;
     assert_eq!(count("failed").await, 10);
-    let listed = api.get(&format!("{one}deliveries/?limit=1000")).await;
+    let listed = api.get(&format!("{hook_path}deliveries/?limit=1000")).await;
     assert!(listed.column("status")[..20].iter().all(|status| status == "pending"), "{:?}", listed.column("status"));
 
     receiver.reacts(ReceiverBehaviour::Answer(200));
@@ -242,7 +242,7 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
         receiver.wait_for_requests(sent).await;
     }
     advance(&server, 61);
-    let listed = api.get(&format!("{one}deliveries/?limit=5")).await.ok();
+    let listed = api.get(&format!("{hook_path}deliveries/?limit=5")).await.ok();
     assert_eq!((&listed["total_count"], &listed["filtered_count"]), (&json!(1_000), &json!(1_000)));
     eventually(async || number(&server, "SELECT count(*) FROM webhook_deliveries").await <= 1_000).await;
 }

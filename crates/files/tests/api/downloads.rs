@@ -48,7 +48,7 @@ async fn parts_of_a_file_are_sent() {
 }
 
 #[tokio::test]
-async fn what_a_client_has_is_not_sent_again() {
+async fn a_matching_etag_is_answered_with_304() {
     let server = TestServer::start().await;
     let path = public(&server, "content").await;
     let tag = server.anonymous().get(&path).await.header("etag").to_owned();

@@ -13,17 +13,17 @@ async fn an_unused_upload_is_removed_after_a_day_and_a_used_one_stays() {
     let api = server.admin().await;
     let token = api.upload("kept.txt", "x").await;
     api.post("/api/files/public-storage/", json!({"token": token})).await.expect_created();
-    let kept = stored_names(&server);
+    let used_names = stored_names(&server);
     api.upload("unused.txt", "x").await;
     assert_eq!(stored_names(&server).len(), 2);
     server.advance(DAY);
     server.admin().await.upload("later.txt", "x").await;
     wait_for_stored(&server, 2).await;
-    assert!(stored_names(&server).contains(&kept[0]));
+    assert!(stored_names(&server).contains(&used_names[0]));
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_is_removed() {
+async fn files_of_deleted_rows_are_removed_after_a_kill() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     api.upload("a.txt", "x").await;

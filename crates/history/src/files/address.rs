@@ -94,17 +94,17 @@ mod tests {
     #[test]
     fn an_address_is_good_for_its_method_and_its_time_in_every_process_with_the_key() {
         let clock = Clock::fixed(NOW);
-        let (one, other) = (Addresses::new(b"secret", clock.clone()), Addresses::new(b"secret", clock.clone()));
+        let (first, second) = (Addresses::new(b"secret", clock.clone()), Addresses::new(b"secret", clock.clone()));
         let (tenant, file_id) = (tenant(), Uuid::new_v4());
-        let address = one.make(&Method::PUT, &tenant, file_id);
-        assert_eq!(verify(&other, &Method::PUT, &address), Some((tenant.client_id, file_id)));
-        assert_eq!(verify(&other, &Method::GET, &address), None);
+        let address = first.make(&Method::PUT, &tenant, file_id);
+        assert_eq!(verify(&second, &Method::PUT, &address), Some((tenant.client_id, file_id)));
+        assert_eq!(verify(&second, &Method::GET, &address), None);
         assert_eq!(verify(&Addresses::new(b"Secret", clock.clone()), &Method::PUT, &address), None);
         // The validity is at most 15 minutes, and up to a second less.
         clock.advance(899 * MICROS_PER_SECOND);
-        assert!(verify(&one, &Method::PUT, &address).is_some());
+        assert!(verify(&first, &Method::PUT, &address).is_some());
         clock.advance(MICROS_PER_SECOND);
-        assert_eq!(verify(&one, &Method::PUT, &address), None);
+        assert_eq!(verify(&first, &Method::PUT, &address), None);
     }
 
     #[test]

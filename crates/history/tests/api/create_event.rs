@@ -35,7 +35,7 @@ async fn an_event_is_read_back_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn what_is_not_sent_is_null_or_empty() {
+async fn omitted_members_are_null_or_empty() {
     let server = HistoryServer::start().await;
     let api = server.tenant("events").await;
     add(&api, detail(1, 1, 8, TIME)).await.expect_created();

@@ -22,16 +22,16 @@ fn path(server: &HistoryServer, address: &str) -> String {
 async fn a_file_goes_up_and_comes_down_without_a_key() {
     let server = HistoryServer::start().await;
     let api = server.tenant("files").await;
-    let given = api.get("/api/files/upload-url").await.ok();
-    let members: Vec<&String> = given.as_object().unwrap().keys().collect();
+    let upload = api.get("/api/files/upload-url").await.ok();
+    let members: Vec<&String> = upload.as_object().unwrap().keys().collect();
     assert_eq!(members, ["upload_url", "file_id"]);
-    let (upload_url, file_id) = (given["upload_url"].as_str().unwrap(), given["file_id"].as_str().unwrap());
+    let (upload_url, file_id) = (upload["upload_url"].as_str().unwrap(), upload["file_id"].as_str().unwrap());
     assert!(upload_url.contains(&format!("/files/{file_id}")), "the key begins with the tenant's name: {upload_url}");
     let body = b"%PDF-1.7 \x00\xff".to_vec();
     let put = server.client_without_key().call("PUT", &path(&server, upload_url)).body("application/pdf", body.clone());
     assert_eq!(put.send().await.status, 200);
 
-    add_generated(&api, 1, &given["file_id"]).await;
+    add_generated(&api, 1, &upload["file_id"]).await;
     let reply = api.get(&format!("/api/history/events/{}/file", id(1))).await;
     assert_eq!(reply.status, 302);
     let reply = server.client_without_key().get(&path(&server, reply.header("location"))).await;
@@ -62,17 +62,17 @@ async fn other_events_have_no_file() {
 async fn ids_of_another_tenant_are_ids_that_nobody_has() {
     let server = HistoryServer::start().await;
     let (api, other) = (server.tenant("files").await, server.tenant("other").await);
-    let given = api.get("/api/files/upload-url").await.ok();
-    let address = path(&server, given["upload_url"].as_str().unwrap());
+    let upload = api.get("/api/files/upload-url").await.ok();
+    let address = path(&server, upload["upload_url"].as_str().unwrap());
     assert_eq!(server.client_without_key().call("PUT", &address).body("text/plain", "theirs").send().await.status, 200);
-    add_generated(&api, 1, &given["file_id"]).await;
+    add_generated(&api, 1, &upload["file_id"]).await;
     // Equal answers are expected, without the headers that differ from call to call.
-    let alike = |one: Reply, two: Reply| {
+    let alike = |first: Reply, second: Reply| {
         let bare = |mut reply: Reply| {
             ["x-request-id", "date", "location"].into_iter().for_each(|name| drop(reply.headers.remove(name)));
             (reply.status, reply.headers, reply.text)
         };
-        assert_eq!(bare(one), bare(two));
+        assert_eq!(bare(first), bare(second));
     };
     let (theirs, unknown) = (id(1), id(99));
     for address in ["/api/history/events/{id}/file", "/api/history/events?event_id={id}", "/api/system-events?id={id}"]
@@ -93,7 +93,7 @@ async fn ids_of_another_tenant_are_ids_that_nobody_has() {
         envelope("files", event)
     };
     let add = async |event: Json| other.post("/api/event-bridge/create-event", event).await;
-    alike(add(event(1, &given["file_id"])).await, add(event(2, &json!(unknown))).await);
+    alike(add(event(1, &upload["file_id"])).await, add(event(2, &json!(unknown))).await);
     let mut files = Vec::new();
     for n in [1, 2] {
         let reply = other.get(&format!("/api/history/events/{}/file", id(n))).await;

@@ -58,9 +58,9 @@ async fn old_files_without_an_event_are_removed(s3: Option<&S3Server>) {
     // Events of other types do not name files. Events of another tenant do not name files of this one.
     add(&api, 3, 7, &[json!({"file_id": unnamed})]).await;
     add(&other, 1, 9, &[json!({"file_id": elsewhere})]).await;
-    let [kept, lost] = [put_file(&other, "6").await, put_file(&other, "7").await];
-    add(&other, 2, 9, &[json!({"file_id": kept})]).await;
-    add(&api, 4, 9, &[json!({"file_id": lost})]).await;
+    let [referenced_file, unreferenced_file] = [put_file(&other, "6").await, put_file(&other, "7").await];
+    add(&other, 2, 9, &[json!({"file_id": referenced_file})]).await;
+    add(&api, 4, 9, &[json!({"file_id": unreferenced_file})]).await;
 
     assert_eq!(removed(&server).await, 0);
     server.clock.advance(UNNAMED_AGE - HOUR);
@@ -73,11 +73,11 @@ async fn old_files_without_an_event_are_removed(s3: Option<&S3Server>) {
     for (file_id, expected) in [(&first, "1"), (&second, "2"), (&upper, "3")] {
         assert_eq!(content(&api, file_id).await.as_deref(), Some(expected));
     }
-    assert_eq!(content(&other, &kept).await.as_deref(), Some("6"));
+    assert_eq!(content(&other, &referenced_file).await.as_deref(), Some("6"));
     if let Some(late) = late {
         assert_eq!(content(&api, &late).await.as_deref(), Some("young"));
     }
-    for (api, file_id) in [(&api, &unnamed), (&api, &elsewhere), (&other, &lost)] {
+    for (api, file_id) in [(&api, &unnamed), (&api, &elsewhere), (&other, &unreferenced_file)] {
         assert_eq!(content(api, file_id).await, None);
     }
     assert_eq!(bare.get("/api/history/events").await["total_count"], 0);

@@ -7,17 +7,17 @@ use uuid::Uuid;
 
 #[tokio::test]
 async fn each_service_has_an_id_of_its_own() {
-    let (one, two) = (HistoryServer::start().await, HistoryServer::start().await);
+    let (first_server, second_server) = (HistoryServer::start().await, HistoryServer::start().await);
     let refused = json!({"detail": "Unauthorized API Key."});
-    one.client_without_key().get("/api/service").await.expect_reply(401, refused);
+    first_server.client_without_key().get("/api/service").await.expect_reply(401, refused);
 
-    let told = one.client_with_key().get("/api/service").await.ok();
+    let service = first_server.client_with_key().get("/api/service").await.ok();
 
-    let id = told["id"].as_str().unwrap();
-    assert_eq!(told, json!({"id": id}));
+    let id = service["id"].as_str().unwrap();
+    assert_eq!(service, json!({"id": id}));
     assert_eq!(Uuid::parse_str(id).unwrap().get_version_num(), 4);
-    assert_eq!(one.client_with_key().get("/api/service/").await.ok(), told);
-    assert_ne!(two.client_with_key().get("/api/service").await.ok(), told);
+    assert_eq!(first_server.client_with_key().get("/api/service/").await.ok(), service);
+    assert_ne!(second_server.client_with_key().get("/api/service").await.ok(), service);
 }
 
 #[tokio::test]

@@ -141,19 +141,22 @@ async fn a_deletion_that_was_cut_short_is_repeated() {
 #[tokio::test]
 async fn tenants_do_not_see_each_other() {
     let server = HistoryServer::start().await;
-    let (one, two) = (server.tenant("one").await, server.tenant("two").await);
-    one.post("/api/system-events/batch", json!({"events": [system_event(1)]}))
+    let (first_tenant, second_tenant) = (server.tenant("one").await, server.tenant("two").await);
+    first_tenant
+        .post("/api/system-events/batch", json!({"events": [system_event(1)]}))
         .await
         .expect_reply(201, json!({"inserted": 1}));
     // The same id is another event in another tenant.
-    two.post("/api/system-events/batch", json!({"events": [system_event(1)]}))
+    second_tenant
+        .post("/api/system-events/batch", json!({"events": [system_event(1)]}))
         .await
         .expect_reply(201, json!({"inserted": 1}));
-    two.post("/api/system-events/batch", json!({"events": [system_event(2)]}))
+    second_tenant
+        .post("/api/system-events/batch", json!({"events": [system_event(2)]}))
         .await
         .expect_reply(201, json!({"inserted": 1}));
-    assert_eq!(one.get("/api/system-events").await.column("id"), [json!(crate::id(1))]);
-    assert_eq!(two.get("/api/system-events").await.column("id"), [json!(crate::id(2)), json!(crate::id(1))]);
+    assert_eq!(first_tenant.get("/api/system-events").await.column("id"), [json!(crate::id(1))]);
+    assert_eq!(second_tenant.get("/api/system-events").await.column("id"), [json!(crate::id(2)), json!(crate::id(1))]);
 }
 
 #[tokio::test]

@@ -186,17 +186,17 @@ async fn named_files(engine: &HistoryEngine) {
     assert_eq!(engine.initialize(&tenant).await, Ok(true));
     let files: Vec<Uuid> = (0..MAX_FILES).map(|_| Uuid::new_v4()).collect();
     assert_eq!(engine.named_files(&tenant, &files).await, Ok(HashSet::new()));
-    let of = |event_type, data: String| HistoryEvent { data, ..event(EARLY, event_type, 1) };
+    let early_event = |event_type, data: String| HistoryEvent { data, ..event(EARLY, event_type, 1) };
     let capital = files[3].to_string().to_uppercase();
     let events = [
-        of(9, format!(r#"[{{"file_id": "{}"}}, 5, "{}", {{"file_id": "{}"}}]"#, files[0], files[9], files[1])),
-        of(9, format!(r#"[{{"file_id": "urn:uuid:{}"}}, {{"file_id": "{{{capital}}}"}}]"#, files[2])),
-        of(9, format!(r#"[{{"file_id": "{}", "n": "\u0000"}}]"#, files[4].simple())),
-        of(9, format!(r#"[{{"n": {{"file_id": "{}"}}}}, {{"file_id": 5}}, {{"file_id": null}}]"#, files[8])),
-        of(7, format!(r#"[{{"file_id": "{}"}}]"#, files[7])),
-        of(9, format!(r#"[{{"file_id": "{}"}}]"#, files[0])),
-        of(9, format!(r#"[{{"file_id": "{}"}}]"#, Uuid::new_v4())),
-        of(9, "[]".to_owned()),
+        early_event(9, format!(r#"[{{"file_id": "{}"}}, 5, "{}", {{"file_id": "{}"}}]"#, files[0], files[9], files[1])),
+        early_event(9, format!(r#"[{{"file_id": "urn:uuid:{}"}}, {{"file_id": "{{{capital}}}"}}]"#, files[2])),
+        early_event(9, format!(r#"[{{"file_id": "{}", "n": "\u0000"}}]"#, files[4].simple())),
+        early_event(9, format!(r#"[{{"n": {{"file_id": "{}"}}}}, {{"file_id": 5}}, {{"file_id": null}}]"#, files[8])),
+        early_event(7, format!(r#"[{{"file_id": "{}"}}]"#, files[7])),
+        early_event(9, format!(r#"[{{"file_id": "{}"}}]"#, files[0])),
+        early_event(9, format!(r#"[{{"file_id": "{}"}}]"#, Uuid::new_v4())),
+        early_event(9, "[]".to_owned()),
     ];
     for event in &events {
         assert_eq!(engine.add_history_event(&tenant, event.clone()).await, Ok(true));

@@ -87,15 +87,15 @@ async fn an_initialization_that_was_cut_short_is_out_of_the_way() {
     let id = dead.client_id.simple();
     let rename = format!("RENAME TABLE chancery_history.client_{id} TO chancery_history.pending_{id}");
     direct.query(&rename).execute().await.expect("the entry is renamed");
-    let again = Tenant { client_id: Uuid::new_v4(), ..dead.clone() };
-    assert_eq!(handle.initialize(&again).await, Ok(false), "it may still be completed");
-    eventually(async || match handle.initialize(&again).await {
+    let new_tenant = Tenant { client_id: Uuid::new_v4(), ..dead.clone() };
+    assert_eq!(handle.initialize(&new_tenant).await, Ok(false), "it may still be completed");
+    eventually(async || match handle.initialize(&new_tenant).await {
         Ok(true) => Ok(()),
         answer => Err(answer),
     })
     .await;
     assert_eq!(handle.tenant(dead.client_id).await, Ok(None));
-    assert_eq!(handle.tenant_named(&dead.database_name).await, Ok(Some(again)));
+    assert_eq!(handle.tenant_named(&dead.database_name).await, Ok(Some(new_tenant)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -410,10 +410,10 @@ mod tests {
 
     #[test]
     fn addresses_are_compared_in_lower_case_character_by_character() {
-        for (one, other) in [("Ann@Example.com", "ann@example.COM"), ("JÖRG@example.com", "jörg@example.com")] {
-            assert!(is_same_address(one, other), "{one} {other}");
+        for (address, other) in [("Ann@Example.com", "ann@example.COM"), ("JÖRG@example.com", "jörg@example.com")] {
+            assert!(is_same_address(address, other), "{address} {other}");
         }
-        for (one, other) in [
+        for (address, other) in [
             ("straße@example.com", "strasse@example.com"),
             ("\u{212a}arl@example.com", "karl@example.com"),
             ("\u{17f}am@example.com", "sam@example.com"),
@@ -421,7 +421,7 @@ mod tests {
             ("ﬁn@example.com", "fin@example.com"),
             ("ann@example.com", "ann@example.co"),
         ] {
-            assert!(!is_same_address(one, other) && !is_same_address(other, one), "{one} {other}");
+            assert!(!is_same_address(address, other) && !is_same_address(other, address), "{address} {other}");
         }
     }
 

@@ -147,7 +147,7 @@ async fn an_access_token_lasts_fifteen_minutes() {
 }
 
 #[tokio::test]
-async fn how_long_tokens_last_is_a_setting() {
+async fn the_validity_of_tokens_is_a_setting() {
     let server = TestServer::start_with(|config| {
         (config.identity.access_token_seconds, config.identity.refresh_token_seconds) = (60, 3600)
     })
@@ -231,7 +231,7 @@ async fn of_many_redemptions_at_once_one_wins() {
 }
 
 #[tokio::test]
-async fn what_is_no_refresh_token_is_refused() {
+async fn invalid_refresh_tokens_are_refused() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let other = server.build("b.example").await.admin().await;
@@ -371,7 +371,7 @@ async fn wrong_passwords_lock_only_where_a_right_one_would_sign_in() {
 }
 
 #[tokio::test]
-async fn what_is_guessed_during_a_lock_does_not_lengthen_it() {
+async fn attempts_during_a_lock_do_not_extend_it() {
     let server = TestServer::start().await;
     for _ in 0..5 {
         server.anonymous().login(ADMIN, "wrong").await.expect_reply(401, sign_in_refusal());
@@ -484,7 +484,7 @@ async fn opening_a_link_with_a_wrong_token_counts_for_the_address() {
 }
 
 #[tokio::test]
-async fn whoever_has_a_link_may_look_for_a_password_and_a_wrong_token_counts() {
+async fn an_invalid_token_counts_as_an_attempt_and_a_short_password_does_not() {
     let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
     // The request for a link is the first attempt.
     let token = ask_for_reset(&server, ADMIN).await;
@@ -504,23 +504,23 @@ async fn whoever_has_a_link_may_look_for_a_password_and_a_wrong_token_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_guesses_of_one_address_never_exceed_its_bound() {
-    for known in [0, 7] {
+    for attempts in [0, 7] {
         let server = TestServer::start_with(|config| {
             (config.identity.address_attempts, config.identity.lock_attempts) = (10, 1000)
         })
         .await;
         // Another process has counted these, or this process before a restart.
         let insert = Sql::new("INSERT INTO address_attempts(address, since, n) VALUES ('127.0.0.1', $1, $2)");
-        let insert = insert.arg(testkit::NOW).arg(known);
+        let insert = insert.arg(testkit::NOW).arg(attempts);
         server.build.db.write::<u64, StoreError>(move |conn| conn.exec(&insert)).await.unwrap();
         let client = server.anonymous();
         let body = |n: usize| json!({"username": ADMIN, "password": format!("guess {n}")});
         let guesses = send_concurrently((0..60).map(|n| client.call("POST", "/api/auth/login/").json(&body(n)))).await;
         let statuses = statuses(&guesses);
         let heard = statuses.iter().filter(|status| **status == 401).count() as i64;
-        assert!((1..=10 - known).contains(&heard) && statuses.iter().all(|status| [401, 429].contains(status)));
-        assert_eq!(stored_attempts(&server).await, known + heard);
-        for n in heard..10 - known {
+        assert!((1..=10 - attempts).contains(&heard) && statuses.iter().all(|status| [401, 429].contains(status)));
+        assert_eq!(stored_attempts(&server).await, attempts + heard);
+        for n in heard..10 - attempts {
             server.anonymous().login(ADMIN, &format!("{n}")).await.expect_reply(401, sign_in_refusal());
         }
         server.anonymous().login(ADMIN, PASSWORD).await.expect_reply(429, message::detail("Too many requests."));
@@ -803,7 +803,7 @@ async fn an_account_gets_one_reset_mail_a_minute_and_five_an_hour_whatever_is_as
     let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     // Sixty requests at once, in different spellings.
     let ask = async || {
-        let asked: Vec<_> = (0..60)
+        let requests: Vec<_> = (0..60)
             .map(|n| {
                 let anyone = server.anonymous();
                 let username = [ADMIN, "ADMIN@example.com", " admin@EXAMPLE.com "][n % 3].to_owned();
@@ -811,8 +811,8 @@ async fn an_account_gets_one_reset_mail_a_minute_and_five_an_hour_whatever_is_as
                 tokio::spawn(ask)
             })
             .collect();
-        for asked in asked {
-            asked.await.unwrap().expect_empty();
+        for request in requests {
+            request.await.unwrap().expect_empty();
         }
         server.mails().await.len()
     };
@@ -1040,7 +1040,7 @@ async fn a_password_that_is_too_old_must_be_changed() {
 // ---- Methods and addresses -----------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn who_must_use_single_sign_on_has_no_password() {
+async fn accounts_restricted_to_single_sign_on_cannot_use_a_password() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     for account_type in ["internal", "external", "full"] {
@@ -1294,7 +1294,7 @@ async fn whatever_a_page_refuses_it_refuses_with_a_page() {
     let form = "application/x-www-form-urlencoded";
     let browser = server.anonymous();
     let evil = browser.with_header("origin", "https://evil.example");
-    for (call, status, told) in [
+    for (call, status, text) in [
         (evil.call("POST", "/sign-in/").form(&[]), 403, "You do not have permission to perform this action."),
         (browser.call("DELETE", "/sign-in/"), 405, "Method &quot;DELETE&quot; not allowed."),
         (browser.call("GET", "/sign-in/single-sign-on/"), 405, "Method &quot;GET&quot; not allowed."),
@@ -1307,7 +1307,7 @@ async fn whatever_a_page_refuses_it_refuses_with_a_page() {
     ] {
         let page = call.send().await;
         let expected = format!(
-            "<h1>Not possible</h1><p role=\"alert\">{told}</p><p><a href=\"/sign-in/\">Back to sign-in</a></p>"
+            "<h1>Not possible</h1><p role=\"alert\">{text}</p><p><a href=\"/sign-in/\">Back to sign-in</a></p>"
         );
         assert_eq!((page.status, main_of(&page)), (status, expected.as_str()), "{page:?}");
         assert_eq!(page.header("content-type"), "text/html; charset=utf-8");

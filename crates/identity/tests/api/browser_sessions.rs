@@ -125,15 +125,15 @@ async fn a_browser_is_asked_whether_to_keep_the_session() {
     assert!(wrong.status == 401 && wrong.text.contains("value=\"true\" checked>"), "{}", wrong.text);
 
     let (pair, attributes) = cookie(&send_form(&browser(&server), &[("keep", "true")]).await);
-    let kept = "Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure";
-    assert_eq!(attributes, kept);
+    let cookie_attributes = "Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure";
+    assert_eq!(attributes, cookie_attributes);
     let browser = browser(&server).with_header("cookie", &pair);
     // The expiry moves on, and the cookie does not change.
     for _ in 0..3 {
         server.advance(6 * DAY);
         let reply = token(&browser).await;
         reply.ok();
-        assert_eq!(cookie(&reply), (pair.clone(), kept.to_owned()));
+        assert_eq!(cookie(&reply), (pair.clone(), cookie_attributes.to_owned()));
     }
     server.advance(7 * DAY);
     expect_ended(&token(&browser).await);
@@ -227,7 +227,7 @@ async fn signing_out_in_one_tab_ends_the_session_in_all() {
 }
 
 #[tokio::test]
-async fn what_ends_sessions_ends_those_of_browsers() {
+async fn browser_sessions_end_with_all_other_sessions() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.as_type("internal").await;
@@ -465,7 +465,7 @@ async fn no_origin_may_read_the_answers_whatever_is_configured() {
 async fn a_browser_is_led_on_to_the_console_and_nowhere_else() {
     let server = TestServer::start().await;
     let browser = browser(&server);
-    for (sent, led_to) in [
+    for (return_to, led_to) in [
         ("/console/", "/console/"),
         ("/console/records/order/1?a=%2Fb&c=//d#e", "/console/records/order/1?a=%2Fb&c=//d#e"),
         ("", "/console/"),
@@ -485,15 +485,15 @@ async fn a_browser_is_led_on_to_the_console_and_nowhere_else() {
         ("/console/\0", "/console/"),
         ("javascript:alert(1)", "/console/"),
     ] {
-        let reply = send_form(&browser, &[("return_to", sent)]).await;
-        assert_eq!((reply.status, reply.header("location")), (303, led_to), "{sent:?}");
+        let reply = send_form(&browser, &[("return_to", return_to)]).await;
+        assert_eq!((reply.status, reply.header("location")), (303, led_to), "{return_to:?}");
         // The page carries its later redirect.
-        let page = browser.get(&format!("/sign-in/?return_to={}", percent(sent))).await.text;
+        let page = browser.get(&format!("/sign-in/?return_to={}", percent(return_to))).await.text;
         let field = format!("<input name=\"return_to\" type=\"hidden\" value=\"{}\">", led_to.replace('&', "&amp;"));
-        assert!(page.contains(&field), "{sent:?}: {page}");
-        let wrong = [("username", ADMIN), ("password", "wrong"), ("return_to", sent)];
+        assert!(page.contains(&field), "{return_to:?}: {page}");
+        let wrong = [("username", ADMIN), ("password", "wrong"), ("return_to", return_to)];
         let page = browser.call("POST", "/sign-in/").form(&wrong).send().await;
-        assert!(page.status == 401 && page.text.contains(&field), "{sent:?}: {}", page.text);
+        assert!(page.status == 401 && page.text.contains(&field), "{return_to:?}: {}", page.text);
     }
 }
 
@@ -547,17 +547,23 @@ async fn a_locked_account_and_a_busy_address_get_no_cookie() {
 #[tokio::test]
 async fn pages_have_the_colours_that_a_person_has_chosen() {
     let server = TestServer::start().await;
-    for (sent, theme, schemes) in [
+    for (cookie_header, theme, schemes) in [
         ("chancery-theme=dark", "dark", "dark"),
         ("a=b; chancery-theme=light", "light", "light"),
         ("chancery-theme=\"><script>", "system", "light dark"),
         ("", "system", "light dark"),
     ] {
-        let browser = browser(&server).with_header("cookie", sent);
+        let browser = browser(&server).with_header("cookie", cookie_header);
         for path in ["/sign-in/", "/password-reset/", "/console/"] {
             let page = browser.get(path).await.text;
-            assert!(page.contains(&format!("<html lang=\"en-GB\" data-theme=\"{theme}\">")), "{path} {sent}: {page}");
-            assert!(page.contains(&format!("name=\"color-scheme\" content=\"{schemes}\"")), "{path} {sent}: {page}");
+            assert!(
+                page.contains(&format!("<html lang=\"en-GB\" data-theme=\"{theme}\">")),
+                "{path} {cookie_header}: {page}"
+            );
+            assert!(
+                page.contains(&format!("name=\"color-scheme\" content=\"{schemes}\"")),
+                "{path} {cookie_header}: {page}"
+            );
         }
         let refused = browser.call("DELETE", "/sign-in/").send().await;
         assert!(refused.status == 405 && refused.text.contains(&format!("data-theme=\"{theme}\"")), "{refused:?}");

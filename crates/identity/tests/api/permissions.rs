@@ -34,7 +34,7 @@ async fn callers(server: &TestServer, resource: &str, actions: &[&str]) -> Vec<A
 }
 
 #[tokio::test]
-async fn what_users_tell_is_what_succeeds() {
+async fn permissions_of_users_match_the_outcome_of_requests() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     for caller in callers(&server, "users", &["list", "view", "create", "edit", "delete"]).await {
@@ -43,14 +43,14 @@ async fn what_users_tell_is_what_succeeds() {
             let target = api.post("/api/users/", account(account_type)).await.id();
             let path = format!("/api/users/{target}/");
             let listed = caller.get(&format!("/api/users/?id={target}")).await.ok()["results"][0].clone();
-            let told = match &listed {
+            let permissions = match &listed {
                 // A user that is not listed has no `_meta`, and all actions fail.
                 Value::Null => json!({"list": false, "view": false, "create": false, "edit": false, "delete": false}),
                 listed => listed["_meta"]["permissions"].clone(),
             };
             let viewed = caller.get(&path).await;
             if viewed.status == 200 {
-                assert_eq!(viewed["_meta"]["permissions"], told, "{who}");
+                assert_eq!(viewed["_meta"]["permissions"], permissions, "{who}");
             }
             let created = caller.post("/api/users/", account("internal")).await.status;
             let edited = caller.patch(&path, json!({"phone": "1"})).await.status;
@@ -61,7 +61,7 @@ async fn what_users_tell_is_what_succeeds() {
                 "list": !listed.is_null(), "view": viewed.status == 200, "create": created == 201,
                 "edit": edited == 200, "delete": deleted == 204,
             });
-            assert_eq!(told, succeeded, "{who}");
+            assert_eq!(permissions, succeeded, "{who}");
             for refused in [viewed.status, created, edited, deleted].into_iter().filter(|status| *status >= 300) {
                 assert_eq!(refused, 403, "{who}");
             }
@@ -70,7 +70,7 @@ async fn what_users_tell_is_what_succeeds() {
 }
 
 #[tokio::test]
-async fn what_roles_tell_is_what_succeeds() {
+async fn permissions_of_roles_match_the_outcome_of_requests() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     for caller in callers(&server, "roles", &["list", "view", "create", "edit", "delete"]).await {
@@ -101,7 +101,7 @@ async fn what_roles_tell_is_what_succeeds() {
 }
 
 #[tokio::test]
-async fn what_groups_tell_is_what_succeeds() {
+async fn permissions_of_groups_match_the_outcome_of_requests() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let mut callers = callers(&server, "user_groups", &["list", "view", "create"]).await;
@@ -131,11 +131,11 @@ async fn what_groups_tell_is_what_succeeds() {
             api.patch(&format!("{sets}{special}/"), body).await.ok();
             api.post(&format!("{path}owners/users/"), json!([owner.id])).await.expect_created();
             api.post(&format!("{path}members/users/"), json!([member.id])).await.expect_created();
-            let some = set(json!(["edit"]), "users", editor.id).await;
+            let edit_set = set(json!(["edit"]), "users", editor.id).await;
             set(json!(["delete"]), "users", deleter.id).await;
             set(json!(["edit", "delete"]), "user-groups", team).await;
 
-            let told = match caller.get(&format!("/api/user-groups/?id={group}")).await {
+            let permissions = match caller.get(&format!("/api/user-groups/?id={group}")).await {
                 listed if listed.status == 403 || listed.ids().is_empty() => {
                     json!({"view": false, "edit": false, "delete": false, "edit_perm_set": false})
                 }
@@ -143,14 +143,14 @@ async fn what_groups_tell_is_what_succeeds() {
             };
             let viewed = caller.get(&path).await;
             if viewed.status == 200 {
-                assert_eq!(viewed["_meta"]["permissions"], told, "{} {everyone}", caller.username);
+                assert_eq!(viewed["_meta"]["permissions"], permissions, "{} {everyone}", caller.username);
             }
             let below = [
                 caller.get(&sets).await.status,
                 caller.get(&format!("{path}members/users/")).await.status,
                 caller.get(&format!("{path}owners/users/")).await.status,
-                caller.get(&format!("{sets}{some}/assignees/users/")).await.status,
-                caller.get(&format!("{sets}{some}/assignees/user-groups/")).await.status,
+                caller.get(&format!("{sets}{edit_set}/assignees/users/")).await.status,
+                caller.get(&format!("{sets}{edit_set}/assignees/user-groups/")).await.status,
             ];
             assert_eq!(below, [viewed.status; 5], "{} {everyone}", caller.username);
             // All callers may list their own id.
@@ -160,18 +160,18 @@ async fn what_groups_tell_is_what_succeeds() {
             assert_eq!(added == 201, edited == 200, "{} {everyone}", caller.username);
             let changed = [
                 caller.post(&sets, json!({"name": "New"})).await.status,
-                caller.post(&format!("{sets}{some}/assignees/users/"), own.clone()).await.status,
+                caller.post(&format!("{sets}{edit_set}/assignees/users/"), own.clone()).await.status,
                 caller.post(&format!("{path}owners/users/"), own).await.status,
-                caller.patch(&format!("{sets}{some}/"), json!({})).await.status + 1,
+                caller.patch(&format!("{sets}{edit_set}/"), json!({})).await.status + 1,
             ];
-            let changes = told["edit_perm_set"] == true;
+            let changes = permissions["edit_perm_set"] == true;
             let expected = if changes { [201; 4] } else { [403, 403, 403, 404] };
             assert_eq!(changed, expected, "{} {everyone}", caller.username);
             let deleted = caller.delete(&path).await.status;
             let succeeded = json!({
                 "view": viewed.status == 200, "edit": edited == 200, "delete": deleted == 204, "edit_perm_set": changes,
             });
-            assert_eq!(told, succeeded, "{} {everyone}", caller.username);
+            assert_eq!(permissions, succeeded, "{} {everyone}", caller.username);
         }
     }
     // An assignee of a set in another group has no rights here.
@@ -179,7 +179,7 @@ async fn what_groups_tell_is_what_succeeds() {
 }
 
 #[tokio::test]
-async fn what_the_security_rules_tell_is_what_succeeds() {
+async fn permissions_of_the_security_rules_match_the_outcome_of_requests() {
     let server = TestServer::start().await;
     for caller in callers(&server, "standard_authentication", &["list", "edit"]).await {
         let (read, edited) = (caller.get("/api/security/").await, caller.patch("/api/security/", json!({})).await);
@@ -203,14 +203,14 @@ async fn nobody_gives_a_role_with_what_he_lacks() {
     };
     let weak = role("Weak", json!({"users": ["edit"], "user_groups": ["list"]})).await;
     let strong = role("Strong", json!({"users": ["delete"]})).await;
-    let given = |roles: Value| {
+    let user_body = |roles: Value| {
         let mut body = account("full");
         body["roles"] = roles;
         body
     };
 
-    clerk.post("/api/users/", given(json!([weak, strong]))).await.expect_reply(403, message::forbidden());
-    let user = clerk.post("/api/users/", given(json!([weak]))).await.id();
+    clerk.post("/api/users/", user_body(json!([weak, strong]))).await.expect_reply(403, message::forbidden());
+    let user = clerk.post("/api/users/", user_body(json!([weak]))).await.id();
     let path = format!("/api/users/{user}/");
     clerk.patch(&path, json!({"roles": [strong]})).await.expect_reply(403, message::forbidden());
     // The clerk cannot assign it to themselves either.
@@ -220,7 +220,7 @@ async fn nobody_gives_a_role_with_what_he_lacks() {
         .expect_reply(403, message::forbidden());
     // 403 comes before errors of the body.
     clerk.patch(&path, json!({"roles": [strong], "first_name": ""})).await.expect_reply(403, message::forbidden());
-    let mut wrong = given(json!([strong]));
+    let mut wrong = user_body(json!([strong]));
     wrong["first_name"] = json!("");
     clerk.post("/api/users/", wrong).await.expect_reply(403, message::forbidden());
     clerk
@@ -322,7 +322,7 @@ async fn passwords_of_services_are_changed_by_super_admins_alone() {
 }
 
 #[tokio::test]
-async fn who_holds_more_keeps_his_address() {
+async fn a_caller_with_fewer_permissions_cannot_change_a_username() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let clerk = server.with_role(json!({"users": ["edit"]})).await;

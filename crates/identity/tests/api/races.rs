@@ -57,7 +57,7 @@ async fn accounts(api: &ApiClient, count: usize) -> Vec<i64> {
 /// Returns each counter, and the number of rows that it counts.
 async fn counters(server: &TestServer) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
     let read = |conn: &mut Conn| {
-        let kept = Sql::new("SELECT name, CAST(sum(n) AS BIGINT) FROM all_counters GROUP BY name HAVING sum(n) <> 0");
+        let stored = Sql::new("SELECT name, CAST(sum(n) AS BIGINT) FROM all_counters GROUP BY name HAVING sum(n) <> 0");
         let counted = Sql::new(
             "SELECT 'users_' || u.account_type, count(*) FROM users u WHERE u.is_deleted = 0 AND u.status <> 'anonymized' \
              GROUP BY u.account_type \
@@ -67,10 +67,10 @@ async fn counters(server: &TestServer) -> (BTreeMap<String, i64>, BTreeMap<Strin
              UNION ALL SELECT 'user_groups', count(*) FROM user_groups HAVING count(*) > 0",
         );
         let mut all = |sql: &Sql| conn.query_all(sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)));
-        Ok::<_, StoreError>((all(&kept)?, all(&counted)?))
+        Ok::<_, StoreError>((all(&stored)?, all(&counted)?))
     };
-    let (kept, counted) = server.build.db.read(read).await.unwrap();
-    (kept.into_iter().collect(), counted.into_iter().collect())
+    let (stored, counted) = server.build.db.read(read).await.unwrap();
+    (stored.into_iter().collect(), counted.into_iter().collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,11 +210,11 @@ async fn a_name_is_given_once_in_all_its_spellings() {
     let api = server.admin().await;
     api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
     let spellings = ["Straße ΣΊΣΥΦΟΣ", "STRASSE σίσυφος", "strasse Σίσυφοσ", " sTRaßE ςίςυφος "];
-    let taken = json!({"name": ["This field must be unique."]});
+    let not_unique = json!({"name": ["This field must be unique."]});
     for path in ["/api/roles/", "/api/user-groups/", "/api/user-groups/1/permission-sets/"] {
         let body = |n: usize| json!({"name": spellings[n % spellings.len()]});
         let crowd = |_| (0..CROWD).map(|n| api.call("POST", path).json(&body(n))).collect();
-        one_wins_each_round(crowd, 201, taken.clone(), async |won| api.delete(&created_address(path, &won)).await)
+        one_wins_each_round(crowd, 201, not_unique.clone(), async |won| api.delete(&created_address(path, &won)).await)
             .await;
     }
     let body = |n: usize| {
@@ -236,7 +236,7 @@ async fn a_name_is_given_once_in_all_its_spellings() {
         let other = json!({"name": format!("Another {}", won["id"])});
         api.patch(&created_address("/api/roles/", &won), other).await
     };
-    one_wins_each_round(|_| roles.iter().map(call).collect(), 200, taken, undo).await;
+    one_wins_each_round(|_| roles.iter().map(call).collect(), 200, not_unique, undo).await;
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
 }
@@ -253,12 +253,12 @@ async fn nobody_gets_a_reserved_name_in_any_spelling_or_by_any_way() {
         ["owners", "EVERYONE", "\u{a0}Members", "ｅｖｅｒｙｏｎｅ", "ⓜembers", "memberſ", "𝐎wners", " oWnErS "];
     for _ in 0..rounds(1) {
         let ways = [("POST", sets.to_owned()), ("PATCH", format!("{sets}3/"))];
-        let wanted = (0..CROWD).map(|n| (&ways[n % 2], spellings[n / 2 % spellings.len()]));
+        let attempts = (0..CROWD).map(|n| (&ways[n % 2], spellings[n / 2 % spellings.len()]));
         let replies = send_concurrently(
-            wanted.clone().map(|((method, path), name)| api.call(method, path).json(&json!({"name": name}))),
+            attempts.clone().map(|((method, path), name)| api.call(method, path).json(&json!({"name": name}))),
         )
         .await;
-        for ((_, name), reply) in wanted.zip(replies) {
+        for ((_, name), reply) in attempts.zip(replies) {
             reply.refuses(json!({"name": [format!("Name {} is reserved and cannot be used.", name.trim())]}));
         }
         assert_eq!(api.get(sets).await.column("name"), names);
@@ -272,12 +272,12 @@ async fn of_those_who_saw_the_same_state_one_changes_it() {
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await;
     let role = api.post("/api/roles/", json!({"name": "Role"})).await;
     let security = api.get("/api/security/").await;
-    for (path, seen, body) in [
+    for (path, original, body) in [
         ("/api/user-groups/1/", &group, json!({"description": "x"})),
         ("/api/roles/1/", &role, json!({"description": "x"})),
         ("/api/security/", &security, json!({"systemconf": {"password_prevent_reuse": true}})),
     ] {
-        let call = || api.call("PATCH", path).header("if-match", seen.header("etag")).json(&body);
+        let call = || api.call("PATCH", path).header("if-match", original.header("etag")).json(&body);
         let crowd = send_concurrently((0..CROWD).map(|_| call())).await;
         let changed = crowd.iter().filter(|reply| reply.status == 200).count();
         let late = crowd.iter().filter(|reply| **reply == (412, message::detail("Object has been changed."))).count();
@@ -361,7 +361,7 @@ async fn a_super_admin_remains_when_all_go_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_assigned_by_many_is_assigned_once() {
+async fn concurrent_assignments_of_a_user_store_one() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 10).await;
@@ -381,7 +381,7 @@ async fn who_is_assigned_by_many_is_assigned_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_deleted_while_it_is_given_is_unknown_or_goes_with_the_rest() {
+async fn deletions_during_an_assignment_remove_its_references() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 10).await;
@@ -459,7 +459,7 @@ async fn counters_are_right_after_everything_at_once() {
 }
 
 #[tokio::test]
-async fn who_is_anonymized_takes_no_place_under_any_type() {
+async fn an_anonymized_user_does_not_count_towards_an_account_type() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let user = accounts(&api, 1).await[0];

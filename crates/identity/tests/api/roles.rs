@@ -59,7 +59,7 @@ async fn a_reference_shows_a_name_letter_by_letter() {
 }
 
 #[tokio::test]
-async fn what_is_not_sent_has_its_default_and_what_is_read_only_is_ignored() {
+async fn omitted_members_have_defaults_and_read_only_members_are_ignored() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let body = json!({
@@ -152,7 +152,7 @@ async fn a_role_can_give_all_of_these_and_actions_bring_what_they_need() {
     let role = api.post("/api/roles/", json!({"name": "All", "permissions": all})).await.expect_created();
     assert_eq!(role["permissions"], all);
 
-    for (sent, given) in [
+    for (permissions, expected) in [
         (json!({"users": []}), json!({})),
         (json!({"users": ["list", "list"]}), json!({"users": ["list"]})),
         (json!({"users": ["view"]}), json!({"users": ["list", "view"]})),
@@ -162,8 +162,8 @@ async fn a_role_can_give_all_of_these_and_actions_bring_what_they_need() {
         (json!({"standard_authentication": ["edit"]}), json!({"standard_authentication": ["list", "edit"]})),
         (json!({"outbound_mail_setup": ["edit"]}), json!({"outbound_mail_setup": ["view", "edit"]})),
     ] {
-        let body = json!({"name": format!("Role with {sent}"), "permissions": sent});
-        assert_eq!(api.post("/api/roles/", body).await.expect_created()["permissions"], given, "{sent}");
+        let body = json!({"name": format!("Role with {permissions}"), "permissions": permissions});
+        assert_eq!(api.post("/api/roles/", body).await.expect_created()["permissions"], expected, "{permissions}");
     }
 }
 
@@ -173,14 +173,14 @@ async fn a_patch_replaces_the_actions_of_the_resources_sent() {
     let api = server.admin().await;
     let permissions = json!({"users": ["edit"], "roles": ["list"]});
     api.post("/api/roles/", json!({"name": "Role", "permissions": permissions})).await.expect_created();
-    for (sent, kept) in [
+    for (changes, expected) in [
         (json!({}), json!({"users": ["list", "view", "edit"], "roles": ["list"]})),
         (json!({"users": ["view"]}), json!({"users": ["list", "view"], "roles": ["list"]})),
         (json!({"roles": []}), json!({"users": ["list", "view"]})),
         (json!({"users": [], "company_details": ["view"]}), json!({"company_details": ["view"]})),
     ] {
-        let role = api.patch("/api/roles/1/", json!({"permissions": sent})).await.ok();
-        assert_eq!(role["permissions"], kept, "{sent}");
+        let role = api.patch("/api/roles/1/", json!({"permissions": changes})).await.ok();
+        assert_eq!(role["permissions"], expected, "{changes}");
     }
 }
 
@@ -368,13 +368,13 @@ async fn options_describe_roles() {
     );
     // The document contains the implied actions of each action, like a creation.
     let permissions = &document["details"]["schema"][3];
-    let of = |resource: &str| {
+    let actions_of = |resource: &str| {
         let resources = permissions["schema"].as_array().unwrap();
         resources.iter().find(|entry| entry["alias"] == resource).map(|entry| entry["values"].clone()).unwrap()
     };
     assert_eq!(permissions["alias"], "permissions");
     assert_eq!(
-        of("users"),
+        actions_of("users"),
         json!([
             {"value": "list", "text": "List", "requires": []},
             {"value": "view", "text": "View", "requires": ["list"]},
@@ -383,8 +383,11 @@ async fn options_describe_roles() {
             {"value": "delete", "text": "Delete", "requires": ["list", "view"]},
         ])
     );
-    assert_eq!(of("company_details")[1], json!({"value": "edit", "text": "Edit", "requires": ["view"]}));
-    assert_eq!(of("standard_authentication")[1], json!({"value": "edit", "text": "Edit", "requires": ["list"]}));
+    assert_eq!(actions_of("company_details")[1], json!({"value": "edit", "text": "Edit", "requires": ["view"]}));
+    assert_eq!(
+        actions_of("standard_authentication")[1],
+        json!({"value": "edit", "text": "Edit", "requires": ["list"]})
+    );
     server
         .admin()
         .await

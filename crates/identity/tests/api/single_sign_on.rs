@@ -82,7 +82,7 @@ async fn a_configuration_from_its_creation_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_sent_has_its_default() {
+async fn omitted_members_have_defaults() {
     let server = TestServer::start().await;
     let made = server.admin().await.post(PATH, body("Plain")).await.expect_created();
     for field in ["is_enabled", "auto_create_user", "is_docs_addin_enabled"] {
@@ -107,7 +107,7 @@ async fn every_field_has_its_rules() {
     for field in ["name", "client_id", "client_secret", "tenant_id", "provider"] {
         api.post(PATH, body_without(field)).await.refuses(json!({field: required}));
     }
-    let one = |field: &str, message: &str| json!({field: [message]});
+    let field_error = |field: &str, message: &str| json!({field: [message]});
     for field in ["client_id", "client_secret", "tenant_id"] {
         for (value, expected) in [
             (json!(""), "This field may not be blank."),
@@ -120,7 +120,7 @@ async fn every_field_has_its_rules() {
             // The limit is 255, although the schema document contains 256.
             (json!(long(256)), "Ensure this field has no more than 255 characters."),
         ] {
-            let expected = one(field, expected);
+            let expected = field_error(field, expected);
             api.post(PATH, body_with("Wrong", json!({field: value}))).await.refuses(expected.clone());
             api.patch("/api/single-sign-on/1/", json!({field: value})).await.refuses(expected);
         }
@@ -133,26 +133,26 @@ async fn every_field_has_its_rules() {
     // A secret is not trimmed. The other texts are.
     api.post(PATH, body_with("Wrong", json!({"client_secret": " a"})))
         .await
-        .refuses(one("client_secret", "Enter a valid value."));
+        .refuses(field_error("client_secret", "Enter a valid value."));
     assert_eq!(
         api.post(PATH, body_with("Trimmed", json!({"client_id": " a "}))).await.expect_created()["client_id"],
         "a"
     );
 
     for (fields, expected) in [
-        (json!({"name": long(101)}), one("name", "Ensure this field has no more than 100 characters.")),
-        (json!({"name": " STRASSE"}), one("name", "This field must be unique.")),
-        (json!({"name": " "}), one("name", "This field may not be blank.")),
-        (json!({"provider": "provider_c"}), one("provider", "provider_c is not a valid choice.")),
-        (json!({"provider": null}), one("provider", "This field may not be null.")),
-        (json!({"is_enabled": "true"}), one("is_enabled", "Must be a valid boolean.")),
-        (json!({"auto_create_user": 1}), one("auto_create_user", "Must be a valid boolean.")),
-        (json!({"is_docs_addin_enabled": null}), one("is_docs_addin_enabled", "This field may not be null.")),
-        (json!({"roles": null}), one("roles", "This field may not be null.")),
-        (json!({"roles": {}}), one("roles", "Expected a list of items but got type dict.")),
-        (json!({"roles": ["1"]}), one("roles", "Incorrect type. Expected pk value, received str.")),
-        (json!({"roles": [77]}), one("roles", "Invalid pk 77 - object does not exist.")),
-        (json!({"roles": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}), one("roles", "Up to 10 items allowed.")),
+        (json!({"name": long(101)}), field_error("name", "Ensure this field has no more than 100 characters.")),
+        (json!({"name": " STRASSE"}), field_error("name", "This field must be unique.")),
+        (json!({"name": " "}), field_error("name", "This field may not be blank.")),
+        (json!({"provider": "provider_c"}), field_error("provider", "provider_c is not a valid choice.")),
+        (json!({"provider": null}), field_error("provider", "This field may not be null.")),
+        (json!({"is_enabled": "true"}), field_error("is_enabled", "Must be a valid boolean.")),
+        (json!({"auto_create_user": 1}), field_error("auto_create_user", "Must be a valid boolean.")),
+        (json!({"is_docs_addin_enabled": null}), field_error("is_docs_addin_enabled", "This field may not be null.")),
+        (json!({"roles": null}), field_error("roles", "This field may not be null.")),
+        (json!({"roles": {}}), field_error("roles", "Expected a list of items but got type dict.")),
+        (json!({"roles": ["1"]}), field_error("roles", "Incorrect type. Expected pk value, received str.")),
+        (json!({"roles": [77]}), field_error("roles", "Invalid pk 77 - object does not exist.")),
+        (json!({"roles": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}), field_error("roles", "Up to 10 items allowed.")),
     ] {
         api.post(PATH, body_with("Wrong", fields)).await.refuses(expected);
     }
@@ -182,11 +182,11 @@ async fn the_docs_addin_is_for_one_configuration_of_provider_a() {
 
     let addin = json!({"is_docs_addin_enabled": true});
     let first = api.post(PATH, body_with("First", addin.clone())).await.id();
-    let taken = json!({"is_docs_addin_enabled": ["This field must be unique."]});
-    api.post(PATH, body_with("Second", addin.clone())).await.refuses(taken.clone());
+    let not_unique = json!({"is_docs_addin_enabled": ["This field must be unique."]});
+    api.post(PATH, body_with("Second", addin.clone())).await.refuses(not_unique.clone());
     let second = api.post(PATH, body("Second")).await.id();
     let (first, second) = (format!("{PATH}{first}/"), format!("{PATH}{second}/"));
-    api.patch(&second, addin.clone()).await.refuses(taken.clone());
+    api.patch(&second, addin.clone()).await.refuses(not_unique.clone());
     // Another client or another tenant has an add-in of its own, unless a change makes them equal.
     let moved = |fields: Value| {
         let mut fields = fields;
@@ -194,9 +194,9 @@ async fn the_docs_addin_is_for_one_configuration_of_provider_a() {
         fields
     };
     api.patch(&second, moved(json!({"is_docs_addin_enabled": true, "client_id": "client-2"}))).await.ok();
-    api.patch(&second, moved(json!({"client_id": "client-1"}))).await.refuses(taken.clone());
+    api.patch(&second, moved(json!({"client_id": "client-1"}))).await.refuses(not_unique.clone());
     api.patch(&second, moved(json!({"client_id": "client-1", "tenant_id": "tenant-2"}))).await.ok();
-    api.patch(&first, moved(json!({"tenant_id": "tenant-2"}))).await.refuses(taken);
+    api.patch(&first, moved(json!({"tenant_id": "tenant-2"}))).await.refuses(not_unique);
     api.patch(&first, addin).await.ok();
     api.patch(&second, json!({"is_docs_addin_enabled": false})).await.ok();
     api.patch(&first, moved(json!({"tenant_id": "tenant-2"}))).await.ok();
@@ -357,7 +357,7 @@ async fn a_secret_goes_to_no_new_tenant_and_no_new_client_by_itself() {
 }
 
 #[tokio::test]
-async fn whoever_decides_whom_a_configuration_leads_in_vouches() {
+async fn a_change_of_the_admitted_people_renews_the_vouching() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let service = server.as_type("service_internal").await;
@@ -502,13 +502,13 @@ async fn options_describe_configurations() {
     );
     assert_eq!(schema("roles")["validators"], json!([{"name": "max_items", "value": 10}]));
     let columns = document["list"]["columns"].as_array().unwrap();
-    let of = |key: &str| -> Vec<&str> {
+    let aliases_with = |key: &str| -> Vec<&str> {
         let chosen = columns
             .iter()
             .filter(|column| column[key] == true || column[key].as_array().is_some_and(|all| !all.is_empty()));
         chosen.map(|column| column["alias"].as_str().unwrap()).collect()
     };
-    assert_eq!(of("sort_ok"), ["id", "name", "created_at", "modified_at"]);
+    assert_eq!(aliases_with("sort_ok"), ["id", "name", "created_at", "modified_at"]);
     let filters = [
         "id",
         "name",
@@ -521,6 +521,6 @@ async fn options_describe_configurations() {
         "modified_at",
         "modified_by",
     ];
-    assert_eq!(of("predicates"), filters);
+    assert_eq!(aliases_with("predicates"), filters);
     assert!(columns.iter().all(|column| column["alias"] != "client_secret" && column["alias"] != "logout_url"));
 }

@@ -215,15 +215,20 @@ async fn refusals_come_in_their_order() {
     let api = server.admin().await;
     let stranger = server.as_type("internal").await;
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
-    let (known, unknown) = (format!("/api/user-groups/{group}/"), "/api/user-groups/999/");
+    let (group_path, unknown_path) = (format!("/api/user-groups/{group}/"), "/api/user-groups/999/");
     let wrong = json!({"name": ""});
-    server.anonymous().patch(unknown, wrong.clone()).await.expect_reply(401, message::unauthenticated());
-    stranger.patch(unknown, wrong.clone()).await.expect_reply(404, message::not_found());
-    stranger.get(unknown).await.expect_reply(404, message::not_found());
-    stranger.delete(unknown).await.expect_reply(404, message::not_found());
-    stranger.patch(&known, wrong.clone()).await.expect_reply(403, message::forbidden());
-    stranger.call("PATCH", &known).body("application/json", "{").send().await.expect_reply(403, message::forbidden());
-    api.patch(&known, wrong).await.refuses(json!({"name": ["This field may not be blank."]}));
+    server.anonymous().patch(unknown_path, wrong.clone()).await.expect_reply(401, message::unauthenticated());
+    stranger.patch(unknown_path, wrong.clone()).await.expect_reply(404, message::not_found());
+    stranger.get(unknown_path).await.expect_reply(404, message::not_found());
+    stranger.delete(unknown_path).await.expect_reply(404, message::not_found());
+    stranger.patch(&group_path, wrong.clone()).await.expect_reply(403, message::forbidden());
+    stranger
+        .call("PATCH", &group_path)
+        .body("application/json", "{")
+        .send()
+        .await
+        .expect_reply(403, message::forbidden());
+    api.patch(&group_path, wrong).await.refuses(json!({"name": ["This field may not be blank."]}));
 }
 
 #[tokio::test]

@@ -142,7 +142,7 @@ async fn one_time_deleted_and_anonymized_accounts_are_not_assigned() {
 }
 
 #[tokio::test]
-async fn who_is_anonymized_or_deleted_is_no_assignee_any_more() {
+async fn anonymized_and_deleted_users_are_not_assignees() {
     let server = TestServer::start().await;
     let api = with_set(&server).await;
     let (ann, ben) = (server.as_type("internal").await.id, server.as_type("internal").await.id);

@@ -149,7 +149,7 @@ async fn permissions_are_checked_by_resource_and_by_type() {
     let server = TestServer::start().await;
     let api = with_group(&server).await;
     let custom = format!("{SETS}{}/", api.post(SETS, json!({"name": "Custom"})).await.id());
-    for (path, sent, errors) in [
+    for (path, permissions, errors) in [
         (custom.as_str(), Value::Null, json!(["This field may not be null."])),
         (&custom, json!([]), json!(["Invalid data. Expected a dictionary, but got list."])),
         (&custom, json!({"planets": ["view"]}), json!(["Invalid resource planets."])),
@@ -170,11 +170,11 @@ async fn permissions_are_checked_by_resource_and_by_type() {
             json!({"user_groups": ["Invalid actions delete,edit."]}),
         ),
     ] {
-        let reply = api.patch(path, json!({"permissions": sent})).await;
-        assert_eq!(reply, (400, json!({"permissions": errors})), "{path} {sent}");
+        let reply = api.patch(path, json!({"permissions": permissions})).await;
+        assert_eq!(reply, (400, json!({"permissions": errors})), "{path} {permissions}");
         if path == custom {
-            let reply = api.post(SETS, json!({"name": "New", "permissions": sent})).await;
-            assert_eq!(reply, (400, json!({"permissions": errors})), "{sent}");
+            let reply = api.post(SETS, json!({"name": "New", "permissions": permissions})).await;
+            assert_eq!(reply, (400, json!({"permissions": errors})), "{permissions}");
         }
     }
     api.post(SETS, json!({"name": "owners", "permissions": {"user_groups": ["fly"]}})).await.refuses(json!({
@@ -189,7 +189,7 @@ async fn sent_actions_replace_the_current_ones_and_bring_what_they_need() {
     let api = with_group(&server).await;
     let set = api.post(SETS, json!({"name": "Custom"})).await.expect_created();
     assert_eq!(set["permissions"], json!({"user_groups": []}));
-    for (sent, held) in [
+    for (permissions, expected) in [
         (json!({"user_groups": ["edit"]}), json!(["view", "edit"])),
         (json!({}), json!(["view", "edit"])),
         (json!({"user_groups": ["view"]}), json!(["view"])),
@@ -197,8 +197,8 @@ async fn sent_actions_replace_the_current_ones_and_bring_what_they_need() {
         (json!({"user_groups": ["delete", "edit", "view"]}), json!(["view", "edit", "delete"])),
         (json!({"user_groups": []}), json!([])),
     ] {
-        let set = api.patch(&format!("{SETS}3/"), json!({"permissions": sent})).await.ok();
-        assert_eq!(set["permissions"], json!({"user_groups": held}), "{sent}");
+        let set = api.patch(&format!("{SETS}3/"), json!({"permissions": permissions})).await.ok();
+        assert_eq!(set["permissions"], json!({"user_groups": expected}), "{permissions}");
     }
     assert_eq!(
         api.patch(&format!("{SETS}3/"), json!({"name": "Other"})).await.ok()["permissions"]["user_groups"],

@@ -40,7 +40,7 @@ async fn a_user_is_created_and_shown_in_full() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.post("/api/roles/", json!({"name": "Readers"})).await.expect_created();
-    let sent = json!({
+    let request_body = json!({
         "username": "Ann.Berg@example.com",
         "account_type": "full",
         "first_name": "Ann",
@@ -55,7 +55,7 @@ async fn a_user_is_created_and_shown_in_full() {
         "allowed_ip_ranges": ["10.0.0.0/8", "2001:db8::/32"],
     });
 
-    let reply = admin.post("/api/users/", sent).await;
+    let reply = admin.post("/api/users/", request_body).await;
 
     let expected = json!({
         "id": 2,
@@ -94,7 +94,7 @@ async fn a_user_is_created_and_shown_in_full() {
 }
 
 #[tokio::test]
-async fn what_is_not_sent_has_its_default() {
+async fn omitted_members_have_defaults() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = admin.post("/api/users/", body("ann@example.com", "internal")).await.expect_created();
@@ -113,7 +113,7 @@ async fn what_is_not_sent_has_its_default() {
 }
 
 #[tokio::test]
-async fn how_each_type_begins() {
+async fn each_account_type_has_its_initial_status() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     for (account_type, status, is_mailed) in [
@@ -254,12 +254,14 @@ async fn texts_have_their_lengths() {
     admin.post("/api/users/", with_members(body("x@example.com", "internal"), longest)).await.expect_created();
 
     let blank = json!(["This field may not be blank."]);
-    let sent = json!({"username": " ", "first_name": "", "last_name": "\n"});
-    admin.post("/api/users/", with_members(body("x@example.com", "internal"), sent.clone())).await.refuses(json!({
-        "username": blank, "first_name": blank, "last_name": blank,
-    }));
+    let blank_texts = json!({"username": " ", "first_name": "", "last_name": "\n"});
+    admin.post("/api/users/", with_members(body("x@example.com", "internal"), blank_texts.clone())).await.refuses(
+        json!({
+            "username": blank, "first_name": blank, "last_name": blank,
+        }),
+    );
     admin
-        .patch("/api/users/1/", sent)
+        .patch("/api/users/1/", blank_texts)
         .await
         .refuses(json!({"username": blank, "first_name": blank, "last_name": blank}));
     admin.patch("/api/users/1/", json!({"job_title": "", "company_name": "", "phone": "", "mobile": ""})).await.ok();
@@ -307,7 +309,7 @@ async fn usernames_are_addresses_and_unique_ignoring_case() {
 async fn choices_and_time_zones_are_exact() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
-    for (sent, shown) in [
+    for (value, shown) in [
         (json!("robot"), "robot"),
         (json!("Internal"), "Internal"),
         (json!(""), ""),
@@ -315,11 +317,11 @@ async fn choices_and_time_zones_are_exact() {
         (json!(false), "False"),
     ] {
         admin
-            .post("/api/users/", with_members(body("x@example.com", "internal"), json!({"account_type": sent})))
+            .post("/api/users/", with_members(body("x@example.com", "internal"), json!({"account_type": value})))
             .await
             .refuses(json!({"account_type": [choice(shown)]}));
         admin
-            .patch("/api/users/1/", json!({"account_type": sent}))
+            .patch("/api/users/1/", json!({"account_type": value}))
             .await
             .refuses(json!({"account_type": [choice(shown)]}));
     }
@@ -442,7 +444,7 @@ async fn the_password_of_a_service_account_keeps_the_rules_and_that_of_others_is
 }
 
 #[tokio::test]
-async fn what_the_server_decides_cannot_be_sent() {
+async fn read_only_members_are_ignored() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let more = json!({
@@ -609,7 +611,7 @@ async fn nobody_gives_a_role_with_permissions_that_he_lacks() {
 }
 
 #[tokio::test]
-async fn what_an_account_may_do_without_a_role() {
+async fn accounts_without_a_role_have_the_permissions_of_their_type() {
     let server = TestServer::start().await;
     for (account_type, list, view) in [
         ("super_admin", "all", 200),
@@ -910,7 +912,7 @@ async fn account_types_change_into_one_another_or_never() {
 }
 
 #[tokio::test]
-async fn who_stops_being_a_configuration_admin_loses_the_roles() {
+async fn a_former_configuration_admin_loses_all_roles() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.with_role(json!({"roles": ["list"]})).await;

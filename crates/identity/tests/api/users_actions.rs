@@ -91,17 +91,17 @@ async fn an_account_gets_twenty_activation_mails_an_hour() {
             tokio::spawn(async move { admin.post(&path(id, "send_activation_link"), json!({})).await })
         })
         .collect();
-    let mut sent = 0;
+    let mut mail_count = 0;
     for send in sends {
         let reply = send.await.unwrap();
         if reply.status == 200 {
-            sent += 1;
+            mail_count += 1;
         } else {
             assert_eq!(reply.header("retry-after"), (60 * 60).to_string());
             reply.expect_reply(429, message::detail("Too many requests."));
         }
     }
-    assert_eq!((sent, server.mails().await.len()), (20, 21));
+    assert_eq!((mail_count, server.mails().await.len()), (20, 21));
     let first = server.mails().await[0].token();
     let other = new_user(&admin, "bob@example.com", true).await;
     call_action(&admin, other, "send_activation_link").await;
@@ -256,7 +256,7 @@ async fn a_deactivated_user_is_out_at_once_and_comes_back_as_before() {
 }
 
 #[tokio::test]
-async fn who_never_set_a_password_is_pending_after_reactivation() {
+async fn an_account_without_a_password_is_pending_after_reactivation() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     let id = new_user(&admin, "ann@example.com", false).await;

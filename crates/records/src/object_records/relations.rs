@@ -193,12 +193,12 @@ mod tests {
     fn the_longest_way_counts_and_a_circle_has_no_end() {
         let further =
             HashMap::from([(1, vec![2, 5]), (2, vec![3]), (3, vec![5]), (7, vec![8]), (8, vec![7]), (9, vec![7])]);
-        let known = |most: i64| {
+        let depths = |most: i64| {
             let lengths = lengths(&further, most);
             [1, 2, 3, 5, 7, 8, 9].map(|record| lengths.get(&record).copied().unwrap_or(1))
         };
-        assert_eq!(known(10), [4, 3, 2, 1, 11, 11, 11]);
-        assert_eq!(known(2), [3, 3, 2, 1, 3, 3, 3]);
-        assert_eq!(known(0), [1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(depths(10), [4, 3, 2, 1, 11, 11, 11]);
+        assert_eq!(depths(2), [3, 3, 2, 1, 3, 3, 3]);
+        assert_eq!(depths(0), [1, 1, 1, 1, 1, 1, 1]);
     }
 }

@@ -16,7 +16,7 @@ fn record_path(record: i64) -> String {
 /// Returns the actions that are true, as `resource.action`.
 fn true_actions(answer: &Value) -> Vec<String> {
     let resources = answer["permissions"].as_object().unwrap();
-    let of = |(resource, actions): (&String, &Value)| {
+    let action_names = |(resource, actions): (&String, &Value)| {
         let actions = actions.as_object().unwrap().clone();
         let resource = resource.clone();
         actions
@@ -24,7 +24,7 @@ fn true_actions(answer: &Value) -> Vec<String> {
             .filter(|(_, held)| *held == json!(true))
             .map(move |(action, _)| format!("{resource}.{action}"))
     };
-    let mut held: Vec<String> = resources.iter().flat_map(of).collect();
+    let mut held: Vec<String> = resources.iter().flat_map(action_names).collect();
     held.sort();
     held
 }
@@ -51,9 +51,9 @@ async fn each_thing_that_gives_an_action_is_told() {
     let api = with_class(&server).await;
     let ann = server.with_role(json!({"object_records": ["edit"]})).await;
     let team = group(&api, "Team", &[ann.id]).await;
-    let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
-    api.post(&assignees(one, readers), json!([ann.id])).await.expect_created();
-    api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.expect_created();
+    let (readers, record_id) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
+    api.post(&assignees(record_id, readers), json!([ann.id])).await.expect_created();
+    api.post(&format!("{}user-groups/", assignees(record_id, readers)), json!([team])).await.expect_created();
     with_class_set(&api, ann.id, json!({"object_records": ["view"]})).await;
     let role = api.get("/api/roles/?ordering=-id").await;
     let (role_id, role_name) = (role.column("id")[0].clone(), role.column("name")[0].clone());
@@ -76,7 +76,7 @@ async fn each_thing_that_gives_an_action_is_told() {
             way("object_records", "edit", "role", role_id, role_name, nobody.clone()),
         ],
     });
-    let path = record_path(one);
+    let path = record_path(record_id);
     ann.get(&path).await.expect_reply(200, expected.clone());
     ann.get(&format!("{path}?user={}", ann.id)).await.expect_reply(200, expected.clone());
     api.get(&format!("{path}?user={}", ann.id)).await.expect_reply(200, expected);
@@ -139,17 +139,17 @@ async fn a_class_is_told_with_what_its_records_open() {
 }
 
 #[tokio::test]
-async fn who_may_ask() {
+async fn callers_read_the_access_of_others_with_edit_owners_only() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
-    let (readers, one) = (set(&api, "Readers", json!({"object_records": ["edit"]})).await, record(&api).await);
-    let path = record_path(one);
+    let (readers, record_id) = (set(&api, "Readers", json!({"object_records": ["edit"]})).await, record(&api).await);
+    let path = record_path(record_id);
     let about = |user: &ApiClient| format!("{path}?user={}", user.id);
     let (ann, ben, stranger) =
         (server.as_type("external").await, server.as_type("internal").await, server.as_type("internal").await);
     stranger.get(&path).await.expect_reply(404, message::not_found());
     stranger.get(&record_path(999)).await.expect_reply(404, message::not_found());
-    api.post(&assignees(one, readers), json!([ann.id])).await.expect_created();
+    api.post(&assignees(record_id, readers), json!([ann.id])).await.expect_created();
     ann.get(&about(&ann)).await.ok();
     ann.get(&about(&ben)).await.expect_reply(403, message::forbidden());
     ann.get(&format!("{path}?user=999")).await.expect_reply(403, message::forbidden());
@@ -162,7 +162,7 @@ async fn who_may_ask() {
     // A user without grants has empty ways. An anonymized account has no actions, and a deleted one is unknown.
     let answer = api.get(&about(&stranger)).await.ok();
     assert_eq!((true_actions(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
-    api.post(&assignees(one, readers), json!([ben.id, stranger.id])).await.expect_created();
+    api.post(&assignees(record_id, readers), json!([ben.id, stranger.id])).await.expect_created();
     assert_eq!(true_actions(&api.get(&about(&ben)).await.ok()), ["object_records.edit", "object_records.view"]);
     // A deactivated account has no actions now, but its ways remain.
     let ways = api.get(&about(&ben)).await["ways"].clone();
@@ -178,14 +178,14 @@ async fn who_may_ask() {
 }
 
 #[tokio::test]
-async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
+async fn ways_of_others_name_only_objects_that_the_caller_may_view() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let ann = server.with_role(json!({"object_records": ["view"]})).await;
     let role = api.get("/api/roles/?ordering=-id").await["results"][0].clone();
     let team = group(&api, "Team", &[ann.id]).await;
-    let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
-    api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.expect_created();
+    let (readers, record_id) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
+    api.post(&format!("{}user-groups/", assignees(record_id, readers)), json!([team])).await.expect_created();
     with_class_set(&api, ann.id, json!({"object_records": ["view"]})).await;
     // These users may view only one group, which all of them are members of.
     let (owner, keeper) = (server.as_type("external").await, server.as_type("external").await);
@@ -200,8 +200,8 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
         .unwrap()["id"]
         .clone();
     api.patch(&format!("{sets}{members}/"), view).await.ok();
-    api.patch(&format!("/api/object-records/{one}/"), json!({"owner": owner.id})).await.ok();
-    let path = format!("{}?user={}", record_path(one), ann.id);
+    api.patch(&format!("/api/object-records/{record_id}/"), json!({"owner": owner.id})).await.ok();
+    let path = format!("{}?user={}", record_path(record_id), ann.id);
     let named = async |client: &ApiClient, path: &str| {
         let answer = client.get(path).await.ok();
         let ways = answer["ways"].as_array().unwrap().iter().filter(|way| way["action"] == "view");
@@ -220,7 +220,7 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
         of_set(json!({"id": team, "name": "Team"})),
     ];
     // Each user sees all ways of their own actions.
-    assert_eq!(named(&ann, &record_path(one)).await, all);
+    assert_eq!(named(&ann, &record_path(record_id)).await, all);
     assert_eq!(named(&api, &path).await, all);
     // A caller with the rights to view them sees all names.
     let viewer = server.with_role(json!({"users": ["list"], "roles": ["view"], "user_groups": ["view"]})).await;
@@ -237,9 +237,9 @@ async fn an_agent_has_what_sets_give_to_its_connector() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     connectors(&server, &[(7, "Claude"), (9, "Elsewhere")]).await;
-    let (editors, one) =
+    let (editors, record_id) =
         (set(&api, "Editors", json!({"object_records": ["edit", "delete"]})).await, record(&api).await);
-    let path = record_path(one);
+    let path = record_path(record_id);
     let give = json!({"mcp_permissions": [{"connector": 7, "permissions": {"object_records": ["edit"]}}]});
     api.patch(&format!("/api/object-classes/1/record-permission-sets/{editors}/"), give).await.ok();
     // Ownership, account type and class ownership grant an agent nothing.
@@ -247,7 +247,7 @@ async fn an_agent_has_what_sets_give_to_its_connector() {
     assert_eq!((true_actions(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
     let ann = server.as_type("internal").await;
     let team = group(&api, "Team", &[ann.id]).await;
-    api.post(&format!("{}user-groups/", assignees(one, editors)), json!([team])).await.expect_created();
+    api.post(&format!("{}user-groups/", assignees(record_id, editors)), json!([team])).await.expect_created();
     let answer = ann.get(&format!("{path}?connector=7")).await.ok();
     assert_eq!(true_actions(&answer), ["object_records.edit", "object_records.view"]);
     assert_eq!(sources(&answer), [json!(["record_permission_set", editors, "Editors", "Team"])]);

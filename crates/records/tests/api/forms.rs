@@ -65,18 +65,20 @@ async fn a_form_from_its_making_to_its_end() {
         },
     });
     made.expect_reply(201, shown.clone());
-    let one = address(&made.json);
-    let got = api.get(&one).await;
+    let form_path = address(&made.json);
+    let got = api.get(&form_path).await;
     got.expect_reply(200, form_json(&shown, json!({"create": true})));
     assert_eq!(got.header("etag"), made.header("etag"));
-    api.get(&format!("{one}configuration/")).await.expect_reply(200, json!({"configuration": shown["configuration"]}));
+    api.get(&format!("{form_path}configuration/"))
+        .await
+        .expect_reply(200, json!({"configuration": shown["configuration"]}));
     api.get(FORMS).await.expect_reply(200, page(json!([form_json(&shown, record_permissions(true))])));
 
     server.advance(SECOND);
     // The class and the type cannot be changed. Members that are not sent stay.
     let body =
         json!({"name": "Order", "object_class": 9, "type": "list", "configuration": [1], "custom_components": []});
-    let changed = api.patch(&one, body).await;
+    let changed = api.patch(&form_path, body).await;
     let mut shown = shown;
     for (name, value) in [
         ("name", json!("Order")),
@@ -87,19 +89,25 @@ async fn a_form_from_its_making_to_its_end() {
         shown[name] = value;
     }
     changed.expect_reply(200, shown.clone());
-    assert_eq!(changed.header("etag"), api.get(&one).await.header("etag"));
-    let unless = |known: &str| api.call("PATCH", &one).header("if-match", known).json(&json!({"is_enabled": false}));
+    assert_eq!(changed.header("etag"), api.get(&form_path).await.header("etag"));
+    let unless =
+        |known: &str| api.call("PATCH", &form_path).header("if-match", known).json(&json!({"is_enabled": false}));
     unless(made.header("etag")).send().await.expect_reply(412, message::detail("Object has been changed."));
     unless(changed.header("etag")).send().await.ok();
-    let delete = api.call("DELETE", &one).header("if-match", made.header("etag")).send().await;
+    let delete = api.call("DELETE", &form_path).header("if-match", made.header("etag")).send().await;
     delete.expect_reply(412, message::detail("Object has been changed."));
 
-    api.delete(&one).await.expect_empty();
-    for path in [&one, &format!("{one}configuration/"), &format!("{FORMS}{}/", testkit::UUID), &format!("{FORMS}1/")] {
+    api.delete(&form_path).await.expect_empty();
+    for path in [
+        &form_path,
+        &format!("{form_path}configuration/"),
+        &format!("{FORMS}{}/", testkit::UUID),
+        &format!("{FORMS}1/"),
+    ] {
         api.get(path).await.expect_reply(404, message::not_found());
     }
-    api.patch(&one, json!({})).await.expect_reply(404, message::not_found());
-    api.delete(&one).await.expect_reply(404, message::not_found());
+    api.patch(&form_path, json!({})).await.expect_reply(404, message::not_found());
+    api.delete(&form_path).await.expect_reply(404, message::not_found());
     assert_eq!(number(&server, "SELECT count(*) FROM object_class_form_components").await, 0);
 
     let log = api.get(LOG).await;
@@ -131,7 +139,7 @@ async fn a_form_from_its_making_to_its_end() {
 async fn wrong_bodies_are_refused() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
-    let one = form(&api, "Taken").await;
+    let form_path = form(&api, "Taken").await;
     form(&api, "Other").await;
     let required = json!(["This field is required."]);
     let everything = json!({"name": required, "object_class": required, "type": required, "configuration": required});
@@ -185,26 +193,26 @@ async fn wrong_bodies_are_refused() {
         ("is_enabled", json!(0), "Must be a valid boolean."),
         ("custom_components", json!(null), null),
     ] {
-        api.patch(&one, json!({name: value})).await.refuses(json!({name: [text]}));
+        api.patch(&form_path, json!({name: value})).await.refuses(json!({name: [text]}));
     }
-    api.patch(&one, json!({"name": "TAKEN"})).await.ok();
+    api.patch(&form_path, json!({"name": "TAKEN"})).await.ok();
     let wrong = "Invalid data. Expected a dictionary, but got list.";
     api.post(FORMS, json!([])).await.refuses(json!({"non_field_errors": [wrong]}));
-    api.patch(&one, json!([])).await.refuses(json!({"non_field_errors": [wrong]}));
+    api.patch(&form_path, json!([])).await.refuses(json!({"non_field_errors": [wrong]}));
 }
 
 #[tokio::test]
 async fn a_configuration_is_any_json_within_bounds() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
-    let one = form(&api, "Form").await;
+    let form_path = form(&api, "Form").await;
     let configure = async |text: &str| {
         let body = format!("{{\"configuration\": {text}}}");
-        api.call("PATCH", &one).body("application/json", body).send().await
+        api.call("PATCH", &form_path).body("application/json", body).send().await
     };
     for text in ["false", "0", "\"\"", "[]", "{}", "{\"b\":1,\"a\":[null,-1.5,\"\\\"\"]}", "18446744073709551615"] {
         assert_eq!(configure(text).await.ok()["configuration"].to_string(), text);
-        let told = api.get(&format!("{one}configuration/")).await;
+        let told = api.get(&format!("{form_path}configuration/")).await;
         assert_eq!(told.text, format!("{{\"configuration\":{text}}}"));
     }
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
@@ -213,7 +221,7 @@ async fn a_configuration_is_any_json_within_bounds() {
     const MIB: usize = 1024 * 1024;
     for fits in [nested(64), in_objects(64), text(MIB)] {
         configure(&fits).await.ok();
-        assert_eq!(api.get(&format!("{one}configuration/")).await.text, format!("{{\"configuration\":{fits}}}"));
+        assert_eq!(api.get(&format!("{form_path}configuration/")).await.text, format!("{{\"configuration\":{fits}}}"));
     }
     for (wrong, message) in [
         (nested(65), "Value is too large."),
@@ -251,10 +259,10 @@ async fn custom_components_are_enabled_ones() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     sql(&server, COMPONENTS).await;
-    let one = form(&api, "Form").await;
-    assert_eq!(api.get(&one).await.ok()["custom_components"], json!([]));
+    let form_path = form(&api, "Form").await;
+    assert_eq!(api.get(&form_path).await.ok()["custom_components"], json!([]));
     let many: Vec<i64> = vec![3; 101];
-    for (sent, wrong) in [
+    for (component_ids, wrong) in [
         (json!(null), vec!["This field may not be null."]),
         (json!(3), vec!["Expected a list of items but got type int."]),
         (json!({"0": 3}), vec!["Expected a list of items but got type dict."]),
@@ -274,15 +282,20 @@ async fn custom_components_are_enabled_ones() {
         (json!([7, 3]), vec!["Custom component 7 - object not enabled."]),
     ] {
         let mut create = body("New");
-        create["custom_components"] = sent.clone();
+        create["custom_components"] = component_ids.clone();
         api.post(FORMS, create).await.refuses(json!({"custom_components": wrong}));
-        api.patch(&one, json!({"custom_components": sent})).await.refuses(json!({"custom_components": wrong}));
+        api.patch(&form_path, json!({"custom_components": component_ids}))
+            .await
+            .refuses(json!({"custom_components": wrong}));
     }
-    assert_eq!(api.patch(&one, json!({"custom_components": [5, 3]})).await.ok()["custom_components"], json!([3, 5]));
+    assert_eq!(
+        api.patch(&form_path, json!({"custom_components": [5, 3]})).await.ok()["custom_components"],
+        json!([3, 5])
+    );
     // A component that is disabled later stays until the list is sent again.
     sql(&server, &["UPDATE custom_components SET is_enabled = 0 WHERE id = 5"]).await;
-    assert_eq!(api.patch(&one, json!({"name": "A"})).await.ok()["custom_components"], json!([3, 5]));
-    api.patch(&one, json!({"custom_components": [3, 5]}))
+    assert_eq!(api.patch(&form_path, json!({"name": "A"})).await.ok()["custom_components"], json!([3, 5]));
+    api.patch(&form_path, json!({"custom_components": [3, 5]}))
         .await
         .refuses(json!({"custom_components": ["Custom component 5 - object not enabled."]}));
 }
@@ -295,7 +308,7 @@ async fn forms_are_for_those_who_may_view_their_class() {
     let mut hidden = body("Hidden");
     hidden["object_class"] = json!(2);
     let hidden = address(&api.post(FORMS, hidden).await.expect_created());
-    let one = form(&api, "Form").await;
+    let form_path = form(&api, "Form").await;
 
     // The callers have a role, a class set, the right to create records, and a record set.
     let by_role = server.with_role(json!({"object_classes": ["list", "view"]})).await;
@@ -327,9 +340,9 @@ async fn forms_are_for_those_who_may_view_their_class() {
         let list = caller.get(FORMS).await.ok();
         assert_eq!((&list["total_count"], &list["filtered_count"]), (&json!(1), &json!(1)), "{list:#}");
         assert_eq!(list["results"][0]["_meta"]["permissions"], permissions(edits, records.clone()));
-        let shown = caller.get(&one).await.ok();
+        let shown = caller.get(&form_path).await.ok();
         assert_eq!(shown["_meta"]["permissions"], permissions(edits, json!({"create": records["create"]})));
-        caller.get(&format!("{one}configuration/")).await.expect_reply(200, json!({"configuration": {}}));
+        caller.get(&format!("{form_path}configuration/")).await.expect_reply(200, json!({"configuration": {}}));
         // The other class is hidden like a missing one.
         for path in [&hidden, &format!("{hidden}configuration/")] {
             caller.get(path).await.expect_reply(404, message::not_found());
@@ -348,23 +361,23 @@ async fn forms_are_for_those_who_may_view_their_class() {
             let wrong = json!({"object_class": ["You do not have permission to use this object class."]});
             // The refusal does not reveal existing names.
             caller.post(FORMS, body("Form")).await.refuses(wrong);
-            caller.patch(&one, json!({"name": null})).await.expect_reply(403, message::forbidden());
-            caller.delete(&one).await.expect_reply(403, message::forbidden());
+            caller.patch(&form_path, json!({"name": null})).await.expect_reply(403, message::forbidden());
+            caller.delete(&form_path).await.expect_reply(403, message::forbidden());
         }
         caller.options(FORMS).await.ok();
     }
     assert_eq!(by_role.get(FORMS).await.ok()["total_count"], 2);
     stranger.get(FORMS).await.expect_reply(200, page(json!([])));
-    stranger.get(&one).await.expect_reply(404, message::not_found());
-    stranger.patch(&one, json!({})).await.expect_reply(404, message::not_found());
-    stranger.delete(&one).await.expect_reply(404, message::not_found());
+    stranger.get(&form_path).await.expect_reply(404, message::not_found());
+    stranger.patch(&form_path, json!({})).await.expect_reply(404, message::not_found());
+    stranger.delete(&form_path).await.expect_reply(404, message::not_found());
     stranger.options(FORMS).await.ok();
     let unknown = json!({"object_class": ["Invalid pk 1 - object class does not exist."]});
     stranger.post(FORMS, body("Form")).await.refuses(unknown);
-    api.options(&one).await.expect_reply(405, message::detail("Method \"OPTIONS\" not allowed."));
+    api.options(&form_path).await.expect_reply(405, message::detail("Method \"OPTIONS\" not allowed."));
     // The end of a right takes effect immediately.
     api.delete(&format!("/api/object-classes/1/owners/{ownership}/")).await.expect_empty();
-    owner.get(&one).await.expect_reply(404, message::not_found());
+    owner.get(&form_path).await.expect_reply(404, message::not_found());
     owner.get(FORMS).await.expect_reply(200, page(json!([])));
 }
 

@@ -157,7 +157,7 @@ async fn aliases_follow_from_labels_and_some_are_reserved() {
 }
 
 #[tokio::test]
-async fn what_a_declaration_breaks_is_told_by_field() {
+async fn errors_of_a_declaration_are_reported_by_field() {
     let (_server, api) = with_class().await;
     let option = |value: &str| json!({"value": value, "text": "x"});
     for (change, errors) in [
@@ -265,7 +265,7 @@ async fn what_a_declaration_breaks_is_told_by_field() {
 async fn defaults_are_shown_as_values_are_and_are_for_records_made_later() {
     let (_server, api) = with_class().await;
     record(&api, 1, json!({})).await;
-    for (kind, sent, shown) in [
+    for (kind, default_value, shown) in [
         ("string", json!(" x "), json!("x")),
         ("text", json!(" "), Value::Null),
         ("integer", json!(-5), json!(-5)),
@@ -280,7 +280,7 @@ async fn defaults_are_shown_as_values_are_and_are_for_records_made_later() {
         ("relation", json!(1), json!(1)),
     ] {
         let mut body = field_body(kind, kind);
-        body["default"] = sent;
+        body["default"] = default_value;
         let field = api.post(FIELDS, body).await.expect_created();
         assert_eq!(field["default"], shown, "{kind}");
         let made = record(&api, 1, json!({})).await;
@@ -556,7 +556,7 @@ async fn a_field_with_values_is_deleted_by_those_who_may_edit_the_records() {
 }
 
 #[tokio::test]
-async fn who_views_a_class_reads_its_fields_and_who_edits_it_changes_them() {
+async fn fields_require_view_or_edit_on_their_class() {
     let (server, api) = with_class().await;
     api.post(FIELDS, field_body("integer", "Amount")).await.expect_created();
     let single = "/api/object-classes/1/fields/1/";
@@ -651,14 +651,14 @@ async fn words_of_a_deleted_field_are_found_no_more() {
     for n in 0..60 {
         record(&api, 1, json!({"one": format!("apple {n}"), "two": "pear"})).await;
     }
-    let found = async |word: &str| {
-        let found = api.get(&format!("/api/object-classes/1/object-records/?search={word}")).await.ok();
-        found["filtered_count"].as_i64().unwrap()
+    let count_matches = async |word: &str| {
+        let reply = api.get(&format!("/api/object-classes/1/object-records/?search={word}")).await.ok();
+        reply["filtered_count"].as_i64().unwrap()
     };
-    assert_eq!([found("apple").await, found("pear").await], [60, 60]);
+    assert_eq!([count_matches("apple").await, count_matches("pear").await], [60, 60]);
     api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
-    eventually(async || found("apple").await == 0).await;
-    assert_eq!(found("pear").await, 60);
+    eventually(async || count_matches("apple").await == 0).await;
+    assert_eq!(count_matches("pear").await, 60);
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ async fn name_and_alias_have_their_rules() {
 }
 
 #[tokio::test]
-async fn whoever_may_create_owns_what_he_creates() {
+async fn the_creator_of_a_class_owns_it() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.post("/api/object-classes/", json!({"name": "Other"})).await.expect_created();

@@ -142,7 +142,7 @@ async fn limits_of_sets_and_of_their_assignees() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_assigned() {
+async fn invalid_assignees_are_refused() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let keeper = server.as_type("external").await;
@@ -182,14 +182,14 @@ async fn every_change_of_a_set_is_in_the_log() {
     let (set, sets) = (format!("{SETS}2/"), "object_class_permission_sets");
     let permissions =
         |classes: &[&str], records: &[&str]| json!({"object_classes": classes, "object_records": records, "tasks": []});
-    let (none, some) = (permissions(&["view"], &["create"]), permissions(&["view", "edit"], &["create"]));
+    let (original, edited) = (permissions(&["view"], &["create"]), permissions(&["view", "edit"], &["create"]));
 
     let body = json!({"name": "Set", "permissions": {"object_classes": ["view"], "object_records": ["create"]}});
     api.post(SETS, body).await.expect_created();
-    let changes = json!({"name": [null, "Set"], "permissions": [null, none]});
+    let changes = json!({"name": [null, "Set"], "permissions": [null, original]});
     assert_eq!(last_entry(&api).await, json!(["create", sets, 2, "Set", changes]));
     api.patch(&set, json!({"name": "Editors", "permissions": {"object_classes": ["edit"]}})).await.ok();
-    let changes = json!({"name": ["Set", "Editors"], "permissions": [none, some]});
+    let changes = json!({"name": ["Set", "Editors"], "permissions": [original, edited]});
     assert_eq!(last_entry(&api).await, json!(["edit", sets, 2, "Editors", changes]));
     // A write without a difference is not logged.
     api.patch(&set, json!({"name": "Editors", "permissions": {"object_classes": ["edit"]}})).await.ok();

@@ -558,7 +558,7 @@ async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
 }
 
 #[tokio::test]
-async fn who_may_change_the_owner_in_a_patch() {
+async fn a_patch_of_the_owner_requires_edit_owners() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Note", json!([{"label": "Title", "type": "string"}])).await;

@@ -18,8 +18,8 @@ fn invalid_pk(id: i64) -> Value {
 async fn users_are_assigned_and_taken_away() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
-    let (set, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
-    let path = assignees(one, set);
+    let (set, record_id) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
+    let path = assignees(record_id, set);
     let (ann, ben) = (server.as_type("internal").await, server.as_type("service_external").await);
     let shown = |id: i64, client: &ApiClient, account_type: &str, at: &str| json!({"id": id, "user": user(client, account_type), "created_at": at, "created_by": admin()});
     let first = shown(1, &ann, "internal", START);
@@ -29,7 +29,7 @@ async fn users_are_assigned_and_taken_away() {
     api.post(&path, json!([ben.id, ann.id, ben.id])).await.expect_reply(201, json!([second, first]));
     // Reading requires the right to view the record. There are neither orders nor filters.
     ann.get(&format!("{path}?ordering=-id&user=1")).await.expect_reply(200, page(json!([first, second])));
-    assert_eq!(ann.get(RECORDS).await.ids(), [one]);
+    assert_eq!(ann.get(RECORDS).await.ids(), [record_id]);
 
     api.delete_all(&path, json!([1, 99])).await.expect_reply(400, invalid_pk(99));
     api.delete_all(&path, json!([1, 1])).await.expect_empty();
@@ -48,15 +48,15 @@ async fn users_are_assigned_and_taken_away() {
         (5, json!([person(&ben, "Service External")])),
         (6, json!([person(&ann, "Internal")])),
     ];
-    assert_eq!(history(&server, one, &[5, 6]).await, expected);
+    assert_eq!(history(&server, record_id, &[5, 6]).await, expected);
 }
 
 #[tokio::test]
 async fn groups_are_assigned_and_taken_away() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
-    let (set, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
-    let path = format!("{}user-groups/", assignees(one, set));
+    let (set, record_id) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
+    let path = format!("{}user-groups/", assignees(record_id, set));
     let ann = server.as_type("external").await;
     let (team, other) = (group(&api, "Team", &[ann.id]).await, group(&api, "Other", &[]).await);
     let shown = |id: i64, name: &str| json!({"id": id, "name": name, "created_by": admin(), "created_at": START});
@@ -67,54 +67,54 @@ async fn groups_are_assigned_and_taken_away() {
     let ben = server.as_type("external").await;
     ben.get(RECORDS).await.expect_reply(404, message::not_found());
     api.post(&format!("/api/user-groups/{team}/members/users/"), json!([ben.id])).await.expect_created();
-    assert_eq!(ben.get(RECORDS).await.ids(), [one]);
+    assert_eq!(ben.get(RECORDS).await.ids(), [record_id]);
     api.delete_all(&path, json!([team])).await.expect_empty();
     ben.get(RECORDS).await.expect_reply(404, message::not_found());
     api.delete_all(&path, json!([team])).await.expect_reply(400, invalid_pk(team));
     let told =
         json!([{"id": team, "type": "user_group", "name": "Team", "permission_set": {"id": set, "name": "Readers"}}]);
-    assert_eq!(history(&server, one, &[6]).await, [(6, told)]);
+    assert_eq!(history(&server, record_id, &[6]).await, [(6, told)]);
 }
 
 #[tokio::test]
-async fn who_may_and_where() {
+async fn assignees_of_a_record_require_edit_owners() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
     let editors = set(&api, "Editors", json!({"object_records": ["edit"]})).await;
-    let one = record(&api).await;
+    let record_id = record(&api).await;
     let (stranger, reader, keeper) =
         (server.as_type("internal").await, server.as_type("internal").await, server.as_type("internal").await);
-    api.post(&assignees(one, readers), json!([reader.id])).await.expect_created();
+    api.post(&assignees(record_id, readers), json!([reader.id])).await.expect_created();
     with_class_set(&api, keeper.id, json!({"object_records": ["edit_owners"]})).await;
     for end in ["", "user-groups/"] {
         let path = |record: i64, set: i64| format!("{}{end}", assignees(record, set));
         // A hidden record is answered like an unknown one.
-        for (caller, id) in [(&stranger, one), (&api, 999)] {
+        for (caller, id) in [(&stranger, record_id), (&api, 999)] {
             caller.get(&path(id, readers)).await.expect_reply(403, message::forbidden());
             caller.post(&path(id, readers), json!([1])).await.expect_reply(403, message::forbidden());
             caller.delete_all(&path(id, readers), json!([1])).await.expect_reply(403, message::forbidden());
             caller.options(&path(id, readers)).await.expect_reply(404, message::not_found());
         }
         for method in ["GET", "POST", "DELETE", "OPTIONS"] {
-            let reply = api.call(method, &path(one, 99)).json(&json!([1])).send().await;
+            let reply = api.call(method, &path(record_id, 99)).json(&json!([1])).send().await;
             reply.expect_reply(404, message::not_found());
         }
-        reader.post(&path(one, readers), json!([1])).await.expect_reply(403, message::forbidden());
-        reader.delete_all(&path(one, readers), json!([1])).await.expect_reply(403, message::forbidden());
+        reader.post(&path(record_id, readers), json!([1])).await.expect_reply(403, message::forbidden());
+        reader.delete_all(&path(record_id, readers), json!([1])).await.expect_reply(403, message::forbidden());
         for method in ["GET", "PATCH", "PUT", "DELETE", "OPTIONS"] {
-            let reply = api.call(method, &format!("{}1/", path(one, readers))).json(&json!({})).send().await;
+            let reply = api.call(method, &format!("{}1/", path(record_id, readers))).json(&json!({})).send().await;
             assert_eq!(reply.status, 405, "{method}");
         }
     }
     // The caller needs the actions of a set on the record to assign it.
-    keeper.post(&assignees(one, readers), json!([keeper.id])).await.expect_created();
-    keeper.post(&assignees(one, editors), json!([keeper.id])).await.expect_reply(403, message::forbidden());
-    let document = reader.options(&assignees(one, readers)).await.ok();
+    keeper.post(&assignees(record_id, readers), json!([keeper.id])).await.expect_created();
+    keeper.post(&assignees(record_id, editors), json!([keeper.id])).await.expect_reply(403, message::forbidden());
+    let document = reader.options(&assignees(record_id, readers)).await.ok();
     let names: Vec<&Value> = document["list"]["columns"].as_array().unwrap().iter().map(|it| &it["alias"]).collect();
     assert_eq!(names, ["id", "user", "created_at", "created_by"]);
     assert_eq!(document["restrictions"], json!({"limit_items": 100, "limit_items_in_batch": 100}));
-    let document = reader.options(&format!("{}user-groups/", assignees(one, readers))).await.ok();
+    let document = reader.options(&format!("{}user-groups/", assignees(record_id, readers))).await.ok();
     assert_eq!(document["restrictions"], json!({"limit_items": 10, "limit_items_in_batch": 10}));
 }
 
@@ -181,14 +181,14 @@ async fn the_last_place_is_taken_once() {
 async fn a_changed_limit_holds_at_once() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
-    let (set, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
+    let (set, record_id) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     let (people, teams) = (users(&api, 3).await, [group(&api, "A", &[]).await, group(&api, "B", &[]).await]);
     let limits = json!({
         "object_record_permission_set_assignees": 2, "object_record_permission_set_users_groups_assignees": 1,
     });
     set_limits(&server, limits).await;
     for (end, most, in_batch, ids) in [("", 2, 100, &people[..]), ("user-groups/", 1, 10, &teams[..])] {
-        let path = format!("{}{end}", assignees(one, set));
+        let path = format!("{}{end}", assignees(record_id, set));
         let restrictions = json!({"limit_items": most, "limit_items_in_batch": in_batch});
         assert_eq!(api.options(&path).await.ok()["restrictions"], restrictions);
         let exceeded = message::limit_exceeded(&format!("{most} Permission Set Assignees"));
@@ -241,15 +241,15 @@ async fn a_record_is_made_with_its_assignees() {
         {"permission_set": editors, "users": [ann.id]},
         {"permission_set": readers, "users": [ann.id]},
     ]);
-    let one = api.post(RECORDS, json!({"permission_sets": entries})).await;
-    one.expect_created();
-    let one = one.id();
-    let shown = api.get(&assignees(one, readers)).await;
+    let reply = api.post(RECORDS, json!({"permission_sets": entries})).await;
+    reply.expect_created();
+    let record_id = reply.id();
+    let shown = api.get(&assignees(record_id, readers)).await;
     assert_eq!(shown.column("user").iter().map(|user| user["id"].as_i64().unwrap()).collect::<Vec<_>>(), [ann.id, 1]);
-    assert_eq!(api.get(&format!("{}user-groups/", assignees(one, readers))).await.ids(), [team]);
-    assert_eq!(ann.get(RECORDS).await.ids(), [one]);
-    ann.patch(&format!("/api/object-records/{one}/"), json!({"fields": {}})).await.ok();
-    let told = history(&server, one, &[1, 2, 5]).await;
+    assert_eq!(api.get(&format!("{}user-groups/", assignees(record_id, readers))).await.ids(), [team]);
+    assert_eq!(ann.get(RECORDS).await.ids(), [record_id]);
+    ann.patch(&format!("/api/object-records/{record_id}/"), json!({"fields": {}})).await.ok();
+    let told = history(&server, record_id, &[1, 2, 5]).await;
     assert_eq!(told.iter().map(|(event_type, _)| *event_type).collect::<Vec<_>>(), [1, 2, 5]);
     let of = |place: usize| (told[2].1[place]["id"].clone(), told[2].1[place]["permission_set"]["id"].clone());
     assert_eq!(
@@ -263,7 +263,7 @@ async fn a_record_is_made_with_its_assignees() {
     );
 
     let nobody = "Invalid pk 999 - object does not exist.";
-    for (sent, errors) in [
+    for (permission_sets, errors) in [
         (json!(null), json!(["This field may not be null."])),
         (json!({}), json!(["Expected a list of items but got type dict."])),
         (json!(vec![json!({"permission_set": readers}); 11]), json!(["Up to 10 items allowed."])),
@@ -285,7 +285,9 @@ async fn a_record_is_made_with_its_assignees() {
         ),
         (json!([{"permission_set": readers, "user_groups": [999]}]), json!({"0": [nobody]})),
     ] {
-        api.post(RECORDS, json!({"permission_sets": sent})).await.refuses(json!({"permission_sets": errors}));
+        api.post(RECORDS, json!({"permission_sets": permission_sets}))
+            .await
+            .refuses(json!({"permission_sets": errors}));
     }
     api.post(RECORDS, json!({"permission_sets": []})).await.expect_created();
     sql(&server, &["INSERT INTO limits(name, value) VALUES ('object_record_permission_set_assignees', 1)"]).await;
@@ -296,7 +298,7 @@ async fn a_record_is_made_with_its_assignees() {
 }
 
 #[tokio::test]
-async fn who_assigns_with_a_create_owns_the_record_or_may_change_owners() {
+async fn assignments_in_a_create_require_ownership_or_edit_owners() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let editors = set(&api, "Editors", json!({"object_records": ["edit"], "tasks": ["view"]})).await;

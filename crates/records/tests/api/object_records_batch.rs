@@ -207,13 +207,13 @@ async fn children_are_counted_for_each_parent() {
     for _ in 0..6 {
         parents.push(api.post(RECORDS, json!({})).await.id());
     }
-    let [many, more, too_many, crowd, one, none] = parents[..] else { unreachable!() };
+    let [many, more, too_many, crowd, single, none] = parents[..] else { unreachable!() };
     for (alias, parent, count) in [
         ("cleared", many, 600),
         ("cleared", more, 1000),
         ("cleared", too_many, 1001),
         ("kept", crowd, 1010),
-        ("kept", one, 1),
+        ("kept", single, 1),
     ] {
         make(alias, parent, count).await;
     }
@@ -241,15 +241,15 @@ async fn records_of_long_texts_are_changed_and_deleted_in_parts() {
     let change = |(n, id): (usize, &i64)| json!({"id": id, "fields": {"t_0": format!("second{n}")}});
     let changes: Vec<Value> = ids.iter().enumerate().map(change).collect();
     api.patch(BATCH, json!({"items": changes})).await.ok();
-    let found = async |words: &str| api.get(&format!("{RECORDS}?search={words}")).await.ids();
+    let search_ids = async |words: &str| api.get(&format!("{RECORDS}?search={words}")).await.ids();
     for (n, id) in [(0, ids[0]), (20, ids[20]), (39, ids[39])] {
-        assert_eq!(found(&format!("second{n}+same{n}+both")).await, [id]);
-        assert_eq!(found(&format!("first{n}")).await, Vec::<i64>::new());
+        assert_eq!(search_ids(&format!("second{n}+same{n}+both")).await, [id]);
+        assert_eq!(search_ids(&format!("first{n}")).await, Vec::<i64>::new());
     }
     api.delete_all(BATCH, json!({"ids": ids})).await.expect_empty();
     let last = api.post(&format!("/api/object-records/{}/restore/", ids[39]), json!({})).await.expect_created();
     assert_eq!(last["fields"]["t_0"], "second39");
-    assert_eq!(found("same39").await, [ids[39]]);
+    assert_eq!(search_ids("same39").await, [ids[39]]);
 }
 
 #[tokio::test]

@@ -70,19 +70,19 @@ async fn one_event_tells_the_fields_that_really_changed() {
 async fn a_change_assigns_nobody() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
-    let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
+    let (readers, record_id) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     let ann = server.as_type("internal").await;
-    let path = format!("/api/object-records/{one}/");
+    let path = format!("/api/object-records/{record_id}/");
     let before = api.get(&path).await.ok();
     for permission_sets in [json!([{"permission_set": readers, "users": [ann.id]}]), json!("nonsense"), Value::Null] {
         let body = json!({"permission_sets": permission_sets});
         api.patch(&path, body).await.expect_reply(200, before.clone());
-        let items = json!({"items": [{"id": one, "permission_sets": permission_sets}]});
-        api.patch(BATCH, items).await.expect_reply(200, json!({"ids": [one]}));
+        let items = json!({"items": [{"id": record_id, "permission_sets": permission_sets}]});
+        api.patch(BATCH, items).await.expect_reply(200, json!({"ids": [record_id]}));
     }
     api.get(&format!("{path}permission-sets/{readers}/assignees/")).await.expect_reply(200, page(json!([])));
     ann.get(&path).await.expect_reply(404, message::not_found());
-    assert_eq!(history(&server, one, &[5]).await, []);
+    assert_eq!(history(&server, record_id, &[5]).await, []);
 }
 
 #[tokio::test]

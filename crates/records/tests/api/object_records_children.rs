@@ -28,18 +28,18 @@ async fn the_children_of_every_class_stand_in_the_order_of_their_ids() {
     let other = make(&api, 1, json!({"name": "Bob"})).await;
     let note = make(&api, 3, json!({"about": customer, "text": "first"})).await;
     let both = make(&api, 2, json!({"buyer": customer, "payer": customer})).await;
-    let one = make(&api, 2, json!({"buyer": other, "payer": customer})).await;
+    let order_id = make(&api, 2, json!({"buyer": other, "payer": customer})).await;
     make(&api, 2, json!({"buyer": other})).await;
     let path = format!("/api/object-records/{customer}/children/");
     let list = api.get(&path).await;
-    assert_eq!(list.ids(), [note, both, one]);
+    assert_eq!(list.ids(), [note, both, order_id]);
     // They have the same format as in their lists.
     assert_eq!(list["results"][0], api.get("/api/object-classes/3/object-records/").await["results"][0]);
     assert_eq!((&list["total_count"], &list["filtered_count"]), (&json!(3), &json!(3)));
     let filtered = api.get(&format!("{path}?object_class=2&limit=1&ordering=-id&id=1")).await;
     assert_eq!(filtered.ids(), [both]);
     assert_eq!((&filtered["total_count"], &filtered["filtered_count"]), (&json!(3), &json!(2)));
-    assert_eq!(api.get(&format!("{path}?object_class=2&offset=1")).await.ids(), [one]);
+    assert_eq!(api.get(&format!("{path}?object_class=2&offset=1")).await.ids(), [order_id]);
     assert_eq!(
         api.get(&format!("{path}?fields=text")).await.column("fields"),
         [json!({"text": "first"}), json!({}), json!({})]

@@ -75,7 +75,7 @@ async fn a_deleted_record_comes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_no_longer_fits_becomes_null() {
+async fn values_that_are_invalid_at_the_restoration_become_null() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let option = |value: &str| json!({"value": value, "text": value});

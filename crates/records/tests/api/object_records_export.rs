@@ -286,7 +286,7 @@ async fn a_link_has_the_rights_of_its_maker_when_it_is_used() {
 async fn a_link_is_kept_as_a_hash_and_while_it_works() {
     let server = TestServer::start().await;
     let api = orders(&server).await;
-    let kept = async || {
+    let stored_hashes = async || {
         let read = |conn: &mut Conn| {
             conn.query_all(&Sql::new("SELECT token FROM export_links"), |row| Ok(row.text(0)?.to_owned()))
         };
@@ -294,16 +294,16 @@ async fn a_link_is_kept_as_a_hash_and_while_it_works() {
     };
     let path = path_of(&api.post(LINK, json!({})).await);
     let (_, token) = path.split_once("?token=").unwrap();
-    assert_eq!(kept().await, [web::clock::sha256_hex(token)]);
+    assert_eq!(stored_hashes().await, [web::clock::sha256_hex(token)]);
     server.advance(SECOND);
     for _ in 0..101 {
         api.post(LINK, json!({})).await.expect_created();
     }
-    assert_eq!(kept().await.len(), 100);
+    assert_eq!(stored_hashes().await.len(), 100);
     server.anonymous().get(&path).await.expect_reply(404, message::not_found());
     server.advance(60 * SECOND);
     api.post(LINK, json!({})).await.expect_created();
-    assert_eq!(kept().await.len(), 1);
+    assert_eq!(stored_hashes().await.len(), 1);
 }
 
 #[tokio::test]

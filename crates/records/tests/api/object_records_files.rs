@@ -95,21 +95,27 @@ async fn a_change_keeps_takes_and_gives_up_files() {
     let server = TestServer::start().await;
     let api = with_papers(&server).await;
     let record = with_files(&api, &["a.pdf", "b.pdf"]).await;
-    let (one, gone) = (path(&record), url(&record, &json!(1)));
+    let (record_address, gone) = (path(&record), url(&record, &json!(1)));
     let token = api.upload("c.pdf", "c").await;
-    let changed = api.patch(&one, json!({"fields": {"papers": [token, 2]}})).await.ok();
+    let changed = api.patch(&record_address, json!({"fields": {"papers": [token, 2]}})).await.ok();
     assert_eq!(changed["fields"]["papers"], json!([3, 2]));
     api.get(&gone).await.expect_reply(404, message::not_found());
     wait_for_rows(&server, 2).await;
     let events = history(&server, record["id"].as_i64().unwrap(), &[7]).await;
     assert_eq!(events.len(), 1, "{events:?}");
     // The same files in the same order are not a change, but another order is.
-    api.patch(&one, json!({"fields": {"papers": [3, 2]}})).await.ok();
+    api.patch(&record_address, json!({"fields": {"papers": [3, 2]}})).await.ok();
     assert_eq!(history(&server, record["id"].as_i64().unwrap(), &[7]).await.len(), 1);
-    assert_eq!(api.patch(&one, json!({"fields": {"papers": [2, 3, 2]}})).await.ok()["fields"]["papers"], json!([2, 3]));
-    assert_eq!(api.patch(&one, json!({"fields": {"papers": []}})).await.ok()["fields"]["papers"], Value::Null);
+    assert_eq!(
+        api.patch(&record_address, json!({"fields": {"papers": [2, 3, 2]}})).await.ok()["fields"]["papers"],
+        json!([2, 3])
+    );
+    assert_eq!(
+        api.patch(&record_address, json!({"fields": {"papers": []}})).await.ok()["fields"]["papers"],
+        Value::Null
+    );
     wait_for_rows(&server, 0).await;
-    assert_eq!(api.get(&one).await["_meta"]["labels"]["files"], json!({}));
+    assert_eq!(api.get(&record_address).await["_meta"]["labels"]["files"], json!({}));
 }
 
 #[tokio::test]
@@ -121,7 +127,7 @@ async fn only_own_unspent_tokens_and_files_of_the_field_are_taken() {
     let second = with_files(&api, &["b.pdf"]).await;
     let theirs = other.upload("c.pdf", "c").await;
     let own = api.upload("d.pdf", "d").await;
-    let one = path(&record);
+    let record_address = path(&record);
     for (value, text) in [
         (json!(["x"]), "Invalid token x.".to_owned()),
         (json!([theirs]), format!("Invalid token {theirs}.")),
@@ -132,16 +138,16 @@ async fn only_own_unspent_tokens_and_files_of_the_field_are_taken() {
         (json!("x"), "Expected a list of items but got type str.".to_owned()),
         (json!([own, 1, 1, 1]), "Up to 3 items allowed.".to_owned()),
     ] {
-        api.patch(&one, json!({"fields": {"papers": value}})).await.refuses(field_error("papers", &text));
+        api.patch(&record_address, json!({"fields": {"papers": value}})).await.refuses(field_error("papers", &text));
     }
     // A file of one field is unknown in another one.
     let text = "Invalid pk 1 - object does not exist.";
-    api.patch(&one, json!({"fields": {"picture": [1]}})).await.refuses(field_error("picture", text));
+    api.patch(&record_address, json!({"fields": {"picture": [1]}})).await.refuses(field_error("picture", text));
     api.post(RECORDS, json!({"fields": {"papers": [1]}})).await.refuses(field_error("papers", text));
     // A token in two fields works for one of them.
     let both = json!({"fields": {"papers": [own], "picture": [own]}});
-    api.patch(&one, both).await.refuses(field_error("picture", &format!("Invalid token {own}.")));
-    api.patch(&one, json!({"fields": {"papers": [1, own]}})).await.ok();
+    api.patch(&record_address, both).await.refuses(field_error("picture", &format!("Invalid token {own}.")));
+    api.patch(&record_address, json!({"fields": {"papers": [1, own]}})).await.ok();
     api.patch(&path(&second), json!({"fields": {"papers": [own]}})).await.expect(400);
 }
 

@@ -20,7 +20,7 @@ async fn make_endless(server: &TestServer) {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_stopped_with_advice() {
+async fn slow_queries_are_stopped_with_advice() {
     let server = limited(Duration::from_secs(3)).await;
     let api = with_class(&server).await;
     let number = json!({"label": "Number", "type": "integer", "is_unique": true});
@@ -67,12 +67,12 @@ async fn a_build_whose_lists_are_slow_leaves_threads_to_another() {
     assert!(!slow.is_finished());
 
     // Requests with a thread are cancelled, and the others give up.
-    let mut told = [0, 0];
+    let mut counts = [0, 0];
     for reply in slow.await.unwrap() {
         let texts = ["The query takes too long. Use an indexed field.", "The server is busy. Please try again."];
         let at = texts.iter().position(|text| reply["detail"] == **text).unwrap_or_else(|| panic!("{reply:?}"));
         assert_eq!(reply.status, 503);
-        told[at] += 1;
+        counts[at] += 1;
     }
-    assert!(told.iter().all(|count| *count > 0), "{told:?}");
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }

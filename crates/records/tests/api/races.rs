@@ -48,27 +48,27 @@ async fn a_unique_value_is_held_once() {
     for round in 0..rounds(1) {
         for fields in [json!({"number": round}), json!({"code": format!("C {round}")})] {
             let name = fields.as_object().unwrap().keys().next().unwrap().clone();
-            let taken = json!({"fields": {name.as_str(): ["This field must be unique."]}});
+            let not_unique = json!({"fields": {name.as_str(): ["This field must be unique."]}});
             let body = json!({"fields": fields});
             let won = one_wins(
                 &send_concurrently((0..CROWD).map(|_| api.call("POST", RECORDS).json(&body))).await,
                 201,
-                &taken,
+                &not_unique,
             );
             api.delete(&path(won["id"].as_i64().unwrap())).await.expect_empty();
             let calls = others.iter().map(|id| api.call("PATCH", &path(*id)).json(&body));
-            let won = one_wins(&send_concurrently(calls).await, 200, &taken);
+            let won = one_wins(&send_concurrently(calls).await, 200, &not_unique);
             let id = won["id"].as_i64().unwrap();
             // A batch is refused as a whole. A restore omits the value, or is refused if it is taken meanwhile.
             let batch = json!({"items": [{"fields": {"title": "Other"}}, {"fields": fields}]});
-            let refused = json!({"items": {"1": taken}});
+            let refused = json!({"items": {"1": not_unique}});
             api.delete(&path(id)).await.expect_empty();
             let mut calls: Vec<PreparedCall> = (0..10).map(|_| api.call("POST", BATCH).json(&batch)).collect();
             calls.insert(5, api.call("POST", &format!("{}restore/", path(id))).json(&json!({})));
             let mut replies = send_concurrently(calls).await;
             let restored = replies.remove(5);
             let holds = restored.status == 201 && restored["fields"][&name] == fields[&name];
-            assert!(restored.status == 201 || restored == (400, taken.clone()), "{restored:?}");
+            assert!(restored.status == 201 || restored == (400, not_unique.clone()), "{restored:?}");
             let made = replies.iter().filter(|reply| reply.status == 201).count();
             assert_eq!(made + usize::from(holds), 1, "{replies:?}");
             for reply in replies.iter().filter(|reply| reply.status != 201) {
@@ -148,12 +148,12 @@ async fn a_limit_that_was_lowered_holds_at_once() {
         assert!(late == 0 || all.len() <= 20, "{late} came late, {made} before");
 
         // The limit allows one more record.
-        let held = all.len() + 1;
-        operator.patch(&limits, json!({"object_records_per_object_class": held})).await.ok();
+        let limit = all.len() + 1;
+        operator.patch(&limits, json!({"object_records_per_object_class": limit})).await.ok();
         one_wins(
             &send_concurrently((0..CROWD).map(|_| create())).await,
             201,
-            &limit_exceeded(&format!("{held} Object Records")),
+            &limit_exceeded(&format!("{limit} Object Records")),
         );
         // The limit is below the current number, so every create is refused.
         operator.patch(&limits, json!({"object_records_per_object_class": 5})).await.ok();
@@ -176,7 +176,7 @@ async fn a_record_gets_one_owner() {
     }
     let record = api.post(RECORDS, json!({"owner": null})).await.id();
     let owners = format!("{}owners/", path(record));
-    let mut told = 0;
+    let mut change_count = 0;
     for _ in 0..rounds(2) {
         let calls = (0..CROWD).map(|n| api.call("POST", &owners).json(&json!([users[n % users.len()]])));
         let replies = send_concurrently(calls).await;
@@ -188,8 +188,8 @@ async fn a_record_gets_one_owner() {
                 false => reply.expect_reply(400, limit_exceeded("1 Object Record Owners")),
             }
         }
-        told += 1;
-        assert_eq!(history(&server, record, &[3]).await.len(), told);
+        change_count += 1;
+        assert_eq!(history(&server, record, &[3]).await.len(), change_count);
         expect_consistent(&server).await;
         // The owner is removed once, and many callers set another one. Each event names the actual users.
         let ownership = format!("{owners}{}/", owner["id"]);
@@ -210,7 +210,7 @@ async fn a_record_gets_one_owner() {
         }
         expect_consistent(&server).await;
         api.patch(&path(record), json!({"owner": null})).await.ok();
-        told = history(&server, record, &[3]).await.len();
+        change_count = history(&server, record, &[3]).await.len();
     }
 }
 
@@ -340,14 +340,14 @@ async fn all_belongs_together_after_everything_at_once() {
         // Each user sees exactly their own records.
         let owned = |id: i64| format!("{RECORDS}?owner={id}&limit=1000");
         let of_ann = api.get(&owned(ann.id)).await.ids();
-        let seen = ann.get(&format!("{RECORDS}?limit=1000")).await;
-        if seen.status == 200 {
-            assert!(of_ann.iter().all(|id| seen.ids().contains(id)), "{of_ann:?} {seen:?}");
-            for id in seen.ids() {
+        let visible = ann.get(&format!("{RECORDS}?limit=1000")).await;
+        if visible.status == 200 {
+            assert!(of_ann.iter().all(|id| visible.ids().contains(id)), "{of_ann:?} {visible:?}");
+            for id in visible.ids() {
                 ann.get(&path(id)).await.ok();
             }
         } else {
-            assert_eq!((of_ann, seen.json.clone()), (vec![], message::not_found()));
+            assert_eq!((of_ann, visible.json.clone()), (vec![], message::not_found()));
         }
         let taken = api.get(&format!("{RECORDS}?number={round}")).await.ids();
         assert!(taken.len() <= 1, "{taken:?}");

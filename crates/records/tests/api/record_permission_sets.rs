@@ -15,12 +15,13 @@ fn permissions(records: &[&str], tasks: &[&str]) -> Value {
 }
 
 fn set_json(id: i64, name: &str, permissions: Value, connectors: &[(i64, &str, Value)]) -> Value {
-    let of = |(id, _, permissions): &(i64, &str, Value)| json!({"connector": id, "permissions": permissions});
+    let connector_json =
+        |(id, _, permissions): &(i64, &str, Value)| json!({"connector": id, "permissions": permissions});
     let labels: serde_json::Map<String, Value> =
         connectors.iter().map(|(id, name, _)| (id.to_string(), json!({"name": name}))).collect();
     json!({
         "id": id, "name": name, "permissions": permissions,
-        "mcp_permissions": connectors.iter().map(of).collect::<Vec<_>>(),
+        "mcp_permissions": connectors.iter().map(connector_json).collect::<Vec<_>>(),
         "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
         "_meta": {"labels": {"connectors": labels}},
     })
@@ -117,14 +118,14 @@ async fn connectors_have_a_part_of_their_set() {
     api.post(SETS, json!({"name": "Set", "permissions": whole}))
         .await
         .expect_reply(201, set_json(1, "Set", whole.clone(), &both(&nothing, &nothing)));
-    let one = format!("{SETS}1/");
+    let set_path = format!("{SETS}1/");
     let give = |connector: i64, permissions: Value| json!({"mcp_permissions": [{"connector": connector, "permissions": permissions}]});
     // Required actions are added, and must be granted by the set too.
-    api.patch(&one, give(7, json!({"tasks": ["assign"]}))).await.expect_reply(
+    api.patch(&set_path, give(7, json!({"tasks": ["assign"]}))).await.expect_reply(
         200,
         set_json(1, "Set", whole.clone(), &both(&nothing, &permissions(&["view"], &["edit", "view", "assign"]))),
     );
-    api.patch(&one, give(5, json!({"object_records": ["edit"]}))).await.expect_reply(
+    api.patch(&set_path, give(5, json!({"object_records": ["edit"]}))).await.expect_reply(
         200,
         set_json(
             1,
@@ -134,7 +135,7 @@ async fn connectors_have_a_part_of_their_set() {
         ),
     );
     let excess = "Permissions of connector 7 exceed the permissions of the set: object_records.delete, tasks.create";
-    api.patch(&one, give(7, json!({"object_records": ["delete"], "tasks": ["create"]})))
+    api.patch(&set_path, give(7, json!({"object_records": ["delete"], "tasks": ["create"]})))
         .await
         .refuses(json!({"mcp_permissions": [excess]}));
     // A set that shrinks reduces the actions of all connectors, even of those that are not sent.
@@ -143,7 +144,7 @@ async fn connectors_have_a_part_of_their_set() {
         "mcp_permissions": [{"connector": 7, "permissions": {}}],
     });
     let shrunk = set_json(1, "Set", viewing.clone(), &both(&viewing, &viewing));
-    api.patch(&one, body).await.expect_reply(200, shrunk.clone());
+    api.patch(&set_path, body).await.expect_reply(200, shrunk.clone());
     api.get(SETS).await.expect_reply(200, page(json!([shrunk])));
     let log = api.get("/api/administration/log/?resource=record_permission_sets").await;
     assert_eq!(
@@ -151,7 +152,7 @@ async fn connectors_have_a_part_of_their_set() {
         json!([{"connector": 5, "permissions": viewing}, {"connector": 7, "permissions": viewing}])
     );
 
-    for (sent, errors) in [
+    for (value, errors) in [
         (json!(null), json!(["This field may not be null."])),
         (json!("x"), json!(["Expected a list of items but got type str."])),
         (json!([5]), json!(["Invalid data. Expected a dictionary, but got int."])),
@@ -171,12 +172,12 @@ async fn connectors_have_a_part_of_their_set() {
             json!(["This list must contain unique connectors."]),
         ),
     ] {
-        api.patch(&one, json!({"mcp_permissions": sent})).await.refuses(json!({"mcp_permissions": errors}));
+        api.patch(&set_path, json!({"mcp_permissions": value})).await.refuses(json!({"mcp_permissions": errors}));
     }
 }
 
 #[tokio::test]
-async fn whoever_may_view_the_class_reads_and_nobody_gives_what_he_lacks() {
+async fn sets_are_read_with_view_on_the_class_and_grant_only_actions_of_the_caller() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     connectors(&server, CONNECTORS).await;
@@ -260,24 +261,24 @@ async fn a_changed_limit_holds_at_once() {
 }
 
 #[tokio::test]
-async fn what_a_set_gives_opens_and_shuts_its_records_at_once() {
+async fn changes_of_a_set_take_effect_on_its_records_at_once() {
     let server = TestServer::start().await;
     let api = with_class(&server).await;
     let id = set(&api, "Set", json!({})).await;
-    let one = record(&api).await;
+    let record_id = record(&api).await;
     let reader = server.as_type("external").await;
-    api.post(&assignees(one, id), json!([reader.id])).await.expect_created();
-    let (list, path) = ("/api/object-classes/1/object-records/", format!("/api/object-records/{one}/"));
+    api.post(&assignees(record_id, id), json!([reader.id])).await.expect_created();
+    let (list, path) = ("/api/object-classes/1/object-records/", format!("/api/object-records/{record_id}/"));
     for _ in 0..2 {
         reader.get(list).await.expect_reply(404, message::not_found());
         reader.get(&path).await.expect_reply(404, message::not_found());
         api.patch(&format!("{SETS}{id}/"), json!({"permissions": {"object_records": ["view"]}})).await.ok();
-        assert_eq!(reader.get(list).await.ids(), [one]);
+        assert_eq!(reader.get(list).await.ids(), [record_id]);
         reader.get(&path).await.ok();
         api.patch(&format!("{SETS}{id}/"), json!({"permissions": {"object_records": []}})).await.ok();
     }
     api.patch(&format!("{SETS}{id}/"), json!({"permissions": {"object_records": ["view"]}})).await.ok();
-    assert_eq!(reader.get(list).await.ids(), [one]);
+    assert_eq!(reader.get(list).await.ids(), [record_id]);
     api.delete(&format!("{SETS}{id}/")).await.expect_empty();
     reader.get(list).await.expect_reply(404, message::not_found());
 }

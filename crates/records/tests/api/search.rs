@@ -88,7 +88,7 @@ async fn accents_make_no_difference_and_pairs_of_characters_are_found() {
 }
 
 #[tokio::test]
-async fn what_has_no_label_is_found_by_its_number() {
+async fn records_without_a_label_are_found_by_their_number() {
     let server = TestServer::start().await;
     let api = with_orders(&server).await;
     let plain = class(&api, "Plain", json!([])).await;
@@ -133,7 +133,7 @@ async fn only_what_the_caller_may_view_or_list() {
     let stranger = user(&api, "Walnut", "Stranger").await;
     let clerk = server.as_type("external").await;
     let hidden = group(&api, "Walnut hidden", &[]).await;
-    let seen = group(&api, "Walnut seen", &[member]).await;
+    let visible_group = group(&api, "Walnut seen", &[member]).await;
     expect_results(&clerk, "walnut", json!([])).await;
     // The caller sees records by a set and as owner.
     let view = set(&api, "View", json!({"object_records": ["view"]})).await;
@@ -143,8 +143,8 @@ async fn only_what_the_caller_may_view_or_list() {
     expect_results(&clerk, "walnut", json!([order_result(2, "Walnut 2"), order_result(3, "Walnut 3")])).await;
     expect_results(&clerk, "%231", json!([])).await;
     // The owner of a group sees the group and its members.
-    api.post(&format!("/api/user-groups/{seen}/owners/users/"), json!([clerk.id])).await.expect_created();
-    let people = [result("user", member, "Walnut Member"), result("user_group", seen, "Walnut seen")];
+    api.post(&format!("/api/user-groups/{visible_group}/owners/users/"), json!([clerk.id])).await.expect_created();
+    let people = [result("user", member, "Walnut Member"), result("user_group", visible_group, "Walnut seen")];
     let records = [order_result(2, "Walnut 2"), order_result(3, "Walnut 3")];
     expect_results(&clerk, "walnut", records.iter().chain(&people).cloned().collect()).await;
     // The caller sees all records of the class.
@@ -156,7 +156,7 @@ async fn only_what_the_caller_may_view_or_list() {
     let everybody = json!([
         result("user_group", hidden, "Walnut hidden"),
         result("user", member, "Walnut Member"),
-        result("user_group", seen, "Walnut seen"),
+        result("user_group", visible_group, "Walnut seen"),
         result("user", stranger, "Walnut Stranger"),
     ]);
     expect_results(&lister, "walnut", everybody).await;

@@ -127,17 +127,17 @@ impl RightsModel {
         if person.account_type == "super_admin" || self.class_owners[&class].contains(&user) {
             return RightsModel::all_on_class();
         }
-        let mut held = person.role.clone();
+        let mut actions = person.role.clone();
         if !["service_external", "service_internal", "one_time_completion"].contains(&person.account_type) {
-            held.extend(self.everyone[&class].1.clone());
+            actions.extend(self.everyone[&class].1.clone());
         }
         let groups = self.groups_of(user);
         for set in self.class_sets.values().filter(|set| set.class == class) {
             if set.users.contains(&user) || set.groups.iter().any(|group| groups.contains(group)) {
-                held.extend(set.actions.clone());
+                actions.extend(set.actions.clone());
             }
         }
-        held
+        actions
     }
 
     /// The actions of a user on a record.
@@ -149,17 +149,17 @@ impl RightsModel {
             all.remove("object_records.list");
             return all;
         }
-        let mut held = self.class_actions(person, record.class);
+        let mut actions = self.class_actions(person, record.class);
         let groups = self.groups_of(user);
         for (set, principal) in record.assigned.keys() {
             let is_his = *principal == user || (*principal < 0 && groups.contains(&-principal));
             if let Some(set) = self.record_sets.get(set).filter(|_| is_his) {
-                held.extend(set.actions.clone());
+                actions.extend(set.actions.clone());
             }
         }
-        held.remove("object_records.create");
-        held.remove("object_records.list");
-        held
+        actions.remove("object_records.create");
+        actions.remove("object_records.list");
+        actions
     }
 }
 
@@ -416,11 +416,11 @@ impl RecordsWalk {
             for class in model.class_owners.keys() {
                 let on_class = model.class_actions(person, *class);
                 let of_class = || model.records.iter().filter(|(_, record)| record.class == *class);
-                let seen: Vec<i64> = of_class()
+                let visible_ids: Vec<i64> = of_class()
                     .filter(|(_, record)| model.record_actions(person, record).contains("object_records.view"))
                     .map(|(id, _)| *id)
                     .collect();
-                let sees_class = !seen.is_empty()
+                let sees_class = !visible_ids.is_empty()
                     || on_class.contains("object_records.create")
                     || on_class.contains("object_records.view")
                     || model.class_owners[class].contains(&person.api.id);
@@ -429,18 +429,18 @@ impl RecordsWalk {
                     assert_eq!(list.status, 404, "{who} {list:?}");
                     continue;
                 }
-                assert_eq!(list.ids(), seen, "{who}");
-                assert_eq!(list["total_count"], seen.len(), "{who}");
+                assert_eq!(list.ids(), visible_ids, "{who}");
+                assert_eq!(list["total_count"], visible_ids.len(), "{who}");
                 let counted = person.api.get(&format!("/api/object-classes/{class}/")).await;
-                assert_eq!(counted["num_of_records"], seen.len(), "{who}");
+                assert_eq!(counted["num_of_records"], visible_ids.len(), "{who}");
                 let titles: BTreeSet<&str> = of_class().map(|(_, record)| record.title.as_str()).collect();
                 for title in titles.into_iter().take(3) {
                     let path = format!("/api/object-classes/{class}/object-records/?title={title}&limit=1");
                     let filtered = person.api.get(&path).await;
-                    let expected = seen.iter().filter(|id| model.records[id].title == title).count();
+                    let expected = visible_ids.iter().filter(|id| model.records[id].title == title).count();
                     assert_eq!(
                         (&filtered["filtered_count"], &filtered["total_count"]),
-                        (&json!(expected), &json!(seen.len())),
+                        (&json!(expected), &json!(visible_ids.len())),
                         "{who} {title}"
                     );
                 }
@@ -457,14 +457,14 @@ impl RecordsWalk {
             }
             let id = self.random.choose(&records);
             let record = &model.records[&id];
-            let held = model.record_actions(person, record);
+            let actions = model.record_actions(person, record);
             let path = format!("/api/object-records/{id}/");
-            let who = format!("{who} record {id} {held:?}");
-            let may = |action: &str| held.contains(&format!("object_records.{action}"));
+            let who = format!("{who} record {id} {actions:?}");
+            let may = |action: &str| actions.contains(&format!("object_records.{action}"));
             let one = person.api.get(&path).await;
             assert_eq!(one.status, if may("view") { 200 } else { 404 }, "{who}");
             let access = self.admin.get(&format!("{path}access/?user={}", person.api.id)).await.ok();
-            let mut expected = permissions_json(&held);
+            let mut expected = permissions_json(&actions);
             let tasks = expected.as_object_mut().unwrap().remove("tasks").unwrap();
             let listed = &access["permissions"];
             for (action, holds) in expected.as_object().unwrap() {
@@ -473,9 +473,9 @@ impl RecordsWalk {
             assert_eq!(listed["tasks"], tasks, "{who} {access}");
             for way in access["ways"].as_array().unwrap() {
                 let name = format!("{}.{}", way["resource"].as_str().unwrap(), way["action"].as_str().unwrap());
-                assert!(held.contains(&name), "{who} {way}");
+                assert!(actions.contains(&name), "{who} {way}");
             }
-            for name in &held {
+            for name in &actions {
                 let (resource, action) = name.split_once('.').unwrap();
                 let is_way = |way: &Value| way["resource"] == resource && way["action"] == action;
                 assert!(access["ways"].as_array().unwrap().iter().any(is_way), "{who} has no way to {name}: {access}");

@@ -146,7 +146,7 @@ fn filters_go_one_step_over_a_relation() {
 #[test]
 fn of_hidden_rows_every_field_is_null_whatever_its_name() {
     let volumes = volumes();
-    let of = |query: &str| {
+    let conditions = |query: &str| {
         let select = select_related(&volumes, &Query::parse(query), |_| Some(RelatedRows::Hidden), 3);
         let shown = |filter: &CheckedFilter| {
             (filter.relation_field().is_some(), filter.predicate(), filter.operands().to_vec())
@@ -154,10 +154,16 @@ fn of_hidden_rows_every_field_is_null_whatever_its_name() {
         select.map(|select| select.filters.iter().map(shown).collect::<Vec<_>>()).map_err(|wrong| wrong.to_json())
     };
     let (holds, fails) = ((true, Isnull, vec![true.into()]), (true, Isnull, vec![false.into()]));
-    assert_eq!(of("series.name=a&series.colour__gt=x&series.name__isnull=true"), Ok(vec![fails.clone(), fails, holds]));
-    assert_eq!(of("series.colour__isnull=x"), Err(json!({"series.colour__isnull": ["Must be a valid boolean."]})));
     assert_eq!(
-        of("series.a=1&series.b=1&series.c=1&series.d=1"),
+        conditions("series.name=a&series.colour__gt=x&series.name__isnull=true"),
+        Ok(vec![fails.clone(), fails, holds])
+    );
+    assert_eq!(
+        conditions("series.colour__isnull=x"),
+        Err(json!({"series.colour__isnull": ["Must be a valid boolean."]}))
+    );
+    assert_eq!(
+        conditions("series.a=1&series.b=1&series.c=1&series.d=1"),
         Err(json!({"detail": "Limit of 3 filters has been exceeded."}))
     );
 }
@@ -165,34 +171,34 @@ fn of_hidden_rows_every_field_is_null_whatever_its_name() {
 #[test]
 fn a_complement_is_found_by_exclude_behind_a_predicate() {
     let volumes = volumes().complements();
-    let of = |query: &str, related| {
+    let conditions = |query: &str, related| {
         let select = select_related(&volumes, &Query::parse(query), |_| Some(related), 3);
         let shown = |filter: &CheckedFilter| (filter.predicate(), filter.operands().to_vec(), filter.is_complement());
         select.map(|select| select.filters.iter().map(shown).collect::<Vec<_>>()).map_err(|wrong| wrong.to_json())
     };
-    let (seen, hidden) = (RelatedRows::Of(&volumes), RelatedRows::Hidden);
-    let (one, yes, no) = (|| vec![CheckedValue::Int(1)], || vec![true.into()], || vec![false.into()]);
+    let (visible, hidden) = (RelatedRows::Of(&volumes), RelatedRows::Hidden);
+    let (number, yes, no) = (|| vec![CheckedValue::Int(1)], || vec![true.into()], || vec![false.into()]);
     assert_eq!(
-        of("id__exclude=1&id__exact__exclude=1&id__gt__exclude=1", seen),
-        Ok(vec![(Exact, one(), true), (Exact, one(), true), (Gt, one(), true)])
+        conditions("id__exclude=1&id__exact__exclude=1&id__gt__exclude=1", visible),
+        Ok(vec![(Exact, number(), true), (Exact, number(), true), (Gt, number(), true)])
     );
     assert_eq!(
-        of("series.id__exclude=1&series.series__isnull__exclude=true&series__isnull__exclude=false", seen),
-        Ok(vec![(Exact, one(), true), (Isnull, no(), false), (Isnull, yes(), false)])
+        conditions("series.id__exclude=1&series.series__isnull__exclude=true&series__isnull__exclude=false", visible),
+        Ok(vec![(Exact, number(), true), (Isnull, no(), false), (Isnull, yes(), false)])
     );
     assert_eq!(
-        of("series.x__exclude=1&series.x__isnull__exclude=true&series.x__lt__exclude=1", hidden),
+        conditions("series.x__exclude=1&series.x__isnull__exclude=true&series.x__lt__exclude=1", hidden),
         Ok(vec![(Isnull, yes(), false), (Isnull, no(), false), (Isnull, yes(), false)])
     );
     assert_eq!(
-        of("id__x__exclude=1&name__exclude__exclude=1", seen),
+        conditions("id__x__exclude=1&name__exclude__exclude=1", visible),
         Err(json!({
             "id__x__exclude": ["Select a valid choice. x is not one of the available choices."],
             "name__exclude__exclude": ["Select a valid choice. exclude is not one of the available choices."],
         }))
     );
     let too_many = json!({"detail": "Limit of 3 filters has been exceeded."});
-    assert_eq!(of("id__exclude=1&id__exclude=1&id__exclude=1&id=1", seen), Err(too_many));
+    assert_eq!(conditions("id__exclude=1&id__exclude=1&id__exclude=1&id=1", visible), Err(too_many));
     let of_id = volumes.filters_of(volumes.field("id").unwrap());
     assert_eq!(
         of_id[6..],

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_does_not_know_is_named_and_secrets_are_not() {
+    fn unknown_parameters_are_named_without_secrets() {
         for (url, word) in [
             ("postgres://u:hidden@h/d?sslcert=x", "sslcert"),
             ("postgres://u:hid?den@h/d?sslcert=x", "sslcert"),

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_empty_is_null_and_what_is_wrong_is_told() {
+    fn empty_answers_are_null_and_invalid_answers_have_messages() {
         let mut empty = typed(&[("q0", "x"), ("comment", "no")]);
         let all = ["long", "n", "d", "yes", "day", "at", "one", "all", "f"];
         let mut answers = json!({"line": "x"});

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_left_out() {
+    fn invalid_questions_are_omitted() {
         let questions = json!([
             {"name": "a"}, {"name": "a", "label": "Again"}, {"name": ""}, {"label": "Nameless"}, 5, null, [],
             {"name": "b", "type": "unheard of", "label": 7, "options": 3, "required": "yes"},
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_there_again() {
+    fn inputs_have_the_stored_answers() {
         let questions = json!([
             {"name": "n", "type": "integer"},
             {"name": "one", "type": "choice", "options": [{"value": 1, "text": "One"}, {"value": "1"}, "two", {}]},
@@ -273,12 +273,12 @@ mod tests {
             "n": 7, "one": 1, "many": ["c", "x", "a"], "at": "2026-01-31T09:30:00.000000Z", "f": {"file": "u1"},
             "g": {"file": "u2"},
         });
-        let found = inputs(json!({"questions": questions}), response);
-        let current: Vec<_> = found.iter().map(|input| input.current.join(",")).collect();
+        let parsed_inputs = inputs(json!({"questions": questions}), response);
+        let current: Vec<_> = parsed_inputs.iter().map(|input| input.current.join(",")).collect();
         assert_eq!(current, ["7", "1", "a,c", "2026-01-31T09:30", "", ""]);
-        assert_eq!(found[1].choices.len(), 3);
+        assert_eq!(parsed_inputs[1].choices.len(), 3);
         let file = ExistingFile { value: "u1".into(), name: "a.pdf".into(), answer: json!({"file": "u1"}) };
-        assert_eq!((&found[4].files, &found[5].files), (&vec![file], &vec![]));
+        assert_eq!((&parsed_inputs[4].files, &parsed_inputs[5].files), (&vec![file], &vec![]));
     }
 
     #[test]

@@ -399,10 +399,10 @@ mod tests {
 
     #[test]
     fn files_are_found_wherever_they_stand() {
-        let found =
+        let file_ids =
             |text: &str| -> Vec<String> { pieces(text).filter_map(|piece| piece.file.map(str::to_owned)).collect() };
-        assert_eq!(found(r#"{"file":"a"}"#), ["a"]);
-        assert_eq!(found(r#"{"x":[{"file":"a"},{"y":{"file":"b"}}]}"#), ["a", "b"]);
+        assert_eq!(file_ids(r#"{"file":"a"}"#), ["a"]);
+        assert_eq!(file_ids(r#"{"x":[{"file":"a"},{"y":{"file":"b"}}]}"#), ["a", "b"]);
         for text in [
             r#""{\"file\":\"a\"}""#,
             r#"{"file":1}"#,
@@ -412,7 +412,7 @@ mod tests {
             r#"{"a":"{","file":"x"}"#,
             r#"[]"#,
         ] {
-            assert_eq!(found(text), Vec::<String>::new(), "{text}");
+            assert_eq!(file_ids(text), Vec::<String>::new(), "{text}");
         }
         let whole: String = pieces(r#"[{"file":"a"},{"file":1}]"#).map(|piece| piece.text).collect();
         assert_eq!(whole, r#"[,{"file":1}]"#);

@@ -108,13 +108,13 @@ async fn a_link_from_its_mail_to_the_end_of_its_task() {
     let all = links(&server, &address).await;
     assert_eq!(all.len(), 2);
     assert_eq!(exchange(&anonymous, &token).await, invalid());
-    let again = session(&anonymous, &all[1]).await;
-    let uuid = again.get(&task_path(task)).await.ok()["response"]["q"]["file"].as_str().unwrap().to_owned();
-    let file = again.get(&format!("/api/files/response/file/{uuid}/")).await;
+    let second_session = session(&anonymous, &all[1]).await;
+    let uuid = second_session.get(&task_path(task)).await.ok()["response"]["q"]["file"].as_str().unwrap().to_owned();
+    let file = second_session.get(&format!("/api/files/response/file/{uuid}/")).await;
     assert_eq!((file.status, file.text.as_str()), (200, "a;b"));
     let kept = json!({"response": {"q": {"file": uuid}}});
-    call_action(&again, task, "complete", kept).await.ok();
-    assert_eq!(again.get(&task_path(task)).await, (401, message::bad_token()));
+    call_action(&second_session, task, "complete", kept).await.ok();
+    assert_eq!(second_session.get(&task_path(task)).await, (401, message::bad_token()));
 }
 
 #[tokio::test]
@@ -224,32 +224,32 @@ async fn an_address_gets_twenty_links_an_hour_and_the_others_later() {
         tasks.push(task(&api, template, user).await);
     }
     task(&api, template, other).await;
-    let sent = async |address: &str, count: usize| {
+    let expect_links = async |address: &str, count: usize| {
         eventually(async || {
             kit::jobs::wake(&server.app, &server.build);
-            let sent = all_links(&server, address);
-            assert!(sent.len() <= count, "{} links", sent.len());
-            if sent.len() == count { Ok(sent) } else { Err(sent) }
+            let mailed_links = all_links(&server, address);
+            assert!(mailed_links.len() <= count, "{} links", mailed_links.len());
+            if mailed_links.len() == count { Ok(mailed_links) } else { Err(mailed_links) }
         })
         .await
     };
-    sent(&other_address, 1).await;
-    sent(&address, 20).await;
+    expect_links(&other_address, 1).await;
+    expect_links(&address, 20).await;
     // The queued link of an ended task is not sent. Another link is sent in its place.
     call_action(&api, tasks[20], "cancel", json!({})).await.ok();
     server.advance(3_599 * SECOND);
     let api = server.admin().await;
-    sent(&address, 20).await;
+    expect_links(&address, 20).await;
     server.advance(SECOND);
-    let links = sent(&address, 22).await;
+    let links = expect_links(&address, 22).await;
     let anonymous = server.anonymous();
     session(&anonymous, &links[21]).await.get(&task_path(tasks[22])).await.ok();
     for _ in 0..19 {
         task(&api, template, user).await;
     }
-    sent(&address, 40).await;
+    expect_links(&address, 40).await;
     server.advance(3_600 * SECOND);
-    sent(&address, 41).await;
+    expect_links(&address, 41).await;
 }
 
 /// Returns the tokens of the links that have been mailed to an address so far, in order.

@@ -32,13 +32,13 @@ async fn page(server: &TestServer, token: &str) -> Reply {
 
 /// Returns the texts of the alerts of a page.
 fn alerts(page: &Reply) -> Vec<String> {
-    let mut rest = page.text.as_str();
-    let mut found = Vec::new();
-    while let Some(at) = rest.find("role=\"alert\">") {
-        rest = &rest[at + "role=\"alert\">".len()..];
-        let end = rest.find("</p>").into_iter().chain(rest.find("</div>")).min().unwrap();
-        found.push(
-            rest[..end]
+    let mut tail = page.text.as_str();
+    let mut texts = Vec::new();
+    while let Some(at) = tail.find("role=\"alert\">") {
+        tail = &tail[at + "role=\"alert\">".len()..];
+        let end = tail.find("</p>").into_iter().chain(tail.find("</div>")).min().unwrap();
+        texts.push(
+            tail[..end]
                 .replace("<br>", "")
                 .replace("<ul>", " ")
                 .replace("</ul>", "")
@@ -46,7 +46,7 @@ fn alerts(page: &Reply) -> Vec<String> {
                 .replace("</li>", ""),
         );
     }
-    found
+    texts
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn a_task_is_shown_and_completed_without_scripts_or_cookies() {
     // The page of a reopened task shows the former answer.
     call_action(&api, task, "reopen", json!({})).await.ok();
     let token = server.mails().await.last().unwrap().token();
-    let again = page(&server, &token).await.text;
+    let second_page = page(&server, &token).await.text;
     for shown in [
         "value=\"Basel\"",
         "\nBe\ncause</textarea>",
@@ -149,7 +149,7 @@ async fn a_task_is_shown_and_completed_without_scripts_or_cookies() {
         "value=\"a\" checked> A",
         "checked> Keep proof.csv",
     ] {
-        assert!(again.contains(shown), "{shown} in {again}");
+        assert!(second_page.contains(shown), "{shown} in {second_page}");
     }
     let kept = [text("token", &token), text("q0", "Bern"), text("q9", &uuid)];
     assert_eq!(send(&anonymous, &kept).await.status, 200);
@@ -158,7 +158,7 @@ async fn a_task_is_shown_and_completed_without_scripts_or_cookies() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_stands_beside_its_input_and_what_was_typed_is_kept() {
+async fn errors_appear_at_their_inputs_with_the_submitted_values() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let questions = json!([
@@ -366,8 +366,8 @@ async fn the_fields_of_a_record_are_inputs_by_their_types() {
 /// Returns the parts that a browser sends for the inputs of a page, without its files and its token.
 fn inputs_of(html: &str) -> Vec<TestPart> {
     let attribute = |tag: &str, name: &str| {
-        let (_, rest) = tag.split_once(&format!("{name}=\""))?;
-        Some(unescape(rest.split('"').next()?))
+        let (_, tail) = tag.split_once(&format!("{name}=\""))?;
+        Some(unescape(tail.split('"').next()?))
     };
     let mut parts = Vec::new();
     for tag in html.split('<').skip(1) {
@@ -381,8 +381,8 @@ fn inputs_of(html: &str) -> Vec<TestPart> {
             "input" => parts.push(text(&name, &value)),
             "textarea" => parts.push(text(&name, &unescape(&behind[1..]).replace("\r\n", "\n").replace('\n', "\r\n"))),
             "select" => {
-                let (_, rest) = html.split_once(&format!("<{inside}>")).unwrap();
-                let (options, _) = rest.split_once("</select>").unwrap();
+                let (_, tail) = html.split_once(&format!("<{inside}>")).unwrap();
+                let (options, _) = tail.split_once("</select>").unwrap();
                 let chosen = options.split('<').find(|option| option.contains(" selected>")).unwrap();
                 parts.push(text(&name, &attribute(chosen, "value").unwrap()));
             }

@@ -22,14 +22,14 @@ fn is_allowed(route: &Route) -> bool {
 }
 
 /// Replaces each id and name of a path by this number, and uuids by this uuid.
-fn path(of: &str, id: i64, uuid: &str) -> String {
+fn path(pattern: &str, id: i64, uuid: &str) -> String {
     let part = |part: &str| match part {
         "{build_domain}" => DOMAIN.to_owned(),
         "{uuid}" => uuid.to_owned(),
         part if part.starts_with('{') => id.to_string(),
         part => part.to_owned(),
     };
-    of.split('/').map(part).collect::<Vec<_>>().join("/")
+    pattern.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
 async fn call(client: &ApiClient, route: &Route, path: &str) -> Reply {
@@ -137,7 +137,7 @@ async fn the_file_of_another_task_is_not_shown_to_the_session_of_a_link() {
 }
 
 #[tokio::test]
-async fn what_a_session_uploads_belongs_to_its_account() {
+async fn uploads_of_a_session_belong_to_its_account() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;

@@ -56,7 +56,7 @@ struct ScheduleModel {
 
 impl ModelTask {
     fn expected_moments(&self, rules: &TemplateRules) -> BTreeMap<(MomentKind, usize), i64> {
-        let mut wanted = BTreeMap::new();
+        let mut expected = BTreeMap::new();
         for (n, (notice, days)) in rules.reminders.iter().enumerate() {
             let at = match (*notice, self.status) {
                 ("before_due", "open") => self.due_at.map(|due| due - days * DAY),
@@ -65,20 +65,20 @@ impl ModelTask {
                 _ => None,
             };
             // Two reminders at the same time count as one.
-            let is_new = |at: &i64| !wanted.values().any(|other| other == at);
-            wanted.extend(at.filter(is_new).map(|at| ((MomentKind::Remind, n), at)));
+            let is_new = |at: &i64| !expected.values().any(|other| other == at);
+            expected.extend(at.filter(is_new).map(|at| ((MomentKind::Remind, n), at)));
         }
         if let Some(expires) = self.expires_at {
             if ["open", "in_approval", "completed"].contains(&self.status) {
-                wanted.insert((MomentKind::Expire, 0), expires);
+                expected.insert((MomentKind::Expire, 0), expires);
             }
             if self.status == "completed" {
-                wanted.extend(
+                expected.extend(
                     rules.renewals.iter().enumerate().map(|(n, days)| ((MomentKind::Renew, n), expires - days * DAY)),
                 );
             }
         }
-        wanted
+        expected
     }
 
     /// Updates the moments after a change. Handled moments that stay are not repeated, except expiries. Past reminders are
@@ -353,13 +353,13 @@ impl ScheduleWalk {
                 json!([task.id, task.name, task.status, shown(task.due_at), shown(task.expires_at), task.record])
             })
             .collect();
-        let found: Vec<Value> = stored
+        let actual: Vec<Value> = stored
             .iter()
             .map(|task| {
                 json!(["id", "name", "status", "due_at", "expires_at", "object_record"].map(|name| &task[name]))
             })
             .collect();
-        assert_eq!(found, expected, "at {}", resource::time::show(self.current_time()));
+        assert_eq!(actual, expected, "at {}", resource::time::show(self.current_time()));
     }
 
     async fn step(&mut self) {
@@ -406,7 +406,7 @@ impl ScheduleWalk {
 }
 
 #[tokio::test]
-async fn what_happens_in_time_is_what_a_plain_model_says() {
+async fn the_schedule_matches_a_simple_model() {
     for seed in 1..=rounds(2) as u64 {
         println!("seed {seed}");
         let mut walk = ScheduleWalk::begin(seed).await;

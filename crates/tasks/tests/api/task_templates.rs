@@ -30,8 +30,8 @@ async fn a_template_from_its_creation_to_its_end() {
     api.get(TEMPLATES).await.expect_reply(200, page(json!([])));
     let body = json!({"name": " Survey ", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     api.post(TEMPLATES, body).await.expect_reply(201, template_json());
-    let one = format!("{TEMPLATES}1/");
-    api.get(&one).await.expect_reply(200, template_json());
+    let template_path = format!("{TEMPLATES}1/");
+    api.get(&template_path).await.expect_reply(200, template_json());
     let listed = json!({
         "id": 1, "name": "Survey", "description": "", "task_type": "tt_form", "task_creation": "manual",
         "plugin_config": template_json()["plugin_config"], "num_of_tasks_created": 0, "last_task_created": null,
@@ -72,14 +72,16 @@ async fn a_template_from_its_creation_to_its_end() {
     }
     changed["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
     changed["modified_by"] = user(&second, "super_admin");
-    second.patch(&one, body).await.expect_reply(200, changed.clone());
-    second.patch(&one, json!({"expiry": null, "renewals": []})).await.ok();
+    second.patch(&template_path, body).await.expect_reply(200, changed.clone());
+    second.patch(&template_path, json!({"expiry": null, "renewals": []})).await.ok();
     changed["expiry"] = Value::Null;
     changed["renewals"] = json!([]);
-    api.get(&one).await.expect_reply(200, changed);
+    api.get(&template_path).await.expect_reply(200, changed);
 
-    api.delete(&one).await.expect_empty();
-    for reply in [api.get(&one).await, api.delete(&one).await, api.patch(&one, json!({})).await] {
+    api.delete(&template_path).await.expect_empty();
+    for reply in
+        [api.get(&template_path).await, api.delete(&template_path).await, api.patch(&template_path, json!({})).await]
+    {
         reply.expect_reply(404, message::not_found());
     }
     api.get(TEMPLATES).await.expect_reply(200, page(json!([])));
@@ -204,17 +206,17 @@ async fn a_permission_opens_what_it_names() {
     let api = server.admin().await;
     class(&api, "Order").await;
     form_template(&api, "Survey").await;
-    let one = format!("{TEMPLATES}1/");
+    let template_path = format!("{TEMPLATES}1/");
     let body = || json!({"name": "New", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     for account_type in ["internal", "external", "full", "service_external"] {
         let client = server.as_type(account_type).await;
         for reply in [
             client.get(TEMPLATES).await,
-            client.get(&one).await,
+            client.get(&template_path).await,
             client.get(&format!("{TEMPLATES}9/")).await,
             client.post(TEMPLATES, json!({})).await,
-            client.patch(&one, json!({"name": null})).await,
-            client.delete(&one).await,
+            client.patch(&template_path, json!({"name": null})).await,
+            client.delete(&template_path).await,
         ] {
             reply.expect_reply(403, message::forbidden());
         }
@@ -223,7 +225,9 @@ async fn a_permission_opens_what_it_names() {
     let service = server.as_type("service_internal").await;
     service.post(TEMPLATES, body()).await.expect_created();
     let anonymous = server.anonymous();
-    for reply in [anonymous.get(TEMPLATES).await, anonymous.options(TEMPLATES).await, anonymous.get(&one).await] {
+    for reply in
+        [anonymous.get(TEMPLATES).await, anonymous.options(TEMPLATES).await, anonymous.get(&template_path).await]
+    {
         reply.expect_reply(401, message::unauthenticated());
     }
     for (actions, works) in [
@@ -235,16 +239,16 @@ async fn a_permission_opens_what_it_names() {
     ] {
         let client = server.with_role(json!({"task_templates": actions})).await;
         let template = form_template(&api, "Another").await;
-        let one = format!("{TEMPLATES}{template}/");
+        let template_path = format!("{TEMPLATES}{template}/");
         let list = client.get(TEMPLATES).await.ok();
         let [lists, views, creates, edits, deletes] = works;
         let held = json!({"list": lists, "view": views, "create": creates, "edit": edits, "delete": deletes});
         assert_eq!(list["results"][0]["_meta"]["permissions"], held, "{actions}");
         let replies = [
-            (client.get(&one).await, views, 200),
+            (client.get(&template_path).await, views, 200),
             (client.post(TEMPLATES, body()).await, creates, 201),
-            (client.patch(&one, json!({"name": "Changed"})).await, edits, 200),
-            (client.delete(&one).await, deletes, 204),
+            (client.patch(&template_path, json!({"name": "Changed"})).await, edits, 200),
+            (client.delete(&template_path).await, deletes, 204),
         ];
         for (reply, is_allowed, status) in replies {
             assert_eq!(reply.status, if is_allowed { status } else { 403 }, "{actions}: {reply:?}");
@@ -324,16 +328,16 @@ async fn a_change_of_another_state_is_refused() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     form_template(&api, "Survey").await;
-    let one = format!("{TEMPLATES}1/");
-    let tag = api.get(&one).await.header("etag").to_owned();
+    let template_path = format!("{TEMPLATES}1/");
+    let tag = api.get(&template_path).await.header("etag").to_owned();
     // The tasks of a template change its counts, but not its tag.
     sql(&server, &["INSERT INTO task_template_counts(template, slot, n, last_at) VALUES (1, 0, 2, 1000000)"]).await;
-    let counted = api.get(&one).await;
+    let counted = api.get(&template_path).await;
     assert_eq!((counted.ok()["num_of_tasks_created"].clone(), counted.header("etag")), (json!(2), tag.as_str()));
-    let call = |method: &str, tag: &str| api.call(method, &one).header("if-match", tag);
+    let call = |method: &str, tag: &str| api.call(method, &template_path).header("if-match", tag);
     let changed = call("PATCH", &tag).json(&json!({"name": "Poll"})).send().await;
     changed.ok();
-    assert_eq!(api.get(&one).await.header("etag"), changed.header("etag"));
+    assert_eq!(api.get(&template_path).await.header("etag"), changed.header("etag"));
     assert_ne!(changed.header("etag"), tag);
     let outdated = message::detail("Object has been changed.");
     call("PATCH", &tag).json(&json!({"name": null})).send().await.expect_reply(412, outdated.clone());

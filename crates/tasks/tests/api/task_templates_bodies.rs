@@ -40,46 +40,46 @@ async fn single_fields() {
     let long = "Ensure this field has no more than 100 characters.";
     let (small, big) =
         ("Ensure this value is greater than or equal to 0.", "Ensure this value is less than or equal to 100.");
-    let (one, integer) = ("Ensure this value is greater than or equal to 1.", "A valid integer is required.");
+    let (too_small, integer) = ("Ensure this value is greater than or equal to 1.", "A valid integer is required.");
     let day = "Ensure this value is less than or equal to 31.";
     let month = "Ensure this value is less than or equal to 12.";
-    let of = |name: &str, value: Value, wrong: &str| (json!({name: value}), json!({name: [wrong]}));
-    let choice = |name: &str, value: &str| of(name, json!(value), &format!("{value} is not a valid choice."));
+    let case = |name: &str, value: Value, wrong: &str| (json!({name: value}), json!({name: [wrong]}));
+    let choice = |name: &str, value: &str| case(name, json!(value), &format!("{value} is not a valid choice."));
     refuse(
         &api,
         vec![
-            of("name", json!(null), NULL),
-            of("name", json!("  "), BLANK),
-            of("name", json!(5), "Not a valid string."),
-            of("name", json!("a\0"), "Null characters are not allowed."),
-            of("name", json!("x".repeat(101)), long),
-            of("description", json!("x".repeat(501)), "Ensure this field has no more than 500 characters."),
-            of("description", json!(null), NULL),
-            of("task_creation", json!(null), NULL),
+            case("name", json!(null), NULL),
+            case("name", json!("  "), BLANK),
+            case("name", json!(5), "Not a valid string."),
+            case("name", json!("a\0"), "Null characters are not allowed."),
+            case("name", json!("x".repeat(101)), long),
+            case("description", json!("x".repeat(501)), "Ensure this field has no more than 500 characters."),
+            case("description", json!(null), NULL),
+            case("task_creation", json!(null), NULL),
             choice("task_creation", "daily"),
-            of("complete_by", json!(null), NULL),
+            case("complete_by", json!(null), NULL),
             choice("complete_by", "never"),
             choice("complete_by_time_unit", "years"),
-            of("complete_by_time_value", json!(-1), small),
-            of("complete_by_time_value", json!(101), big),
-            of("complete_by_time_value", json!("5"), integer),
+            case("complete_by_time_value", json!(-1), small),
+            case("complete_by_time_value", json!(101), big),
+            case("complete_by_time_value", json!("5"), integer),
             choice("expiry", "asap"),
             choice("expiry_time_unit", "hours"),
-            of("expiry_time_value", json!(-1), small),
-            of("expiry_time_value", json!(101), big),
+            case("expiry_time_value", json!(-1), small),
+            case("expiry_time_value", json!(101), big),
             choice("expiry_time_rel_to", "created"),
-            of("expiry_day", json!(0), one),
-            of("expiry_day", json!(32), day),
-            of("expiry_periodic_day", json!(0), one),
-            of("expiry_periodic_day", json!(32), day),
-            of("expiry_periodic_month", json!(0), one),
-            of("expiry_periodic_month", json!(13), month),
-            of("complete_by_date", json!("soon"), "Enter a valid date."),
-            of("complete_by_date", json!("2026-02-30"), "Enter a valid date."),
-            of("expiry_date", json!(20260301), "Enter a valid date."),
-            of("plugin_config", json!(null), NULL),
-            of("plugin_config", json!([]), "Invalid data. Expected a dictionary, but got list."),
-            of("plugin_config", json!("tt_form"), "Invalid data. Expected a dictionary, but got str."),
+            case("expiry_day", json!(0), too_small),
+            case("expiry_day", json!(32), day),
+            case("expiry_periodic_day", json!(0), too_small),
+            case("expiry_periodic_day", json!(32), day),
+            case("expiry_periodic_month", json!(0), too_small),
+            case("expiry_periodic_month", json!(13), month),
+            case("complete_by_date", json!("soon"), "Enter a valid date."),
+            case("complete_by_date", json!("2026-02-30"), "Enter a valid date."),
+            case("expiry_date", json!(20260301), "Enter a valid date."),
+            case("plugin_config", json!(null), NULL),
+            case("plugin_config", json!([]), "Invalid data. Expected a dictionary, but got list."),
+            case("plugin_config", json!("tt_form"), "Invalid data. Expected a dictionary, but got str."),
         ],
     )
     .await;
@@ -151,7 +151,7 @@ async fn choices_need_their_fields() {
     .await;
     let made = body(json!({"complete_by": "date", "complete_by_date": "2026-02-01", "expiry_day": 5}));
     api.post(TEMPLATES, made).await.expect_created();
-    let one = format!("{TEMPLATES}1/");
+    let template_path = format!("{TEMPLATES}1/");
     // A PATCH is checked in the future state of the template.
     for (body, errors) in [
         (json!({"complete_by_date": null}), json!({"complete_by_date": [REQUIRED]})),
@@ -164,16 +164,18 @@ async fn choices_need_their_fields() {
         (json!({"expiry": "date"}), json!({"expiry_date": [REQUIRED]})),
         (json!({"expiry": "monthly", "expiry_day": null}), json!({"expiry_day": [REQUIRED]})),
     ] {
-        api.patch(&one, body).await.refuses(errors);
+        api.patch(&template_path, body).await.refuses(errors);
     }
-    api.patch(&one, json!({"expiry": "monthly"})).await.ok();
-    api.patch(&one, json!({"complete_by": "asap", "complete_by_date": null})).await.ok();
-    api.patch(&one, json!({"complete_by": "date", "complete_by_date": "2026-02-01"})).await.ok();
+    api.patch(&template_path, json!({"expiry": "monthly"})).await.ok();
+    api.patch(&template_path, json!({"complete_by": "asap", "complete_by_date": null})).await.ok();
+    api.patch(&template_path, json!({"complete_by": "date", "complete_by_date": "2026-02-01"})).await.ok();
     // A stored date may have passed.
     server.advance(3 * 24 * 60 * 60 * testkit::SECOND);
     let api = server.admin().await;
-    api.patch(&one, json!({"name": "Later"})).await.ok();
-    api.patch(&one, json!({"complete_by_date": "2026-02-01"})).await.refuses(json!({"complete_by_date": [past]}));
+    api.patch(&template_path, json!({"name": "Later"})).await.ok();
+    api.patch(&template_path, json!({"complete_by_date": "2026-02-01"}))
+        .await
+        .refuses(json!({"complete_by_date": [past]}));
 }
 
 #[tokio::test]
@@ -237,7 +239,7 @@ async fn the_plugin_config() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
-    let of = |config: Value, errors: Value| (json!({"plugin_config": config}), json!({"plugin_config": errors}));
+    let case = |config: Value, errors: Value| (json!({"plugin_config": config}), json!({"plugin_config": errors}));
     let form = |changed: Value| {
         let mut config = json!({"task_type": "tt_form"});
         changed.as_object().unwrap().iter().for_each(|(name, value)| config[name] = value.clone());
@@ -245,13 +247,13 @@ async fn the_plugin_config() {
     };
     let update = |configuration: Value| json!({"task_type": "tt_object_record_update", "configuration": configuration});
     let in_configuration =
-        |configuration: Value, errors: Value| of(update(configuration), json!({"configuration": errors}));
+        |configuration: Value, errors: Value| case(update(configuration), json!({"configuration": errors}));
     let dictionary = |type_name: &str| format!("Invalid data. Expected a dictionary, but got {type_name}.");
     let mut cases = vec![
-        of(json!({}), json!({"task_type": [REQUIRED]})),
-        of(json!({"task_type": null}), json!({"task_type": [NULL]})),
-        of(json!({"task_type": "tt_none"}), json!({"task_type": ["tt_none is not a valid choice."]})),
-        of(
+        case(json!({}), json!({"task_type": [REQUIRED]})),
+        case(json!({"task_type": null}), json!({"task_type": [NULL]})),
+        case(json!({"task_type": "tt_none"}), json!({"task_type": ["tt_none is not a valid choice."]})),
+        case(
             form(
                 json!({"prompt": "x".repeat(501), "allow_comment": "yes", "approval_required": null, "configuration": null}),
             ),
@@ -260,32 +262,32 @@ async fn the_plugin_config() {
                 "allow_comment": ["Must be a valid boolean."], "approval_required": [NULL], "configuration": [NULL],
             }),
         ),
-        of(form(json!({"approval_conditions": null})), json!({"approval_conditions": [NULL]})),
-        of(
+        case(form(json!({"approval_conditions": null})), json!({"approval_conditions": [NULL]})),
+        case(
             form(json!({"approval_conditions": {}})),
             json!({"approval_conditions": ["Expected a list of items but got type dict."]}),
         ),
-        of(
+        case(
             form(json!({"approval_conditions": vec![json!({"name": "A"}); 21]})),
             json!({"approval_conditions": ["Up to 20 items allowed."]}),
         ),
-        of(
+        case(
             form(json!({"approval_conditions": [{"name": ""}, {"name": "A"}, "A", {}, {"name": "x".repeat(256)}]})),
             json!({"approval_conditions": {
                 "0": {"name": [BLANK]}, "2": [dictionary("str")], "3": {"name": [REQUIRED]},
                 "4": {"name": ["Ensure this field has no more than 255 characters."]},
             }}),
         ),
-        of(
+        case(
             form(json!({"configuration": "x".repeat(1024 * 1024 - 1)})),
             json!({"configuration": ["Value is too large."]}),
         ),
-        of(form(json!({"configuration": nested(65)})), json!({"configuration": ["Value is too large."]})),
-        of(
+        case(form(json!({"configuration": nested(65)})), json!({"configuration": ["Value is too large."]})),
+        case(
             form(json!({"configuration": {"a": ["\0"]}})),
             json!({"configuration": ["Null characters are not allowed."]}),
         ),
-        of(json!({"task_type": "tt_object_record_update"}), json!({"configuration": [REQUIRED]})),
+        case(json!({"task_type": "tt_object_record_update"}), json!({"configuration": [REQUIRED]})),
         in_configuration(json!(null), json!([NULL])),
         in_configuration(json!([1]), json!([dictionary("list")])),
         in_configuration(json!({}), json!({"object_class": [REQUIRED], "fields": [REQUIRED]})),

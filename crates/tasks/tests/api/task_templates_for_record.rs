@@ -17,7 +17,7 @@ async fn grant_on_record(api: &ApiClient, user: i64, permissions: Value) {
 }
 
 #[tokio::test]
-async fn whoever_may_create_tasks_sees_what_they_are_made_of() {
+async fn templates_for_a_record_require_tasks_create() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;

@@ -140,7 +140,7 @@ async fn labels_name_what_the_caller_may_see() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_new_task_is_told_together() {
+async fn all_errors_of_a_new_task_are_reported_together() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;

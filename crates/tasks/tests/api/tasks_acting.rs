@@ -104,7 +104,7 @@ async fn without_approval_a_task_is_completed_at_once_and_may_be_reopened() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_answer_is_told() {
+async fn invalid_responses_are_refused() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     template(

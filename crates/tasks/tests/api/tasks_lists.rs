@@ -97,12 +97,11 @@ impl TaskScene {
     async fn step(&mut self, random: &mut SeededRandom, tasks: &mut Vec<i64>) {
         let due = [Value::Null, json!("2026-03-01T00:00:00Z"), json!("2026-04-01T00:00:00Z")];
         let (due, one) = (random.choose(&due), random.choose(tasks));
-        let some: Vec<i64> = random.sample(&self.people).into_iter().map(|client| client.id).collect();
+        let assignee_ids: Vec<i64> = random.sample(&self.people).into_iter().map(|client| client.id).collect();
         let path = format!("{TASKS}{one}/");
         match random.number_below(10) {
             0..4 => {
-                let mut body =
-                    json!({"task_template": 1, "assignees": some, "assignee_groups": random.sample(&self.groups)});
+                let mut body = json!({"task_template": 1, "assignees": assignee_ids, "assignee_groups": random.sample(&self.groups)});
                 if random.number_below(3) > 0 {
                     body["object_record"] = json!(random.choose(&self.records));
                 }
@@ -113,7 +112,7 @@ impl TaskScene {
                 }
             }
             4 => drop(self.admin.patch(&path, json!({"due_at": due})).await),
-            5 => drop(self.admin.patch(&path, json!({"assignees": some})).await),
+            5 => drop(self.admin.patch(&path, json!({"assignees": assignee_ids})).await),
             6 => drop(
                 self.admin.patch(&path, json!({"assignee_groups": random.sample(&self.groups), "due_at": due})).await,
             ),

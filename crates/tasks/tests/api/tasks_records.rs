@@ -48,13 +48,13 @@ async fn the_rights_of_a_record_are_those_of_its_tasks() {
     api.post(&format!("/api/user-groups/{group}/members/users/"), json!([member.id])).await.expect_created();
     api.patch(&path, json!({"assignee_groups": [group]})).await.ok();
     let of_assignee = json!({"view": true, "edit": false, "delete": false, "complete": true, "assign": false});
-    for (who, wanted) in [
+    for (who, expected) in [
         (&class_owner, all_permissions(true)),
         (&by_class_set, of_assignee.clone()),
         (&assignee, of_assignee.clone()),
         (&member, of_assignee),
     ] {
-        assert_eq!(permissions(who, id).await, wanted, "{}", who.username);
+        assert_eq!(permissions(who, id).await, expected, "{}", who.username);
         assert_eq!(who.get(TASKS).await.ids(), [id], "{}", who.username);
         assert_eq!(who.get(TASKS).await.json["total_count"], 1);
         who.get(&format!("/api/tasks/{hidden}/")).await.expect_reply(404, message::not_found());
@@ -214,7 +214,7 @@ async fn an_answer_changes_the_record_as_if_the_completer_wrote_it() {
 }
 
 #[tokio::test]
-async fn what_waits_for_approval_is_checked_again() {
+async fn a_response_is_validated_again_at_its_approval() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
@@ -259,7 +259,7 @@ async fn what_waits_for_approval_is_checked_again() {
 }
 
 #[tokio::test]
-async fn who_may_not_edit_the_record_lets_nobody_else_change_it() {
+async fn a_caller_without_edit_cannot_assign_a_change_of_the_record() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;

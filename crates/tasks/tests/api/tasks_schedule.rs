@@ -162,14 +162,14 @@ async fn assignees_and_members_of_groups_are_reminded_once() {
     assert_eq!(mails(&server, 0).await, []);
     // The reminder a month before was past when the task was created.
     advance_clock(&server, 7 * DAY).await;
-    let sent = mails(&server, 2).await;
-    assert_eq!(sent[0].to, ann.username);
-    assert_eq!(sent[0].subject, "Reminder: Count the stock");
+    let reminders = mails(&server, 2).await;
+    assert_eq!(reminders[0].to, ann.username);
+    assert_eq!(reminders[0].subject, "Reminder: Count the stock");
     assert!(
-        sent[0].text.contains("Count the stock\n\nDue: 2026-02-10 09:30 UTC\nExpires: 2026-03-02 09:30 UTC"),
-        "{sent:?}"
+        reminders[0].text.contains("Count the stock\n\nDue: 2026-02-10 09:30 UTC\nExpires: 2026-03-02 09:30 UTC"),
+        "{reminders:?}"
     );
-    assert_eq!(sent[1].to, ben.username);
+    assert_eq!(reminders[1].to, ben.username);
     advance_clock(&server, 17 * DAY).await;
     mails(&server, 4).await;
     // A completed task reminds of its expiry only.
@@ -299,7 +299,7 @@ async fn a_completed_task_is_renewed_before_it_expires() {
 }
 
 #[tokio::test]
-async fn what_would_last_no_longer_is_not_made_anew() {
+async fn a_task_that_would_expire_at_once_is_not_renewed() {
     let server = server().await;
     let api = server.admin().await;
     let rules = json!({
@@ -325,7 +325,7 @@ async fn what_would_last_no_longer_is_not_made_anew() {
 }
 
 #[tokio::test]
-async fn what_was_due_while_no_process_ran_is_done_late_and_once() {
+async fn overdue_steps_run_once_at_the_next_start() {
     let server = server().await;
     let api = server.admin().await;
     let rules = json!({
@@ -349,13 +349,13 @@ async fn what_was_due_while_no_process_ran_is_done_late_and_once() {
     // The clock moves back and forth, and nothing is repeated.
     let tasks = number(&server, "SELECT count(*) FROM tasks").await;
     let done = number(&server, "SELECT count(*) FROM task_log").await;
-    let sent = MailFile::read_all(server.data(), testkit::DOMAIN).len();
+    let mail_count = MailFile::read_all(server.data(), testkit::DOMAIN).len();
     for days in [5, 31, 0, 30] {
         advance_clock(&server, days * DAY).await;
     }
     assert_eq!(number(&server, "SELECT count(*) FROM tasks").await, tasks);
     assert_eq!(number(&server, "SELECT count(*) FROM task_log").await, done);
-    assert_eq!(MailFile::read_all(server.data(), testkit::DOMAIN).len(), sent);
+    assert_eq!(MailFile::read_all(server.data(), testkit::DOMAIN).len(), mail_count);
 }
 
 #[tokio::test]
@@ -463,7 +463,7 @@ async fn many_tasks_are_renewed_and_remind_whatever_else_is_due() {
 }
 
 #[tokio::test]
-async fn what_has_ended_when_its_mail_is_sent_reminds_nobody() {
+async fn expired_tasks_do_not_send_reminders() {
     let server = server().await;
     let api = server.admin().await;
     let rules = json!({

@@ -131,7 +131,7 @@ async fn a_connection_idles_after_an_answer_that_took_long() {
 }
 
 #[tokio::test]
-async fn whoever_comes_when_all_idle_is_served() {
+async fn new_connections_replace_idle_ones() {
     for nobody_is_bounded in [true, false] {
         let speaks_for_many = SpeaksForMany::new(move |_| nobody_is_bounded);
         let patient = Limits { header: PATIENCE * 4, idle: PATIENCE * 4, ..limits() };
@@ -372,15 +372,15 @@ async fn a_peer_leaves_half_of_the_connections_to_others() {
 #[tokio::test]
 async fn long_headers_share_their_room_until_they_are_answered() {
     let left = Arc::new(AtomicUsize::new(1000));
-    let (one, other) = (ConnectionState::new(left.clone()), ConnectionState::new(left.clone()));
-    assert!(one.grow(USUAL_HEADER) && one.grow(400) && other.grow(USUAL_HEADER + 600));
-    assert!(!one.grow(1) && other.bytes.load(Ordering::Relaxed) == USUAL_HEADER + 600);
-    other.mark_complete();
-    assert!(other.grow(1_000_000), "a body is not a header");
-    assert!(!one.grow(1), "it is held while the request is answered");
-    other.mark_answered();
-    assert!(one.grow(1) && other.grow(USUAL_HEADER));
-    drop((one, other));
+    let (first, second) = (ConnectionState::new(left.clone()), ConnectionState::new(left.clone()));
+    assert!(first.grow(USUAL_HEADER) && first.grow(400) && second.grow(USUAL_HEADER + 600));
+    assert!(!first.grow(1) && second.bytes.load(Ordering::Relaxed) == USUAL_HEADER + 600);
+    second.mark_complete();
+    assert!(second.grow(1_000_000), "a body is not a header");
+    assert!(!first.grow(1), "it is held while the request is answered");
+    second.mark_answered();
+    assert!(first.grow(1) && second.grow(USUAL_HEADER));
+    drop((first, second));
     assert_eq!(left.load(Ordering::Relaxed), 1000);
 }
 

@@ -398,7 +398,7 @@ async fn custom_components_are_imported_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_front_ends_keep_is_made_in_it() {
+async fn front_end_settings_are_created_on_former_data() {
     for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -608,14 +608,14 @@ async fn records_are_compared_and_searched_in_one_normal_form() {
         let process = stored.installation.serve_api();
         comes_to(&stored, "SELECT n FROM text_passes", "").await;
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
-        for (query, found) in [
+        for (query, expected_ids) in [
             ("search=zoe", &ids[..1]),
             ("search=京都", &ids[1..]),
             ("code=Zo%C3%AB", &ids[..1]),
             ("code__icontains=%C3%AB", &ids[..1]),
             ("name=%C3%A9&ordering=id", &ids),
         ] {
-            assert_eq!(api.get(&format!("{records}?{query}")).await.ids(), found, "{query}");
+            assert_eq!(api.get(&format!("{records}?{query}")).await.ids(), expected_ids, "{query}");
         }
         // The records whose names became equal remain, and the field is unique by the stored values.
         comes_to(&stored, "SELECT unique_in_nfc FROM object_class_fields ORDER BY id", "1,0").await;

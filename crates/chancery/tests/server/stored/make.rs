@@ -62,24 +62,24 @@ impl StoredDataWriter {
         let is_embedded = self.installation.database_url().is_none();
         // On the embedded engine, some events are in the history beside it; on PostgreSQL all of them wait.
         let process = if is_embedded { self.installation.serve() } else { self.installation.serve_api() };
-        let mut known = self.fill_build(&process).await;
+        let mut manifest = self.fill_build(&process).await;
         if is_embedded {
             self.everything_is_delivered(&process).await;
         }
         process.stop();
         let process = self.installation.serve_api();
-        self.leave_waiting(&process, &mut known).await;
-        known["lists"] = lists(&process.client("localhost").with_token(&self.admins_token())).await;
+        self.leave_waiting(&process, &mut manifest).await;
+        manifest["lists"] = lists(&process.client("localhost").with_token(&self.admins_token())).await;
         process.stop();
-        for (path, _) in known["lists"].as_object().unwrap() {
-            assert!(!known["lists"][path].as_array().unwrap().is_empty(), "{path} is empty");
+        for (path, _) in manifest["lists"].as_object().unwrap() {
+            assert!(!manifest["lists"][path].as_array().unwrap().is_empty(), "{path} is empty");
         }
-        known["accounts"] = json!(self.accounts);
-        known["sessions"] = json!(self.sessions);
-        known["secret_key"] = json!(self.secret_key);
-        known["issuer"] = json!(self.forger.issuer());
+        manifest["accounts"] = json!(self.accounts);
+        manifest["sessions"] = json!(self.sessions);
+        manifest["secret_key"] = json!(self.secret_key);
+        manifest["issuer"] = json!(self.forger.issuer());
         self.installation.save_as(stem);
-        std::fs::write(known_file(stem), format!("{known:#}\n")).unwrap();
+        std::fs::write(known_file(stem), format!("{manifest:#}\n")).unwrap();
         println!("{} is made", stem.display());
     }
 
@@ -185,9 +185,10 @@ impl StoredDataWriter {
                 api.delete(&path).await.expect_empty();
             }
         }
-        let mut known = json!({"anonymized": self.anonymized(&client, &api).await});
+        let mut manifest = json!({"anonymized": self.anonymized(&client, &api).await});
         // A link that remains unused.
-        known["activation"] = json!({"username": address("invited"), "token": self.invite_user(&api, "invited").await});
+        manifest["activation"] =
+            json!({"username": address("invited"), "token": self.invite_user(&api, "invited").await});
         self.accounts.push(json!({"username": address("invited"), "status": "invited"}));
         let pending = with_field(&account("pending"), "delay_activation", json!(true));
         api.post("/api/users/", pending).await.expect_created();
@@ -197,7 +198,7 @@ impl StoredDataWriter {
         for name in ["internal", "external", "full", "service.external"] {
             self.session(&client, &address(name)).await;
         }
-        known
+        manifest
     }
 
     /// Creates the configurations. The name of each contains the account of its last change.
@@ -307,7 +308,7 @@ impl StoredDataWriter {
     }
 
     /// Leaves undelivered mails and events.
-    async fn leave_waiting(&mut self, process: &Process, known: &mut Value) {
+    async fn leave_waiting(&mut self, process: &Process, manifest: &mut Value) {
         let client = process.client("localhost");
         let api = client.sign_in(ADMIN, PASSWORD).await;
         let mut settings = json!({
@@ -338,7 +339,7 @@ impl StoredDataWriter {
         there.post("/api/users/", account("waiting.there")).await.expect_created();
 
         let here = ["waiting.one", "waiting.two", "internal", "external"].map(address);
-        known["mails"] = json!({"localhost": here, "b.example": [address("waiting.there")]});
+        manifest["mails"] = json!({"localhost": here, "b.example": [address("waiting.there")]});
         // Each mail was tried, and the one without a recipient is removed.
         for (build, count) in [("build_1", 4), ("build_2", 1)] {
             let tried = "SELECT min(attempts), count(*) FROM mail_jobs";

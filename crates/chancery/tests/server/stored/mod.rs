@@ -161,7 +161,7 @@ async fn lists(api: &ApiClient) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_could_sign_in_still_can() {
+async fn accounts_and_sessions_of_former_data_still_work() {
     for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let client = process.client("localhost");

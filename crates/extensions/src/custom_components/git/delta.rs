@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_deltas_are_refused() {
         for delta in [
             &[][..],
             &[9, 1, 1, b'a'],                                  // another base

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pack_is_refused() {
+    fn invalid_packs_are_refused() {
         let none = id_of("blob", b"");
         let good = pack(&[full_entry(3, b"abc")]);
         for end in 0..good.len() - 1 {

@@ -235,17 +235,17 @@ mod tests {
         let (receivers, wait) = (ReceiverConnections::default(), Duration::from_millis(20));
         let webhook = |build: &str, id: i64| PermitHolder { build: build.into(), account: ShareAccount::Id(id) };
         let largest = i64::try_from(MAX_BYTES).unwrap();
-        let mut held = Vec::new();
+        let mut permits = Vec::new();
         for id in 0.. {
             let Some(place) = receivers.acquire_permit(&webhook("a", id), true, largest, wait).await else { break };
-            held.push(place);
+            permits.push(place);
         }
-        assert_eq!(held.len(), 2, "a delivery has an eighth of the bytes at most, a build a quarter");
+        assert_eq!(permits.len(), 2, "a delivery has an eighth of the bytes at most, a build a quarter");
         for id in 0.. {
             let Some(place) = receivers.acquire_permit(&webhook("b", id), false, 1000, wait).await else { break };
-            held.push(place);
+            permits.push(place);
         }
-        assert_eq!(held.len(), 2 + MAX_ATTEMPTS / 4);
+        assert_eq!(permits.len(), 2 + MAX_ATTEMPTS / 4);
         assert!(receivers.acquire_permit(&webhook("c", 1), true, 1000, wait).await.is_some());
     }
 }

@@ -76,13 +76,13 @@ mod tests {
 
     #[test]
     fn added_ids_are_always_found_and_others_rarely() {
-        let mut known = KnownIds::default();
-        assert!(!known.may_contain(Uuid::from_u128(0)));
+        let mut ids = KnownIds::default();
+        assert!(!ids.may_contain(Uuid::from_u128(0)));
         // Consecutive numbers are the ids of a counter.
-        (0..100_000).for_each(|n| known.add(Uuid::from_u128(n)));
-        assert!((0..100_000).all(|n| known.may_contain(Uuid::from_u128(n))));
-        let others = (100_000..1_100_000).filter(|n| known.may_contain(Uuid::from_u128(*n))).count();
+        (0..100_000).for_each(|n| ids.add(Uuid::from_u128(n)));
+        assert!((0..100_000).all(|n| ids.may_contain(Uuid::from_u128(n))));
+        let others = (100_000..1_100_000).filter(|n| ids.may_contain(Uuid::from_u128(*n))).count();
         assert!(others < 200, "{others} of a million");
-        assert!(known.bytes() < 800_000, "{} bytes", known.bytes());
+        assert!(ids.bytes() < 800_000, "{} bytes", ids.bytes());
     }
 }

@@ -39,7 +39,7 @@ async fn token(browser: &ApiClient) -> Reply {
 async fn a_sign_in_that_began_on_the_page_ends_in_the_console() {
     let (server, forger, _) = with_forger(json!({})).await;
     let browser = browser(&server);
-    for (more, kept, led_to) in [
+    for (more, cookie_attributes, led_to) in [
         (
             &[("return_to", "/console/users?a=b"), ("keep", "true")][..],
             "Path=/; Max-Age=604800; ",
@@ -52,7 +52,10 @@ async fn a_sign_in_that_began_on_the_page_ends_in_the_console() {
         let reply = come_back(&browser, &begun, &forger.authorize(&begun.address)).await;
         assert_eq!((reply.status, reply.header("location"), reply.text.as_str()), (303, led_to, ""));
         let all = cookies(&reply);
-        assert!(all.len() == 2 && all[0].contains(kept) && all[0].contains("SameSite=Strict; Secure"), "{all:?}");
+        assert!(
+            all.len() == 2 && all[0].contains(cookie_attributes) && all[0].contains("SameSite=Strict; Secure"),
+            "{all:?}"
+        );
         assert!(all[1].starts_with("__Host-chancery_sso_") && all[1].contains("; Max-Age=0; "), "{all:?}");
         let session = with_session(&browser, &reply);
         assert_eq!(token(&session).await["user"]["username"], "ann@example.com");
@@ -120,7 +123,7 @@ async fn a_session_of_a_provider_ends_with_its_configuration_and_its_method() {
 }
 
 #[tokio::test]
-async fn who_must_change_a_password_need_not_for_a_provider() {
+async fn a_password_change_is_not_required_after_a_sign_in_at_a_provider() {
     let (server, forger, api) = with_forger(json!({})).await;
     api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
     server.advance(testkit::DAY);
@@ -168,7 +171,7 @@ async fn linking_leads_back_with_a_new_session_in_the_place_of_the_former() {
 }
 
 #[tokio::test]
-async fn who_may_not_sign_in_at_a_provider_links_and_goes_on_with_his_session() {
+async fn linking_an_identity_does_not_replace_the_session() {
     let (server, forger, api) = with_forger(json!({})).await;
     api.patch("/api/security/", json!({"authentication_method": {"internal": "password"}})).await.ok();
     let browser = browser(&server);

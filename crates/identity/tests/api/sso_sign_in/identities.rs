@@ -36,7 +36,7 @@ async fn an_identity_tells_its_issuer_and_how_it_came_about() {
 }
 
 #[tokio::test]
-async fn who_deletes_an_own_identity_ends_what_began_with_it() {
+async fn deleting_an_own_identity_ends_its_sessions() {
     let (server, forger, api) = with_forger(json!({})).await;
     let by_provider = server.anonymous().with_pair("ann@example.com", &sign_in(&server, &forger).await.ok());
     let by_password = server.sign_in("ann@example.com", PASSWORD).await;
@@ -69,7 +69,7 @@ async fn the_session_that_deletes_its_own_identity_ends_too() {
 }
 
 #[tokio::test]
-async fn what_began_with_another_identity_goes_on() {
+async fn sessions_of_another_identity_continue() {
     let (server, forger, api) = with_forger(json!({})).await;
     let here = server.anonymous().with_pair("ann@example.com", &sign_in(&server, &forger).await.ok());
     // This identity belongs to a former provider of the company.

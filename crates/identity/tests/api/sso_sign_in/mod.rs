@@ -149,7 +149,7 @@ async fn over_plain_http_the_cookie_is_not_marked_secure() {
 }
 
 #[tokio::test]
-async fn what_may_be_begun() {
+async fn a_sign_in_requires_an_enabled_configuration_and_a_reachable_provider() {
     let (server, forger, api) = with_forger(json!({})).await;
     let anonymous = server.anonymous();
     anonymous.get(LOGIN).await.expect_reply(200, json!([{"id": 1, "name": "Company"}]));

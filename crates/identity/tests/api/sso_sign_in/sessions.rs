@@ -69,25 +69,25 @@ async fn a_front_end_gets_a_ticket_that_is_exchanged_once() {
     assert_eq!(ann.get("/api/users/me/").await["username"], "ann@example.com");
     client.post("/api/auth/ticket/", ticket).await.refuses(json!({"ticket": ["Invalid token."]}));
 
-    let again = async || {
+    let new_exchange = async || {
         let reply = sign_in(&server, &forger).await;
         json!({"ticket": parameters(reply.header("location"))["ticket"]})
     };
-    let late = again().await;
+    let late = new_exchange().await;
     server.advance(MINUTE);
     client.post("/api/auth/ticket/", late).await.refuses(json!({"ticket": ["Invalid token."]}));
     forger.state().now += 60;
     let api = server.admin().await;
-    let disabled = again().await;
+    let disabled = new_exchange().await;
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
     client.post("/api/auth/ticket/", disabled).await.expect_reply(401, refusal_body());
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
-    let renamed = again().await;
+    let renamed = new_exchange().await;
     for username in ["ann.new@example.com", "ann@example.com"] {
         api.patch(&format!("/api/users/{}/", ann.id), json!({"username": username})).await.ok();
     }
     client.post("/api/auth/ticket/", renamed).await.refuses(json!({"ticket": ["Invalid token."]}));
-    let inactive = again().await;
+    let inactive = new_exchange().await;
     api.post(&format!("/api/users/{}/deactivate/", ann.id), json!({})).await.ok();
     client.post("/api/auth/ticket/", inactive).await.expect_reply(401, refusal_body());
 

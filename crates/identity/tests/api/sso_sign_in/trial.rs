@@ -190,21 +190,21 @@ async fn an_account_is_named_to_those_who_may_list_it() {
     server.build.db.write::<_, store::StoreError>(move |conn| conn.exec(&sql)).await.unwrap();
     let clerk = server.sign_in(&external, PASSWORD).await;
     expect_parts(&try_as(&lister, &forger).await, &["Account: <strong>ann@example.com</strong>"]);
-    let told = async |claims: Value| {
+    let shown_account = async |claims: Value| {
         forger.state().claims = claims;
         let page = expect_parts(&try_as(&clerk, &forger).await, &["The person would"]);
         assert!(!page.contains("Account: ") && !page.contains("would be signed in:"), "{page}");
         let would = page.split_once("<p>Verified").or(page.split_once("<p>The provider has")).unwrap().0;
         would.split_once("nothing was stored.</p>").unwrap().1.to_owned()
     };
-    assert_eq!(told(json!({})).await, "<p>The person would be signed in.</p>");
+    assert_eq!(shown_account(json!({})).await, "<p>The person would be signed in.</p>");
     // The text does not reveal whether an account exists or why it is refused.
-    let nobody = told(json!({"email": "new@example.com"})).await;
+    let nobody = shown_account(json!({"email": "new@example.com"})).await;
     assert!(nobody.contains("The person would not be signed in.</p>"), "{nobody}");
-    assert_eq!(told(json!({"email": ADMIN})).await, nobody);
-    assert_eq!(told(json!({"email_verified": false})).await, nobody);
+    assert_eq!(shown_account(json!({"email": ADMIN})).await, nobody);
+    assert_eq!(shown_account(json!({"email_verified": false})).await, nobody);
     api.patch("/api/single-sign-on/1/", json!({"auto_create_user": true})).await.ok();
-    assert_eq!(told(json!({"email": "new@example.com"})).await, "<p>The person would be signed in.</p>");
+    assert_eq!(shown_account(json!({"email": "new@example.com"})).await, "<p>The person would be signed in.</p>");
     // The clerk may list the members of a group that they may view.
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
     let ann = api.get("/api/users/?username=ann@example.com").await.ids()[0];
@@ -226,7 +226,7 @@ async fn the_right_to_try_is_looked_at_again_at_the_end() {
     let clerk = server.with_role(json!({"single_sign_on": ["edit"], "users": ["list"]})).await;
     let path = format!("/api/users/{}/", clerk.id);
     let username = clerk.get("/api/users/me/").await["username"].as_str().unwrap().to_owned();
-    let again = async || server.sign_in(&username, PASSWORD).await;
+    let new_session = async || server.sign_in(&username, PASSWORD).await;
     let after = async |tester: &ApiClient, status: u16, method: &'static str, path: &str, body: Value| {
         let begun = started_sign_in(&tester.post(TRY, json!({})).await);
         let code = forger.authorize(&begun.address);
@@ -236,7 +236,7 @@ async fn the_right_to_try_is_looked_at_again_at_the_end() {
         assert_eq!(page.status, status, "{page:?}");
         assert!(page.text.starts_with("<!doctype html>") && !page.text.contains("ann@example.com"), "{page:?}");
     };
-    let tester = again().await;
+    let tester = new_session().await;
     let role = format!("/api/roles/{}/", api.get(&path).await["roles"][0]);
     after(&tester, 403, "PATCH", &role, json!({"permissions": {"users": ["list"], "single_sign_on": []}})).await;
     api.patch(&role, json!({"permissions": {"single_sign_on": ["edit"]}})).await.ok();
@@ -246,14 +246,14 @@ async fn the_right_to_try_is_looked_at_again_at_the_end() {
     after(&tester, 401, "POST", &format!("{path}deactivate/"), json!({})).await;
     api.post(&format!("{path}reactivate/"), json!({})).await;
     assert!(!forger.state().calls.contains_key("/token"), "no code goes out");
-    let tester = again().await;
+    let tester = new_session().await;
     let trial = started_sign_in(&tester.post(TRY, json!({})).await);
     tester.post("/api/auth/logout/", json!({"refresh_token": tester.refresh_token})).await.expect_empty();
     assert_eq!(come_back(&server.anonymous(), &trial, &forger.authorize(&trial.address)).await.status, 401);
 }
 
 #[tokio::test]
-async fn what_a_provider_says_is_text_on_the_page() {
+async fn claims_and_errors_of_a_provider_are_escaped_on_the_page() {
     let (_server, forger, api) = with_forger(json!({})).await;
     let script = "<script>alert('1')</script>\"&";
     let escaped = "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;";
