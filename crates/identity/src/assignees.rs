@@ -312,7 +312,7 @@ impl Principals {
         };
         let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
         sql.append(&listed_by).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id");
-        sql.push_any(ids.to_vec()).push(" ORDER BY t.id FOR SHARE");
+        sql.push_any(ids.iter().copied()).push(" ORDER BY t.id FOR SHARE");
         let candidates = conn.query_all(&sql, |row| {
             let is_one_time = row.text(2)? == "one_time_completion";
             Ok((row.int(0)?, Candidate { is_listed: row.flag(1)?, is_one_time, name: row.text(3)?.into() }))

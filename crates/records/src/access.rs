@@ -5,6 +5,7 @@ use crate::rights::{ALL, CLASS_VIEW, from_permissions, global, load_class_action
 use identity::visibility::{visible_groups, visible_users};
 use identity::{as_caller, roles_of};
 use kit::caller::Caller;
+use kit::ids::{ClassId, GroupId, UserId};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -107,7 +108,7 @@ impl AccessSubject {
     ) -> Result<Option<AccessSubject>, Refusal> {
         let caller = request.caller()?;
         let sent = request.query.last_value("user");
-        let user = sent.map_or(Some(caller.user), |sent| sent.parse().ok());
+        let user = sent.map_or(Some(caller.user), |sent| sent.parse().ok().map(UserId::new));
         if user != Some(caller.user) && !may_ask {
             return Err(Refusal::forbidden());
         }
@@ -115,9 +116,9 @@ impl AccessSubject {
         for column in USER_REFERENCE {
             sql.push(", t.").name(column);
         }
-        sql.push(" FROM users t WHERE t.id = ").bind(user.unwrap_or(0));
+        sql.push(" FROM users t WHERE t.id = ").bind(user.unwrap_or(UserId::new(0)));
         sql.push(" AND ").append(&visible_users(caller));
-        let found = conn.query_optional(&sql, |row| Ok((row.int(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
+        let found = conn.query_optional(&sql, |row| Ok((row.id(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
         let Some((user, status, reference)) = found else {
             errors.add("user", message::invalid_id_message(sent.unwrap_or_default()));
             return Ok(None);
@@ -129,7 +130,13 @@ impl AccessSubject {
 
     /// Removes ids and names that the caller may not view from the grants of another user. These are roles, the permission sets
     /// of the class, and groups.
-    pub fn hide(&self, request: &Request, conn: &mut Conn, class: i64, grants: &mut [Grant]) -> Result<(), Refusal> {
+    pub fn hide(
+        &self,
+        request: &Request,
+        conn: &mut Conn,
+        class: ClassId,
+        grants: &mut [Grant],
+    ) -> Result<(), Refusal> {
         if self.is_caller {
             return Ok(());
         }
@@ -137,7 +144,7 @@ impl AccessSubject {
         let views_roles = ["view", "list"].iter().any(|action| caller.has_permission("roles", action));
         // Every caller who may view a record of the class may list its record permission sets.
         let views_sets = load_class_actions(conn, caller, class)?.is_some_and(|rights| rights.allows(CLASS_VIEW));
-        let groups = grants.iter().filter_map(|grant| grant.group.as_ref()?.id);
+        let groups = grants.iter().filter_map(|grant| grant.group.as_ref()?.id.map(GroupId::new));
         let groups = viewable_groups(conn, caller, groups.collect())?;
         for grant in grants {
             let is_viewable = match grant.source {
@@ -159,7 +166,7 @@ impl AccessSubject {
     }
 
     /// The grants of the account type, the roles, the ownership of a class and its sets.
-    pub fn grants_of_class(&self, conn: &mut Conn, class: i64) -> Result<Vec<Grant>, StoreError> {
+    pub fn grants_of_class(&self, conn: &mut Conn, class: ClassId) -> Result<Vec<Grant>, StoreError> {
         let user = self.caller.user;
         let account_type = self.caller.account_type;
         let bits = match account_type.is_super() {
@@ -246,7 +253,7 @@ fn write_grant(out: &mut JsonWriter, grant: &Grant) {
 }
 
 /// The groups among these that the caller may view.
-fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<i64>) -> Result<HashSet<i64>, StoreError> {
+fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<GroupId>) -> Result<HashSet<i64>, StoreError> {
     if groups.is_empty() {
         return Ok(HashSet::new());
     }

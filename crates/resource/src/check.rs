@@ -2,6 +2,7 @@
 
 use crate::errors::message;
 use crate::field::{Field, FieldKind};
+use crate::id::Id;
 use crate::sent::JsonValue;
 use crate::time;
 use crate::value::CheckedValue;
@@ -250,7 +251,7 @@ pub fn parse_id(sent: JsonValue<'_>) -> Result<i64, String> {
 ///
 /// # Errors
 /// The message for a value that is not a list, an empty list or too many items.
-pub fn ids(sent: JsonValue<'_>, max: usize) -> Result<(Vec<i64>, Option<String>), String> {
+pub fn ids<I: Id>(sent: JsonValue<'_>, max: usize) -> Result<(Vec<I>, Option<String>), String> {
     let (mut ids, mut known, mut wrong, mut count) = (Vec::new(), HashSet::new(), None, 0);
     sent.for_each_item(|item| {
         // Items beyond the bound are not checked.
@@ -262,7 +263,7 @@ pub fn ids(sent: JsonValue<'_>, max: usize) -> Result<(Vec<i64>, Option<String>)
             Ok(id) => {
                 known.insert(id);
                 if wrong.is_none() && count < max {
-                    ids.push(id);
+                    ids.push(I::from_number(id));
                 }
             }
             Err(message) => wrong = wrong.take().or(Some(message)),

@@ -14,6 +14,7 @@ use files::{Storage, storage_key, to_store_error};
 use identity::as_caller;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{FileId, UserId};
 use kit::jobs::{self, Job, JobFailure, JobFuture, JobKind, NewJob, StandingJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -170,7 +171,7 @@ fn load_requested_import(
         let credentials = token.map(|token| Credentials { username, token });
         Ok((
             RequestedImport { url: row.text(0)?.to_owned(), credentials, n: row.int(2)?, is_permitted: false },
-            row.int(3)?,
+            row.id(3)?,
         ))
     })?;
     let Some((mut asked, by)) = found else { return Ok(None) };
@@ -179,7 +180,7 @@ fn load_requested_import(
 }
 
 /// Returns whether an account may import repositories. The actions `create` and `edit` are independent, and each is sufficient.
-fn may_import(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
+fn may_import(conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
     let active = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
     if conn.query_optional(&active, |_| Ok(()))?.is_none() {
         return Ok(false);
@@ -318,7 +319,7 @@ fn install(
     conn: &mut Conn,
     id: i64,
     n: i64,
-    file: i64,
+    file: FileId,
     commit: &str,
     config: &Config,
     places: &[ArchivePosition],
@@ -328,7 +329,7 @@ fn install(
         "SELECT import_by FROM custom_component_repositories WHERE id = $1 AND import_n = $2 AND status = 'processing' \
          FOR UPDATE",
     );
-    let Some(by) = conn.query_optional(&asked_by.arg(id).arg(n), |row| row.int(0))? else { return Ok(false) };
+    let Some(by) = conn.query_optional(&asked_by.arg(id).arg(n), |row| row.id(0))? else { return Ok(false) };
     if !may_import(conn, by)? {
         fail(conn, id, n, &failure_of_url(&GitError::Unreachable.to_string()))?;
         return Ok(false);

@@ -180,11 +180,11 @@ fn frame_address(request: &Request, conn: &mut Conn) -> Outcome {
         "SELECT t.name, r.commit_id FROM custom_components t JOIN custom_component_repositories r ON r.id = t.repository \
          WHERE t.id = $1 AND t.is_enabled = 1 AND r.commit_id IS NOT NULL",
     );
-    let found =
-        conn.query_optional(&sql.arg(request.id()), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
+    let found = conn
+        .query_optional(&sql.arg(request.id::<i64>()), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
     let (name, commit) = found.ok_or_else(Refusal::not_found)?;
     let index_url = serve::address(request, request.id(), &commit, config::INDEX);
-    Ok(Answer::value(&json!({"id": request.id(), "name": name, "index_url": index_url})))
+    Ok(Answer::value(&json!({"id": request.id::<i64>(), "name": name, "index_url": index_url})))
 }
 
 fn frame_schema() -> Json {

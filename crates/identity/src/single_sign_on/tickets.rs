@@ -1,6 +1,7 @@
 //! One-time tickets, which replace tokens in addresses (`docs/reference/single-sign-on.md`). A ticket is exchanged for a new
 //! session, or ends a session.
 
+use kit::ids::{SessionId, UserId};
 use kit::refusal::Refusal;
 use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
@@ -12,8 +13,8 @@ const TICKET_LIFETIME_US: i64 = 60_000_000;
 pub fn make_ticket(
     conn: &mut Conn,
     single_sign_on: i64,
-    user: i64,
-    session: Option<i64>,
+    user: UserId,
+    session: Option<SessionId>,
     now: i64,
 ) -> Result<String, StoreError> {
     conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE expires_at <= $1").arg(now))?;

@@ -3,6 +3,7 @@
 use super::group::GROUP;
 use super::rights::{EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, require_right};
 use crate::assignees::{self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, user_records};
+use kit::ids::{GroupId, UserId};
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -62,7 +63,7 @@ pub fn routes() -> Vec<Route> {
         remove: |request, conn| {
             let group = group_for_change(request, conn, EDIT_PERM_SET)?;
             let answer = OWNERS.remove(&group, request, conn)?;
-            keep_an_owner(conn, group.id)?;
+            keep_an_owner(conn, GroupId::new(group.id))?;
             Ok(answer)
         },
         document: |request, conn| check_exists(conn, request.id()).and_then(|()| OWNERS.document(conn)),
@@ -97,18 +98,24 @@ fn group_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Pa
     let id = request.id();
     let name = lock(conn, id)?;
     require_right(conn, request.caller()?, id, right)?;
-    Ok(Parent { id, name })
+    Ok(Parent { id: id.get(), name })
 }
 
 /// Makes the creator of a group its first owner. The account type does not matter.
-pub fn make_first_owner(request: &Request, conn: &mut Conn, id: i64, name: String, user: i64) -> Result<(), Refusal> {
-    OWNERS.insert(&Parent { id, name }, &[user], request, conn)
+pub fn make_first_owner(
+    request: &Request,
+    conn: &mut Conn,
+    id: GroupId,
+    name: String,
+    user: UserId,
+) -> Result<(), Refusal> {
+    OWNERS.insert(&Parent { id: id.get(), name }, &[user.get()], request, conn)
 }
 
 /// Refuses the removal of the last owner. Call it after the removal; a refusal rolls it back. The group's row is locked, so that
 /// concurrent removals do not remove all owners.
-fn keep_an_owner(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
-    match OWNERS.count(group, conn)? {
+fn keep_an_owner(conn: &mut Conn, group: GroupId) -> Result<(), Refusal> {
+    match OWNERS.count(group.get(), conn)? {
         0 => Err(Refusal::bad_request("The last owner must remain.")),
         _ => Ok(()),
     }

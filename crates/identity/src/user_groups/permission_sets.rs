@@ -2,6 +2,7 @@
 
 use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, require_right};
 use kit::answer::Outcome;
+use kit::ids::GroupId;
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::{self, PERMISSIONS, PermissionKey, PermissionSets, SetAction, StoredSet, Vocabulary};
 use kit::reactions::{Reaction, ReactionTime};
@@ -86,7 +87,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     lock(conn, group)?;
     require_right(conn, request.caller()?, group, EDIT_PERM_SET)?;
     let (changes, grants) = accept(request, conn, None)?;
-    let id = SETS.insert(request, conn, group, &changes, grants)?;
+    let id = SETS.insert(request, conn, group.get(), &changes, grants)?;
     rows::created_answer(request, conn, &SHAPE, id)
 }
 
@@ -141,9 +142,9 @@ fn allowed(set: &StoredSet) -> i64 {
 }
 
 /// Inserts the two sets that the system creates for each group.
-pub fn insert_system_sets(request: &Request, conn: &mut Conn, group: i64) -> Result<(), Refusal> {
-    SETS.insert_system_set(request, conn, group, "everyone", 0)?;
-    SETS.insert_system_set(request, conn, group, "members", VIEW)
+pub fn insert_system_sets(request: &Request, conn: &mut Conn, group: GroupId) -> Result<(), Refusal> {
+    SETS.insert_system_set(request, conn, group.get(), "everyone", 0)?;
+    SETS.insert_system_set(request, conn, group.get(), "members", VIEW)
 }
 
 fn write_grants(

@@ -7,6 +7,7 @@ use crate::rights::{
 use identity::assignees::{
     self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, group_records, user_records,
 };
+use kit::ids::{ClassId, GroupId, UserId};
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::StoredSet;
 use kit::reactions::{Reaction, ReactionTime};
@@ -43,7 +44,7 @@ static USERS: AssigneeCollection = AssigneeCollection {
     parent_column: "set_id",
     principals: Principals::Users,
     limit: &CLASS_SET_USERS,
-    messages: AssigneeTexts { role: "assignee", unlisted: |user, _| unlisted_user(user) },
+    messages: AssigneeTexts { role: "assignee", unlisted: |user, _| unlisted_user(UserId::new(user)) },
     log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "users" },
 };
 
@@ -54,17 +55,17 @@ static GROUPS: AssigneeCollection = AssigneeCollection {
     parent_column: "set_id",
     principals: Principals::Groups,
     limit: &CLASS_SET_GROUPS,
-    messages: AssigneeTexts { role: "assignee", unlisted: |group, _| unlisted_group(group) },
+    messages: AssigneeTexts { role: "assignee", unlisted: |group, _| unlisted_group(GroupId::new(group)) },
     log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "user_groups" },
 };
 
 /// The refusal of a user whom the caller may not list.
-pub fn unlisted_user(user: i64) -> String {
+pub fn unlisted_user(user: UserId) -> String {
     format!("You do not have permission to assign user {user} to the permission set.")
 }
 
 /// The refusal of a group that the caller may not list.
-pub fn unlisted_group(group: i64) -> String {
+pub fn unlisted_group(group: GroupId) -> String {
     format!("You do not have permission to assign user group {group} to the permission set.")
 }
 
@@ -106,7 +107,7 @@ fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     let mut sql = Sql::new("SELECT ");
     select_rights(&mut sql, caller);
     sql.push(", (SELECT o.id FROM object_class_permission_sets o WHERE o.class_id = t.id AND o.id = ");
-    sql.bind(request.second_id()).push(") FROM object_classes t WHERE t.id = ").bind(request.id());
+    sql.bind(request.second_id::<i64>()).push(") FROM object_classes t WHERE t.id = ").bind(request.id::<ClassId>());
     let found = conn.query_optional(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_int(2)?)))?;
     let (rights, set) = found.ok_or_else(Refusal::not_found)?;
     rights.require(CLASS_VIEW)?;
@@ -121,7 +122,8 @@ fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
 
 fn set_of_class(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     let sql = Sql::new("SELECT id FROM object_class_permission_sets WHERE id = $1 AND class_id = $2");
-    let set = conn.query_optional(&sql.arg(request.second_id()).arg(request.id()), |row| row.int(0))?;
+    let set =
+        conn.query_optional(&sql.arg(request.second_id::<i64>()).arg(request.id::<ClassId>()), |row| row.int(0))?;
     set.ok_or_else(Refusal::not_found)
 }
 

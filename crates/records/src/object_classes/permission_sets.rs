@@ -6,6 +6,7 @@ use crate::rights::{
     lock_class, rights_on_class,
 };
 use kit::answer::Outcome;
+use kit::ids::ClassId;
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::{self, PERMISSIONS, PermissionSets, StoredSet};
 use kit::reactions::{Reaction, ReactionTime};
@@ -63,7 +64,12 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rights_on_class(request, conn)?.require(CLASS_VIEW)?;
-    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.class_id = $1").arg(request.id())).cacheable())
+    rows::list(
+        request,
+        conn,
+        &SHAPE,
+        Scope::matching(Sql::new("t.class_id = $1").arg(request.id::<ClassId>())).cacheable(),
+    )
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {

@@ -39,7 +39,7 @@ pub fn records_with_words(
         texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
         sql.push(" FROM ").name(&class.table()).push(" t");
         push_joins(&mut sql, OWN, &class.record, texts.iter().copied());
-        conn.for_each_row(sql.push(" WHERE t.n").push_any(some), |row| {
+        conn.for_each_row(sql.push(" WHERE t.n").push_any(some.iter().copied()), |row| {
             let mut of_record = Vec::with_capacity(texts.len());
             for at in 1..=texts.len() {
                 of_record.extend(row.opt_text(at)?);

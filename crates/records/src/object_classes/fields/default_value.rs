@@ -5,6 +5,7 @@ use crate::classes::ClassField;
 use crate::field_type::FieldType;
 use crate::object_records::held::viewable;
 use identity::assignees::Principals;
+use kit::ids::RecordId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::{Changes, CheckedValue, Errors, JsonBody, SentObject, message};
@@ -62,7 +63,10 @@ fn may_be_chosen(request: &Request, conn: &mut Conn, field: &ClassField, id: i64
             let users = Principals::Users.load(conn, caller, &[id])?;
             users.get(&id).is_some_and(|user| user.is_listed && !user.is_one_time)
         }
-        (FieldType::Relation, Some(class)) => viewable(conn, caller, class, &[id])?.contains(&id),
+        (FieldType::Relation, Some(class)) => {
+            let record = RecordId::new(id);
+            viewable(conn, caller, class, &[record])?.contains(&record)
+        }
         (FieldType::Relation, None) => false,
         _ => true,
     })
