@@ -80,7 +80,7 @@ pub fn as_caller(conn: &mut Conn, user: UserId) -> Result<Caller, StoreError> {
     let account_type = account_type_of(conn, user)?;
     Ok(Caller {
         user,
-        session: SessionId::new(0),
+        session: SessionId::NONE,
         account_type,
         agent: None,
         narrowed_to: None,

@@ -21,7 +21,7 @@ use kit::rights;
 use kit::route::{Handler, Route, Schema, StaticResource};
 use kit::rows::{self, Declaration, RowShape, Scope};
 use resource::json::JsonWriter;
-use resource::{Field, FieldKind, Resource, message, options};
+use resource::{Field, FieldKind, Id, Resource, message, options};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub struct LogNames {
     pub field: &'static str,
 }
 
-/// The instance that has a collection.
+/// The instance that has a collection: a group, or a permission set of a group or of a class.
 pub struct Parent {
     pub id: i64,
     /// The name in the log.
@@ -252,13 +252,13 @@ impl AssigneeCollection {
 /// Refuses the first user or group that cannot get an assignment from the caller. It does not exist, cannot have the `role` ("1
 /// Time Completion account 5 cannot be `assignee`."), or is not listed for the caller. `unlisted` returns the message for the last
 /// case.
-pub fn check_each(
+pub fn check_each<I: Id>(
     conn: &mut Conn,
     caller: &Caller,
     principals: Principals,
-    ids: &[i64],
+    ids: &[I],
     role: &str,
-    unlisted: impl Fn(i64) -> String,
+    unlisted: impl Fn(I) -> String,
 ) -> Result<(), Refusal> {
     let known = principals.load(conn, caller, ids)?;
     for id in ids {
@@ -299,7 +299,7 @@ impl Principals {
 
     /// Loads the users or groups with these ids (`docs/reference/permission-sets.md`). Anonymized users are omitted, since they
     /// cannot get assignments. The rows are locked, so that they are not deleted or anonymized before the insert.
-    pub fn load(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, StoreError> {
+    pub fn load<I: Id>(self, conn: &mut Conn, caller: &Caller, ids: &[I]) -> Result<HashMap<I, Candidate>, StoreError> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -315,7 +315,7 @@ impl Principals {
         sql.push_any(ids.iter().copied()).push(" ORDER BY t.id FOR SHARE");
         let candidates = conn.query_all(&sql, |row| {
             let is_one_time = row.text(2)? == "one_time_completion";
-            Ok((row.int(0)?, Candidate { is_listed: row.flag(1)?, is_one_time, name: row.text(3)?.into() }))
+            Ok((row.id(0)?, Candidate { is_listed: row.flag(1)?, is_one_time, name: row.text(3)?.into() }))
         })?;
         Ok(candidates.into_iter().collect())
     }

@@ -17,6 +17,9 @@ macro_rules! id_types {
         pub struct $name(i64);
 
         impl $name {
+            /// Not the id of a row: these count from 1.
+            pub const NONE: $name = $name(0);
+
             /// Returns the id with this number.
             pub const fn new(number: i64) -> $name {
                 $name(number)

@@ -67,7 +67,7 @@ fn step(app: &App, build: &Build, conn: &mut Conn) -> Result<RemainingWork, Stor
     if class == BEHIND_CLASSES {
         return next_index(conn, n, after, now);
     }
-    if class == ClassId::new(0) {
+    if class == ClassId::NONE {
         refold_names(conn)?;
     } else if let Some(last) = refold_records(app, build, conn, class, (after, since))? {
         return go_on(conn, n, class, last);

@@ -116,7 +116,7 @@ impl AccessSubject {
         for column in USER_REFERENCE {
             sql.push(", t.").name(column);
         }
-        sql.push(" FROM users t WHERE t.id = ").bind(user.unwrap_or(UserId::new(0)));
+        sql.push(" FROM users t WHERE t.id = ").bind(user.unwrap_or(UserId::NONE));
         sql.push(" AND ").append(&visible_users(caller));
         let found = conn.query_optional(&sql, |row| Ok((row.id(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
         let Some((user, status, reference)) = found else {

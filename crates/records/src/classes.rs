@@ -169,7 +169,7 @@ impl ClassField {
             FieldType::User => FieldKind::UserId,
             FieldType::Document => FieldKind::Files { max_items: size(self.max_num_of_files, 1) },
             FieldType::Relation => {
-                let class = self.related_object_class.unwrap_or(ClassId::new(0));
+                let class = self.related_object_class.unwrap_or(ClassId::NONE);
                 let autocomplete =
                     format!("/api/object-classes/{class}/object-records/autocomplete/?text__icontains=").into();
                 FieldKind::Reference {
@@ -498,7 +498,7 @@ mod tests {
 
     fn with_options(options: Arc<[EnumOption]>) -> ClassField {
         ClassField {
-            id: FieldId::new(0),
+            id: FieldId::NONE,
             alias: String::new(),
             label: String::new(),
             description: String::new(),

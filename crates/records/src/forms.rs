@@ -201,7 +201,7 @@ fn configuration(request: &Request, conn: &mut Conn) -> Outcome {
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let body = request.object()?;
     let (class, wrong) = class_sent(request, conn, &body)?;
-    let mut accepted = check_body(conn, &body, None, class.unwrap_or(ClassId::new(0)))?;
+    let mut accepted = check_body(conn, &body, None, class.unwrap_or(ClassId::NONE))?;
     accepted.errors.merge(wrong);
     accepted.errors.refuse()?;
     let count = Sql::new("SELECT count(*) FROM object_class_forms WHERE class_id = $1").arg(class);

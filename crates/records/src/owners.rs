@@ -69,8 +69,7 @@ pub fn rows_of(ownerships: &Sql) -> Sql {
 /// Refuses users whom the caller may not make owners of a `thing`.
 pub fn check_users(conn: &mut Conn, caller: &Caller, users: &[UserId], thing: &str) -> Result<(), Refusal> {
     let unlisted = |user| format!("You do not have permission to make user {user} the owner of the {thing}.");
-    let users: Vec<i64> = users.iter().copied().map(UserId::get).collect();
-    check_each(conn, caller, Principals::Users, &users, "owner", unlisted)
+    check_each(conn, caller, Principals::Users, users, "owner", unlisted)
 }
 
 /// The schema document of a collection of owners, with the build's limit.

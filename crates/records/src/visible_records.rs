@@ -126,9 +126,9 @@ pub struct VisibleClass {
 /// The cached sets of all builds.
 pub struct KnownSets(Cache<SetKey, CachedSet, SetWeighter>);
 
-/// The uid of a build, a class, a principal, the action that sets must grant, and the connector to which they must grant it. The
-/// connector is 0 if they must grant it only to the principal.
-type SetKey = (String, ClassId, PrincipalId, i64, ConnectorId);
+/// The uid of a build, a class, a principal, the action that sets must grant, and the connector to which they must grant it, or
+/// `None` if they must grant it only to the principal.
+type SetKey = (String, ClassId, PrincipalId, i64, Option<ConnectorId>);
 
 #[derive(Clone)]
 struct CachedSet {
@@ -226,8 +226,7 @@ fn visible_in(
     }
     let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
     let known: &KnownSets = request.app.slot();
-    // The cache has 0 for callers without an agent.
-    let connector = agent.map_or(ConnectorId::new(0), |agent| agent.connector);
+    let connector = agent.map(|agent| agent.connector);
     let key = |class: ClassId, principal: PrincipalId| (request.build.uid.clone(), class, principal, action, connector);
     // Data that a write reads may be uncommitted, or differ from the snapshot of its next statement, so it is not cached.
     let is_kept = request.method == http::Method::GET;
@@ -381,7 +380,7 @@ fn load_sets(conn: &mut Conn, user: UserId, missing: &[MissingSet]) -> Result<Ve
         sql.push_any(class_of.keys().copied().collect::<Vec<_>>()).push(" AND a.principal");
         sql.push_any(missing.iter().map(|(_, principal, _, _)| *principal).collect::<Vec<_>>());
         conn.for_each_row(&sql, |row| {
-            let class = class_of.get(&row.id(0)?).copied().unwrap_or(ClassId::new(0));
+            let class = class_of.get(&row.id(0)?).copied().unwrap_or(ClassId::NONE);
             add(class, row.id(1)?, row.int(2)?)
         })?;
     }
@@ -471,9 +470,8 @@ mod tests {
     fn all_sets_stay_within_their_bytes_and_the_largest_finds_its_place() {
         let known = KnownSets::default();
         let state = || SetVersion { version: 1, sets: Arc::default() };
-        let set_key = |build: &str, principal: i64| {
-            (build.to_owned(), ClassId::new(1), PrincipalId::new(principal), VIEW, ConnectorId::new(0))
-        };
+        let set_key =
+            |build: &str, principal: i64| (build.to_owned(), ClassId::new(1), PrincipalId::new(principal), VIEW, None);
         let keep = |build: &str, principal: i64, bytes: usize| {
             let key = set_key(build, principal);
             known.0.insert(key.clone(), CachedSet { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });

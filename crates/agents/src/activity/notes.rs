@@ -435,7 +435,7 @@ async fn erase_clients(app: &App, build: &Arc<Build>) -> Result<(), StoreError> 
 /// Deletes the lines of a build that are older than [`RETENTION_US`], and the oldest lines of each connector above `maximum`.
 pub async fn enforce_retention(app: &App, build: &Build, maximum: i64) -> Result<(), StoreError> {
     let oldest = app.clock.now() - RETENTION_US;
-    let mut connector = ConnectorId::new(0);
+    let mut connector = ConnectorId::NONE;
     while let Some(next) = next_connector(app, build, connector).await? {
         connector = next;
         let excess = newest_excess_time(app, build, connector, maximum).await?;

@@ -108,7 +108,7 @@ fn describe_class(
     let description = conn.query_one(&sql, |row| Ok(row.text(0)?.to_owned()))?;
     check_aliases(&class, aliases)?;
     let fields = describe_fields(conn, caller, &class, aliases);
-    let connector = caller.agent.as_ref().map_or(ConnectorId::new(0), |agent| agent.connector);
+    let connector = caller.agent.as_ref().map_or(ConnectorId::NONE, |agent| agent.connector);
     let sets = sets_of_connector(conn, id, connector, caller.user)?;
     // The person may list the sets of a class that the person may view.
     let listed_sets = sets.iter().filter(|_| person_rights.is_some_and(ClassRights::sees_class));

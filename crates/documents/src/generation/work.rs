@@ -329,7 +329,7 @@ fn finish(request: &Request, conn: &mut Conn, ending: &RunEnding) -> Result<(), 
     let Some(copy) = &document.copy else { return Ok(()) };
     let name = Sql::new("SELECT full_name FROM users WHERE id = $1").arg(run.requester);
     let name = conn.query_one(&name, |row| Ok(row.text(0)?.to_owned()))?;
-    let (document_template_id, field_id) = (run.template, run.field.unwrap_or(FieldId::new(0)));
+    let (document_template_id, field_id) = (run.template, run.field.unwrap_or(FieldId::NONE));
     let generated = GeneratedDocument { document_template_id, field_id, file_id: &copy.file_id };
     let event = RecordChangeEvent::DocumentGenerated(generated).to_history_event(
         run.record,

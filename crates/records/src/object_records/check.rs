@@ -281,8 +281,8 @@ fn answer_users(
     questions: &[Questions],
     all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
-    let mut ids: Vec<i64> =
-        questions.iter().flat_map(|of| of.users.iter().map(|(_, id)| *id).chain(of.owner)).map(UserId::get).collect();
+    let mut ids: Vec<UserId> =
+        questions.iter().flat_map(|of| of.users.iter().map(|(_, id)| *id).chain(of.owner)).collect();
     ids.sort_unstable();
     ids.dedup();
     if ids.is_empty() {
@@ -291,12 +291,12 @@ fn answer_users(
     let known = Principals::Users.load(conn, request.caller()?, &ids)?;
     for (of, checked) in questions.iter().zip(all) {
         for (alias, id) in &of.users {
-            if known.get(&id.get()).is_none_or(|user| user.is_one_time || !user.is_listed) {
+            if known.get(id).is_none_or(|user| user.is_one_time || !user.is_listed) {
                 checked.refuse_field(alias, message::invalid_id_message(id));
             }
         }
         let Some(id) = of.owner else { continue };
-        let wrong = match known.get(&id.get()) {
+        let wrong = match known.get(&id) {
             None => message::invalid_id_message(id),
             Some(user) if user.is_one_time => format!("1 Time Completion account {id} cannot be owner."),
             Some(user) if !user.is_listed && id != request.caller()?.user => {
@@ -317,7 +317,7 @@ fn answer_records(
     all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let related =
-        |alias: &str| class.field(alias).and_then(|field| field.related_object_class).unwrap_or(ClassId::new(0));
+        |alias: &str| class.field(alias).and_then(|field| field.related_object_class).unwrap_or(ClassId::NONE);
     let mut by_class: BTreeMap<ClassId, Vec<RecordId>> = BTreeMap::new();
     for (alias, id) in questions.iter().flat_map(|of| &of.records) {
         by_class.entry(related(alias)).or_default().push(*id);

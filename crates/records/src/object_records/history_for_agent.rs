@@ -149,7 +149,7 @@ impl VisibleReferences {
         let caller = request.caller()?;
         let mut sql = Sql::new("SELECT t.id FROM user_groups t WHERE ");
         sql.append(&visible_groups(caller)).push(" AND t.id").push_any(Vec::from_iter(named.groups.iter().copied()));
-        let connector = caller.agent.as_ref().map_or(ConnectorId::new(0), |agent| agent.connector);
+        let connector = caller.agent.as_ref().map_or(ConnectorId::NONE, |agent| agent.connector);
         let sets = sets_of_connector(conn, held.class.id, connector, caller.user)?;
         Ok(VisibleReferences {
             users: users(request, conn, named.users.iter().copied().collect())?,

@@ -86,7 +86,7 @@ fn remove_page(conn: &mut Conn, column: &'static str, id: i64) -> Result<bool, S
         changed.principal(principal);
     }
     conn.exec(Sql::new("DELETE FROM record_assignees WHERE id").push_any(ids))?;
-    if class != ClassId::new(0) {
+    if class != ClassId::NONE {
         changed.raise_versions(conn, class)?;
     }
     Ok(true)

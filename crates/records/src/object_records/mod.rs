@@ -106,7 +106,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
     let bodies = vec![request.object()?];
     let ids = change::create(request, conn, &class, on_class, bodies)?.or_refuse(change::refuse_one)?;
-    let id = ids.first().copied().unwrap_or(RecordId::new(0));
+    let id = ids.first().copied().unwrap_or(RecordId::NONE);
     written_answer(request, conn, StatusCode::CREATED, class, id)
 }
 

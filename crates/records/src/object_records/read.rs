@@ -268,7 +268,7 @@ impl RecordPage {
             match value {
                 LabelledValue::User(id) => users.push(*id),
                 LabelledValue::Record(id) => {
-                    let class = self.field(*place).related_object_class.unwrap_or(ClassId::new(0));
+                    let class = self.field(*place).related_object_class.unwrap_or(ClassId::NONE);
                     related.entry(class).or_default().push(*id);
                 }
                 LabelledValue::Files(ids) => files.extend(ids),

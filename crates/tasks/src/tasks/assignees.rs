@@ -7,6 +7,7 @@ use crate::one_time;
 use identity::assignees::Principals;
 use kit::app::App;
 use kit::build::Build;
+use kit::caller::Caller;
 use kit::ids::{GroupId, Principal, PrincipalId, TaskId, UserId};
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::limits;
@@ -14,7 +15,7 @@ use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use resource::{Changes, Errors, Query, SentObject, message};
+use resource::{Changes, Errors, Id, Query, SentObject, message};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -76,18 +77,12 @@ impl AssigneeChange {
         if !sent.is_any() {
             return Ok(sent);
         }
-        let is_new = |principal: PrincipalId| !held.contains(&principal);
-        let new_users =
-            sent.users.as_ref().map(|ids| ids.iter().filter(|id| is_new((**id).into())).map(|id| id.get()).collect());
-        let new_groups =
-            sent.groups.as_ref().map(|ids| ids.iter().filter(|id| is_new((**id).into())).map(|id| id.get()).collect());
-        let new: [(_, Option<Vec<i64>>, _); 2] =
-            [(ASSIGNEES.name(), new_users, Principals::Users), (GROUPS.name(), new_groups, Principals::Groups)];
-        for (name, new, principals) in new {
-            let Some(new) = new else { continue };
-            let known = principals.load(conn, request.caller()?, &new)?;
-            let is_unknown = |id: &&i64| known.get(id).is_none_or(|found| !found.is_listed);
-            new.iter().filter(is_unknown).for_each(|id| errors.add(name, message::invalid_id_message(id)));
+        let caller = request.caller()?;
+        if let Some(ids) = &sent.users {
+            refuse_unlisted(conn, caller, (ASSIGNEES.name(), Principals::Users), ids, held, errors)?;
+        }
+        if let Some(ids) = &sent.groups {
+            refuse_unlisted(conn, caller, (GROUPS.name(), Principals::Groups), ids, held, errors)?;
         }
         Ok(sent)
     }
@@ -102,6 +97,22 @@ impl AssigneeChange {
         let groups = self.groups.iter().flatten().copied().map(PrincipalId::from);
         before.iter().copied().filter(is_kept).chain(users).chain(groups).collect()
     }
+}
+
+/// Adds an error to a field for each user or group that the caller may not list, unless `held` contains it.
+fn refuse_unlisted<I: Id + Into<PrincipalId>>(
+    conn: &mut Conn,
+    caller: &Caller,
+    (field, kind): (&str, Principals),
+    ids: &[I],
+    held: &BTreeSet<PrincipalId>,
+    errors: &mut Errors,
+) -> Result<(), StoreError> {
+    let new: Vec<I> = ids.iter().copied().filter(|id| !held.contains(&(*id).into())).collect();
+    let known = kind.load(conn, caller, &new)?;
+    let is_unknown = |id: &&I| known.get(id).is_none_or(|found| !found.is_listed);
+    new.iter().filter(is_unknown).for_each(|id| errors.add(field, message::invalid_id_message(id)));
+    Ok(())
 }
 
 /// Loads the principals to whom a task is assigned.

@@ -53,7 +53,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     // The record's row is locked before others, and rights on the record are checked behind the lock.
     let record = match body.get(OBJECT_RECORD.name()).filter(|sent| !sent.is_null()).map(parse_id) {
         Some(Ok(id)) => Some((RecordId::new(id), for_change(request, conn, RecordId::new(id))?)),
-        Some(Err(_)) => Some((RecordId::new(0), None)),
+        Some(Err(_)) => Some((RecordId::NONE, None)),
         None => None,
     };
     match &record {

@@ -96,7 +96,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let after = RowAfterWrite { before: None, sent: &changes };
     let wants_index = after.get(&IS_INDEXED).unwrap_or_default();
     check_limits(conn, class, &changes, wants_index)?;
-    let mut field = class_field(FieldId::new(0), 0, &after);
+    let mut field = class_field(FieldId::NONE, 0, &after);
     let is_first_in_table = take_table(conn, class, &mut field)?;
     let columns = [
         ("class_id", class.into()),
@@ -247,7 +247,7 @@ fn accept(request: &Request, conn: &mut Conn, before: Option<&StoredField>) -> R
     }
     let after = RowAfterWrite { before: before.map(|before| &before.values), sent: &changes };
     let wants_index = after.get(&IS_INDEXED).unwrap_or_default();
-    let field = class_field(FieldId::new(0), 0, &after);
+    let field = class_field(FieldId::NONE, 0, &after);
     options::check_initial(&field, &mut errors);
     check_bounds(conn, &field, &changes, &mut errors)?;
     indexes::check(kind, &field, wants_index, &mut errors);
