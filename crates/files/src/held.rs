@@ -5,7 +5,7 @@ use crate::file_name::media_type;
 use crate::storage_limit;
 use kit::app::App;
 use kit::build::Build;
-use kit::ids::{DocumentTemplateId, FieldId, FileId, RecordId, RunId, TaskId, UserId};
+use kit::ids::{ComponentRepositoryId, DocumentTemplateId, FieldId, FileId, RecordId, RunId, TaskId, UserId};
 use kit::reactions::Removal;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -74,7 +74,7 @@ pub enum FileReference {
     /// The response of a task.
     Task(TaskId),
     /// A repository of custom components.
-    ComponentRepository(i64),
+    ComponentRepository(ComponentRepositoryId),
     /// Public storage.
     Public,
 }
@@ -171,7 +171,7 @@ pub enum EndedReferences {
     /// The references of tasks.
     OfTasks(Vec<TaskId>),
     /// The reference of a repository of custom components.
-    OfComponentRepository(i64),
+    OfComponentRepository(ComponentRepositoryId),
     /// The reference of public storage to this file.
     OfPublic(FileId),
 }

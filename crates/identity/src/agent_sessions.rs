@@ -102,7 +102,7 @@ pub fn lock(request: &Request, conn: &mut Conn, grant: SessionId, connector: Con
 /// Renews a locked grant. The grant ends if its user could no longer sign in by the method with which it began.
 pub fn renew(request: &Request, conn: &mut Conn, grant: SessionId, expires_at: i64) -> Result<GrantRenewal, Refusal> {
     let sql = Sql::new("SELECT user_id, single_sign_on_id FROM sessions WHERE id = $1").arg(grant);
-    let (user, single_sign_on) = conn.query_one(&sql, |row| Ok((row.id(0)?, row.opt_int(1)?)))?;
+    let (user, single_sign_on) = conn.query_one(&sql, |row| Ok((row.id(0)?, row.opt_id(1)?)))?;
     let way = single_sign_on.map_or(SessionOrigin::Password, SessionOrigin::SingleSignOn);
     let account =
         SignInAccount::load_by_id(conn, user)?.filter(|account| account.is_active && is_person(account.account_type));

@@ -137,7 +137,7 @@ fn find(request: &Request, conn: &mut Conn) -> Result<Option<BrowserSession>, St
          JOIN sessions s ON s.id = b.session_id WHERE b.hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2",
     );
     conn.query_optional(&sql.arg(sha256_hex(value)).arg(request.now), |row| {
-        let way = SessionOrigin::from_columns([row.opt_int(2)?, row.opt_int(3)?]);
+        let way = SessionOrigin::from_columns(row.opt_id(2)?, row.opt_id(3)?);
         Ok(BrowserSession { session: row.id(0)?, user: row.id(1)?, way, is_kept: row.flag(4)? })
     })
 }

@@ -7,7 +7,7 @@ use crate::settings::IdentitySettings;
 use crate::single_sign_on::configuration::is_enabled;
 use crate::system_events::{self, AuthEvent};
 use kit::commit;
-use kit::ids::{PrincipalId, SessionId, TaskId, UserId};
+use kit::ids::{PrincipalId, SessionId, SingleSignOnId, TaskId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -24,25 +24,25 @@ const MAX_OF_LINK: i64 = 20;
 pub enum SessionOrigin {
     Password,
     /// By the single sign-on configuration with this id.
-    SingleSignOn(i64),
+    SingleSignOn(SingleSignOnId),
     /// By the link to the task with this id, to which the session is narrowed.
     TaskLink(TaskId),
 }
 
 impl SessionOrigin {
     /// Returns the configuration or the task for the columns of `sessions`: `single_sign_on_id`, `task`.
-    fn to_columns(self) -> [Option<i64>; 2] {
+    fn to_columns(self) -> (Option<SingleSignOnId>, Option<TaskId>) {
         match self {
-            SessionOrigin::Password => [None, None],
-            SessionOrigin::SingleSignOn(id) => [Some(id), None],
-            SessionOrigin::TaskLink(task) => [None, Some(task.get())],
+            SessionOrigin::Password => (None, None),
+            SessionOrigin::SingleSignOn(id) => (Some(id), None),
+            SessionOrigin::TaskLink(task) => (None, Some(task)),
         }
     }
 
     /// Returns the origin for these columns of `sessions`.
-    pub fn from_columns([single_sign_on, task]: [Option<i64>; 2]) -> SessionOrigin {
+    pub fn from_columns(single_sign_on: Option<SingleSignOnId>, task: Option<TaskId>) -> SessionOrigin {
         match (single_sign_on, task) {
-            (_, Some(task)) => SessionOrigin::TaskLink(TaskId::new(task)),
+            (_, Some(task)) => SessionOrigin::TaskLink(task),
             (Some(id), None) => SessionOrigin::SingleSignOn(id),
             (None, None) => SessionOrigin::Password,
         }
@@ -84,7 +84,7 @@ pub fn insert(
          VALUES ($1, $2, $2, $3, $4, $5, $6, $7) RETURNING id",
     );
     let sql = sql.arg(user).arg(now).arg(expires_at).arg(request.address.to_string()).arg(request.user_agent());
-    let [single_sign_on, task] = way.to_columns();
+    let (single_sign_on, task) = way.to_columns();
     let sql = sql.arg(single_sign_on).arg(task);
     Ok((conn.query_one(&sql, |row| row.id(0))?, expires_at))
 }
@@ -129,7 +129,7 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Refresh
          WHERE r.hash = $1 AND r.expires_at > $2 AND s.ended_at IS NULL",
     );
     let found = conn.query_optional(&sql.arg(&hash).arg(now), |row| {
-        let way = SessionOrigin::from_columns([row.opt_int(3)?, row.opt_int(4)?]);
+        let way = SessionOrigin::from_columns(row.opt_id(3)?, row.opt_id(4)?);
         Ok((row.id(0)?, row.opt_int(1)?.is_some(), row.id(2)?, way))
     })?;
     let Some((session, mut is_used, user, way)) = found else { return Ok(RefreshOutcome::Refused) };

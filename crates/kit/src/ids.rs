@@ -87,6 +87,8 @@ id_types! {
     PrincipalId;
     /// The id of a session, or of the grant of an agent, whose tokens name it in the same way.
     SessionId;
+    /// The id of a configuration of single sign-on.
+    SingleSignOnId;
     /// The id of a connector of agents.
     ConnectorId;
     /// The id of an object class.
@@ -105,6 +107,8 @@ id_types! {
     DocumentTemplateId;
     /// The id of a run, which generates a document.
     RunId;
+    /// The id of a repository of custom components.
+    ComponentRepositoryId;
     /// The id of an integration.
     IntegrationId;
     /// The id of a task template.

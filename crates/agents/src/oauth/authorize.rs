@@ -15,7 +15,7 @@ use identity::single_sign_on::start;
 use identity::single_sign_on::transaction::SignInStart;
 use identity::single_sign_on::way_back::ReturnTarget;
 use kit::answer::{Answer, Outcome};
-use kit::ids::UserId;
+use kit::ids::{SingleSignOnId, UserId};
 use kit::origin;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -227,7 +227,7 @@ fn sign_in_at_provider(request: Arc<Request>) -> HandlerFuture {
 
 async fn start_at_provider(request: &Arc<Request>) -> Result<Answer, StepFailure> {
     let step = check_form(request).await?;
-    let id = field(request, "id")?.parse().unwrap_or(0);
+    let id = SingleSignOnId::new(field(request, "id")?.parse().unwrap_or(0));
     let begun = SignInStart { return_to: &step.authorization.query, way_back: WAY_BACK.name, browser: None };
     match start::start_page(request, id, begun).await {
         Err(refusal) => Ok(sign_in_failed(request, &step, refusal, "").await?),

@@ -15,7 +15,7 @@ use crate::system_events::{self, AuthEvent};
 use crate::users::create;
 use crate::users::user::USER;
 use kit::account_type::AccountType;
-use kit::ids::UserId;
+use kit::ids::{SingleSignOnId, UserId};
 use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -166,7 +166,7 @@ pub fn record_failure(request: &Request, conn: &mut Conn, user: Option<UserId>, 
 pub fn log_failure(request: &Request, configuration: &SignInConfiguration, failure: &ProviderFailure) {
     tracing::warn!(
         build = request.build.domain,
-        single_sign_on = configuration.id,
+        single_sign_on = configuration.id.get(),
         issuer = configuration.issuer.as_deref().unwrap_or(""),
         reason = failure.log_line(),
         "a single sign-on failed"
@@ -348,7 +348,7 @@ fn find_obstacle(request: &Request, conn: &mut Conn, user: UserId) -> Result<Opt
 pub fn may_redeem_ticket(
     request: &Request,
     conn: &mut Conn,
-    configuration: i64,
+    configuration: SingleSignOnId,
     user: UserId,
 ) -> Result<bool, Refusal> {
     let obstacle = match is_enabled(conn, configuration)? {

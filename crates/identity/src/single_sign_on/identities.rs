@@ -9,7 +9,7 @@ use crate::users::rules::holds_all_of;
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
 use kit::commit::check_caller_again;
-use kit::ids::{SessionId, UserId};
+use kit::ids::{SessionId, SingleSignOnId, UserId};
 use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -94,7 +94,7 @@ fn list(request: &Request, conn: &mut Conn, user: UserId) -> Outcome {
             out.name("single_sign_on");
             match configurations.iter().find(|it| it.issuer.is_some() && it.issuer.as_deref() == issuer) {
                 Some(ConfigurationName { id, name, .. }) => {
-                    out.raw("{").name("id").int(*id).name("name").text(name).raw("}")
+                    out.raw("{").name("id").int(id.get()).name("name").text(name).raw("}")
                 }
                 None => out.raw("null"),
             };
@@ -133,12 +133,13 @@ fn end_sessions(request: &Request, conn: &mut Conn, user: UserId, issuer: &str) 
     let stays = |of: &ConfigurationName| {
         of.issuer.as_deref().is_some_and(|it| it != issuer && left.iter().any(|known| known == it))
     };
-    let staying: Vec<i64> = load_names(request, conn)?.iter().filter(|it| stays(it)).map(|it| it.id).collect();
+    let staying: Vec<SingleSignOnId> =
+        load_names(request, conn)?.iter().filter(|it| stays(it)).map(|it| it.id).collect();
     let begun = Sql::new(
         "SELECT s.id, s.single_sign_on_id FROM sessions s WHERE s.user_id = $1 AND s.ended_at IS NULL \
          AND s.single_sign_on_id IS NOT NULL ORDER BY s.id FOR NO KEY UPDATE",
     );
-    let begun = conn.query_all(&begun.arg(user), |row| Ok((row.id(0)?, row.int(1)?)))?;
+    let begun = conn.query_all(&begun.arg(user), |row| Ok((row.id(0)?, row.id(1)?)))?;
     let ending: Vec<SessionId> =
         begun.iter().filter(|(_, by)| !staying.contains(by)).map(|(session, _)| *session).collect();
     if ending.contains(&request.caller()?.session) {
@@ -149,7 +150,7 @@ fn end_sessions(request: &Request, conn: &mut Conn, user: UserId, issuer: &str) 
     }
     let tickets =
         "SELECT hash, single_sign_on_id FROM single_sign_on_tickets WHERE user_id = $1 AND session_id IS NULL";
-    let tickets = conn.query_all(&Sql::new(tickets).arg(user), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let tickets = conn.query_all(&Sql::new(tickets).arg(user), |row| Ok((row.text(0)?.to_owned(), row.id(1)?)))?;
     for (hash, _) in tickets.iter().filter(|(_, by)| !staying.contains(by)) {
         conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE hash = $1").arg(hash))?;
     }

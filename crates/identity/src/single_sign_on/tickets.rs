@@ -1,7 +1,7 @@
 //! One-time tickets, which replace tokens in addresses (`docs/reference/single-sign-on.md`). A ticket is exchanged for a new
 //! session, or ends a session.
 
-use kit::ids::{SessionId, UserId};
+use kit::ids::{SessionId, SingleSignOnId, UserId};
 use kit::refusal::Refusal;
 use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
@@ -12,7 +12,7 @@ const TICKET_LIFETIME_US: i64 = 60_000_000;
 /// Creates a ticket: for a new session of a user, or to end `session`.
 pub fn make_ticket(
     conn: &mut Conn,
-    single_sign_on: i64,
+    single_sign_on: SingleSignOnId,
     user: UserId,
     session: Option<SessionId>,
     now: i64,

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderName, HeaderValue, header};
 use kit::cookies;
-use kit::ids::{SessionId, UserId};
+use kit::ids::{SessionId, SingleSignOnId, UserId};
 use kit::request::Request;
 use kit::secret::Context;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub struct Tester {
 /// A sign-in between its start and the callback.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SignInTransaction {
-    pub single_sign_on: i64,
+    pub single_sign_on: SingleSignOnId,
     pub state: String,
     pub nonce: String,
     pub verifier: String,
@@ -85,7 +85,7 @@ pub struct SignInTransaction {
 impl SignInTransaction {
     /// Creates a transaction. `page` is set if it begins on a page.
     pub fn begin(
-        single_sign_on: i64,
+        single_sign_on: SingleSignOnId,
         linking: Option<Linking>,
         page: Option<SignInStart>,
         now: i64,
@@ -133,7 +133,8 @@ impl SignInTransaction {
         let open = |column| request.app.keys.open(&seal_context(request, column, state), sealed);
         let kept: SignInTransaction = serde_json::from_slice(&open(SIGN_IN).or_else(|| open(TRIAL))?).ok()?;
         let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
-        (is_same && kept.single_sign_on == request.id::<i64>() && kept.expires_at > request.now).then_some(kept)
+        (is_same && kept.single_sign_on == request.id::<SingleSignOnId>() && kept.expires_at > request.now)
+            .then_some(kept)
     }
 
     /// Returns the header that deletes the cookie.
