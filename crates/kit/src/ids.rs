@@ -1,6 +1,6 @@
-//! The ids of the resources of a build, each with a type of its own. Ids of different resources meet in one signature
-//! most often where rights are checked, so a wrong one there does not compile. Code about rows of any resource, such as
-//! [`crate::rows`], the administration log and the reactions, uses the number.
+//! Types for the ids of a build's rows. A function that gets the id of a user and the id of a record does not compile
+//! with the two in the wrong order. Code about rows of any resource uses the number: [`crate::rows`],
+//! [`crate::permission_set`], the administration log and the reactions.
 
 use resource::{CheckedValue, FromValue, Id};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use std::fmt;
 use store::{Argument, BorrowedArgument};
 
-/// Declares types of ids. [`Id`] reads and writes them generically.
+/// Declares types of ids. [`Id`] is the generic way to read them from rows, paths and bodies, and to bind them.
 macro_rules! id_types {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -85,7 +85,7 @@ id_types! {
     /// A user or a group, as the receiver of an assignment. It is stored as the id of the user, or as the negative id of
     /// the group.
     PrincipalId;
-    /// The id of a session, or of the grant of an agent, whose tokens name it in the same way.
+    /// The id of a session. The grant of an agent is a session, too.
     SessionId;
     /// The id of a configuration of single sign-on.
     SingleSignOnId;

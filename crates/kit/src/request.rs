@@ -203,11 +203,11 @@ impl Request {
     pub fn caller(&self) -> Result<&Caller, Refusal> {
         self.caller.as_deref().ok_or_else(Refusal::unauthenticated)
     }
-    /// Returns the first id in the path, 0 if there is none.
+    /// Returns the first id in the path as an id of the resource that the route names, 0 if there is none.
     pub fn id<I: Id>(&self) -> I {
         I::from_number(self.ids().next().unwrap_or(0))
     }
-    /// Returns the second id in the path, 0 if there is none.
+    /// Returns the second id in the path, 0 if there is none. See [`Request::id`].
     pub fn second_id<I: Id>(&self) -> I {
         I::from_number(self.ids().nth(1).unwrap_or(0))
     }

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::hash::Hash;
 
-/// The id of a row. Code about rows of a certain resource uses a type of its own; code about rows of any resource uses
-/// `i64`. A conversion between an id and its number is always a call of a function.
+/// The id of a row. Code about rows of one resource uses a type of its own, code about rows of any resource uses `i64`.
+/// Each conversion between an id and its number is a call of a function.
 pub trait Id: Copy + Ord + Hash + Display {
     /// Returns the id with this number, which comes from the database or from a client.
     fn from_number(number: i64) -> Self;
