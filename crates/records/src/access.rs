@@ -66,7 +66,7 @@ impl AccessWay {
 /// The group through which a grant comes. It has neither id nor name if the caller may not view it.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GrantGroup {
-    id: Option<i64>,
+    id: Option<GroupId>,
     name: Option<String>,
 }
 
@@ -89,7 +89,7 @@ impl Grant {
 
     /// Reads a set from the columns id, name, permissions, and id and name of the group.
     pub fn set_access(source: AccessWay, row: &Row<'_>) -> Result<Grant, StoreError> {
-        let group = match row.opt_int(3)? {
+        let group = match row.opt_id(3)? {
             Some(id) => Some(GrantGroup { id: Some(id), name: row.opt_text(4)?.map(str::to_owned) }),
             None => None,
         };
@@ -144,7 +144,7 @@ impl AccessSubject {
         let views_roles = ["view", "list"].iter().any(|action| caller.has_permission("roles", action));
         // Every caller who may view a record of the class may list its record permission sets.
         let views_sets = load_class_actions(conn, caller, class)?.is_some_and(|rights| rights.allows(CLASS_VIEW));
-        let groups = grants.iter().filter_map(|grant| grant.group.as_ref()?.id.map(GroupId::new));
+        let groups = grants.iter().filter_map(|grant| grant.group.as_ref()?.id);
         let groups = viewable_groups(conn, caller, groups.collect())?;
         for grant in grants {
             let is_viewable = match grant.source {
@@ -243,7 +243,7 @@ fn write_grant(out: &mut JsonWriter, grant: &Grant) {
     match &grant.group {
         Some(group) => {
             match group.id {
-                Some(id) => out.raw("{").name("id").int(id),
+                Some(id) => out.raw("{").name("id").int(id.get()),
                 None => out.raw("{").name("id").raw("null"),
             };
             out.name("name").opt_text(group.name.as_deref()).raw("}")
@@ -253,13 +253,13 @@ fn write_grant(out: &mut JsonWriter, grant: &Grant) {
 }
 
 /// The groups among these that the caller may view.
-fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<GroupId>) -> Result<HashSet<i64>, StoreError> {
+fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<GroupId>) -> Result<HashSet<GroupId>, StoreError> {
     if groups.is_empty() {
         return Ok(HashSet::new());
     }
     let mut sql = Sql::new("SELECT t.id FROM user_groups t WHERE t.id");
     sql.push_any(groups).push(" AND (").append(&visible_groups(caller)).push(")");
-    Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
+    Ok(conn.query_all(&sql, |row| row.id(0))?.into_iter().collect())
 }
 
 /// Reads the user reference in the columns from `at` on.

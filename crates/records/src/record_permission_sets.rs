@@ -346,7 +346,7 @@ fn merge_connectors(sent: JsonValue<'_>, connectors: &mut [AssociatedConnector],
             continue;
         };
         let connector = match parse_id(id) {
-            Ok(id) => connectors.iter_mut().find(|of| of.id.get() == id).ok_or_else(|| message::invalid_id_message(id)),
+            Ok(id) => connectors.iter_mut().find(|of| of.id == id).ok_or_else(|| message::invalid_id_message(id)),
             Err(wrong) => Err(wrong),
         };
         let connector = match connector {

@@ -191,7 +191,7 @@ fn id_of<I: Id>(body: &SentObject<'_>, name: &str, errors: &mut Errors) -> Optio
         None => errors.add(name, message::REQUIRED),
         Some(sent) if sent.is_null() => errors.add(name, message::NULL),
         Some(sent) => match parse_id(sent) {
-            Ok(id) => return Some(I::from_number(id)),
+            Ok(id) => return Some(id),
             Err(wrong) => errors.add(name, wrong),
         },
     }

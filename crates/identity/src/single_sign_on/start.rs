@@ -103,7 +103,7 @@ fn sent_id(request: &Request) -> Result<SingleSignOnId, Refusal> {
     match request.object()?.get("id") {
         None => Err(wrong(message::REQUIRED.to_owned())),
         Some(sent) if sent.is_null() => Err(wrong(message::NULL.to_owned())),
-        Some(sent) => resource::parse_id(sent).map(SingleSignOnId::new).map_err(wrong),
+        Some(sent) => resource::parse_id(sent).map_err(wrong),
     }
 }
 

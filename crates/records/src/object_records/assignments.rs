@@ -106,7 +106,7 @@ fn read_entry(record: usize, place: usize, item: JsonValue<'_>) -> Result<Assign
     let names = ["permission_set", "users", "user_groups"];
     let wrong = || message::not_an_object(item.type_name());
     let entry = item.as_object(|name| names.contains(&name)).ok_or_else(wrong)?;
-    let set = RecordSetId::new(parse_id(entry.get("permission_set").ok_or(message::REQUIRED)?)?);
+    let set = parse_id(entry.get("permission_set").ok_or(message::REQUIRED)?)?;
     let ids_of =
         |name: &str, of: Principals| entry.get(name).map_or(Ok(Vec::new()), |sent| read_ids(sent, of.max_batch()));
     Ok(AssignmentEntry {

@@ -278,7 +278,7 @@ fn find(
 ) -> Result<BatchRecords, Refusal> {
     let (mut ids, mut seen, mut wrong) = (Vec::new(), HashSet::new(), BTreeMap::new());
     for (place, sent) in sent {
-        match sent.map(|sent| parse_id(sent).map(RecordId::new)) {
+        match sent.map(parse_id) {
             None => drop(wrong.insert(*place, message::REQUIRED.to_owned())),
             Some(Err(message)) => drop(wrong.insert(*place, message)),
             Some(Ok(id)) if seen.insert(id) => ids.push((*place, id)),

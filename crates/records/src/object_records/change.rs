@@ -18,7 +18,7 @@ use kit::ids::{ClassId, FileId, RecordId, UserId};
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, Checked, CheckedValue, Errors, SentObject};
+use resource::{Changes, Checked, CheckedValue, Errors, FromValue, SentObject};
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -111,8 +111,7 @@ pub fn check_new(
 /// The owner of a new record: the sent owner, otherwise the caller, or `None` if the caller is a service.
 fn first_owner(caller: &Caller, sent: &Changes) -> Option<UserId> {
     match sent.value(OWNER) {
-        Some(CheckedValue::Int(owner)) => Some(UserId::new(*owner)),
-        Some(_) => None,
+        Some(owner) => UserId::from_value(owner),
         None => {
             let is_service = matches!(caller.account_type, AccountType::ServiceInternal | AccountType::ServiceExternal);
             (!is_service).then_some(caller.user)
@@ -191,7 +190,7 @@ pub fn validate_edits(
     let AllChecked { records: mut checked, mut before } = check::check(request, conn, class, &sent)?;
     require_ownership(request, conn, &records, &checked)?;
     for (record, checked) in records.iter().zip(&mut checked) {
-        if checked.changes.value(OWNER).map(owner_of) == Some(record.owner) {
+        if checked.changes.value(OWNER).map(UserId::from_value) == Some(record.owner) {
             checked.errors.remove(OWNER);
         }
     }
@@ -201,7 +200,7 @@ pub fn validate_edits(
         .iter()
         .zip(&checked)
         .map(|(record, checked)| {
-            Some(OwnerChange { before: record.owner, after: owner_of(checked.changes.value(OWNER)?) })
+            Some(OwnerChange { before: record.owner, after: UserId::from_value(checked.changes.value(OWNER)?) })
         })
         .collect();
     let (values, errors) = split(checked);
@@ -234,10 +233,6 @@ fn require_ownership(
         Some((record, _)) if !may_own(request, conn, record)? => Err(Refusal::forbidden()),
         _ => Ok(()),
     }
-}
-
-fn owner_of(value: &CheckedValue) -> Option<UserId> {
-    if let CheckedValue::Int(owner) = value { Some(UserId::new(*owner)) } else { None }
 }
 
 /// Returns whether the caller may make themself the owner of a record. A role or a class set alone does not allow it.

@@ -6,7 +6,7 @@ use crate::classes::{Class, ClassField, table_of};
 use kit::ids::{FieldId, RecordId};
 use kit::limits::{self, Limit};
 use kit::refusal::Refusal;
-use resource::CheckedValue;
+use resource::{CheckedValue, FromValue};
 use std::collections::{HashMap, HashSet};
 use store::{Conn, Sql};
 
@@ -39,16 +39,12 @@ pub fn check(
     for (id, checked) in ids.iter().zip(all.iter()) {
         for field in &own {
             let value = checked.changes.value(&field.alias);
-            if let Some(CheckedValue::Int(parent)) = value {
-                parents.push(RecordId::new(*parent));
+            if let Some(parent) = value.and_then(RecordId::from_value) {
+                parents.push(parent);
                 changed.extend(*id);
             }
             if let (Some(id), Some(value)) = (*id, value) {
-                graph.plan(
-                    id,
-                    field.id,
-                    if let CheckedValue::Int(parent) = value { Some(RecordId::new(*parent)) } else { None },
-                );
+                graph.plan(id, field.id, RecordId::from_value(value));
             }
         }
     }
@@ -58,8 +54,7 @@ pub fn check(
     let length = |lengths: &HashMap<RecordId, i64>, id: RecordId| lengths.get(&id).copied().unwrap_or(1);
     for (id, checked) in ids.iter().zip(all) {
         for field in &own {
-            let Some(CheckedValue::Int(parent)) = checked.changes.value(&field.alias).cloned() else { continue };
-            let parent = RecordId::new(parent);
+            let Some(parent) = checked.changes.value(&field.alias).and_then(RecordId::from_value) else { continue };
             // Paths from a record in a cycle do not end.
             let is_circle = id.is_some_and(|id| length(&up, id) > most && graph.leads_up(parent, id, most));
             let wrong = if is_circle {

@@ -52,7 +52,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let caller = request.caller()?;
     // The record's row is locked before others, and rights on the record are checked behind the lock.
     let record = match body.get(OBJECT_RECORD.name()).filter(|sent| !sent.is_null()).map(parse_id) {
-        Some(Ok(id)) => Some((RecordId::new(id), for_change(request, conn, RecordId::new(id))?)),
+        Some(Ok(id)) => Some((id, for_change(request, conn, id)?)),
         Some(Err(_)) => Some((RecordId::NONE, None)),
         None => None,
     };
