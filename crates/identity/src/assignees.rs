@@ -33,7 +33,7 @@ const MAX_USERS_IN_BATCH: usize = 100;
 const MAX_GROUPS_IN_BATCH: usize = 10;
 
 /// A collection of users or groups below a parent.
-pub struct AssigneeCollection {
+pub struct AssigneeCollection<P> {
     /// The shape of its records: [`shape`] of [`user_records`] or [`group_records`].
     pub shape: RowShape,
     /// The column of the parent's id.
@@ -41,7 +41,7 @@ pub struct AssigneeCollection {
     pub principals: Principals,
     /// The maximum number of records of a parent.
     pub limit: &'static Limit,
-    pub messages: AssigneeTexts,
+    pub messages: AssigneeTexts<P>,
     pub log_names: LogNames,
 }
 
@@ -53,11 +53,11 @@ pub enum Principals {
 }
 
 /// The parts of error messages in which collections differ.
-pub struct AssigneeTexts {
+pub struct AssigneeTexts<P> {
     /// The role of a record, as in "1 Time Completion account 5 cannot be `assignee`."
     pub role: &'static str,
     /// Returns the refusal of an id that the caller may not list, from the id and the parent's id.
-    pub unlisted: fn(i64, i64) -> String,
+    pub unlisted: fn(i64, P) -> String,
 }
 
 /// The names in the administration log. Its entries are about the parent.
@@ -73,14 +73,14 @@ pub struct LogNames {
 }
 
 /// The instance that has a collection: a group, or a permission set of a group or of a class.
-pub struct Parent {
-    pub id: i64,
+pub struct Parent<P> {
+    pub id: P,
     /// The name in the log.
     pub name: String,
 }
 
-impl From<StoredSet> for Parent {
-    fn from(set: StoredSet) -> Parent {
+impl<S> From<StoredSet<S>> for Parent<S> {
+    fn from(set: StoredSet<S>) -> Parent<S> {
         Parent { id: set.id, name: set.name }
     }
 }
@@ -148,7 +148,7 @@ pub fn routes(
     ]
 }
 
-impl AssigneeCollection {
+impl<P: Id> AssigneeCollection<P> {
     /// Returns the schema document, with the build's limit.
     pub fn document(&self, conn: &mut Conn) -> Outcome {
         let mut document = options::document(&self.shape.resource);
@@ -157,13 +157,13 @@ impl AssigneeCollection {
     }
 
     /// Lists the records of a parent, in the order of their creation.
-    pub fn list(&self, parent: i64, request: &Request, conn: &mut Conn) -> Outcome {
+    pub fn list(&self, parent: P, request: &Request, conn: &mut Conn) -> Outcome {
         rows::list(request, conn, &self.shape, Scope::matching(self.parent_condition(parent)).cacheable())
     }
 
     /// Adds the ids of the body to a parent whose row is locked. Existing records are not changed. The answer contains the records
     /// of all ids, in the order of the body.
-    pub fn add(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
+    pub fn add(&self, parent: &Parent<P>, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
         let held = self.load_ids(parent.id, conn)?;
         let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !held.contains(id)).collect();
@@ -179,7 +179,7 @@ impl AssigneeCollection {
     }
 
     /// Removes the ids of the body from a parent whose row is locked.
-    pub fn remove(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
+    pub fn remove(&self, parent: &Parent<P>, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
         let held = self.load_ids(parent.id, conn)?;
         if let Some(id) = batch.ids.iter().find(|id| !held.contains(id)) {
@@ -187,45 +187,49 @@ impl AssigneeCollection {
         }
         let ids = batch.finish()?;
         let mut sql = Sql::new("DELETE FROM ");
-        sql.name(&self.shape.resource.table).push(" WHERE ").name(self.parent_column).push(" = ").bind(parent.id);
+        sql.name(&self.shape.resource.table)
+            .push(" WHERE ")
+            .name(self.parent_column)
+            .push(" = ")
+            .bind(parent.id.to_number());
         sql.push(" AND ").name(self.principals.column()).push(" IN (");
         conn.exec(push_ids(&mut sql, &ids).push(")"))?;
         let changes = log::Diff::from_iter([(self.log_names.field.to_owned(), json!([ids, []]))]);
         let names = &self.log_names;
-        log::write(request, conn, names.remove, names.parent, parent.id, &parent.name, changes)?;
+        log::write(request, conn, names.remove, names.parent, parent.id.to_number(), &parent.name, changes)?;
         rights::object_rights_ended(request);
         Ok(Answer::empty())
     }
 
     /// Inserts records for checked ids that do not have one yet, and writes an entry of the log.
-    pub fn insert(&self, parent: &Parent, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    pub fn insert(&self, parent: &Parent<P>, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let mut sql = Sql::new("INSERT INTO ");
         sql.name(&self.shape.resource.table).push("(").name(self.parent_column).push(", ");
         sql.name(self.principals.column()).push(", created_at, created_by) VALUES ");
         for (n, id) in ids.iter().enumerate() {
-            sql.push(if n > 0 { ", (" } else { "(" }).bind(parent.id).push(", ").bind(*id).push(", ");
+            sql.push(if n > 0 { ", (" } else { "(" }).bind(parent.id.to_number()).push(", ").bind(*id).push(", ");
             sql.bind(request.now).push(", ").bind(request.caller()?.user).push(")");
         }
         conn.exec(&sql)?;
         let changes = log::Diff::from_iter([(self.log_names.field.to_owned(), json!([[], ids]))]);
         let names = &self.log_names;
-        log::write(request, conn, names.add, names.parent, parent.id, &parent.name, changes)
+        log::write(request, conn, names.add, names.parent, parent.id.to_number(), &parent.name, changes)
     }
 
     /// Returns the number of a parent's records.
-    pub fn count(&self, parent: i64, conn: &mut Conn) -> Result<usize, StoreError> {
+    pub fn count(&self, parent: P, conn: &mut Conn) -> Result<usize, StoreError> {
         Ok(self.load_ids(parent, conn)?.len())
     }
 
     /// Returns the condition for the records of a parent.
-    fn parent_condition(&self, parent: i64) -> Sql {
+    fn parent_condition(&self, parent: P) -> Sql {
         let mut condition = Sql::new("t.");
-        condition.name(self.parent_column).push(" = ").bind(parent);
+        condition.name(self.parent_column).push(" = ").bind(parent.to_number());
         condition
     }
 
     /// Returns the ids of a parent's records.
-    fn load_ids(&self, parent: i64, conn: &mut Conn) -> Result<HashSet<i64>, StoreError> {
+    fn load_ids(&self, parent: P, conn: &mut Conn) -> Result<HashSet<i64>, StoreError> {
         let mut sql = Sql::new("SELECT t.");
         sql.name(self.principals.column()).push(" FROM ").name(&self.shape.resource.table).push(" t WHERE ");
         sql.append(&self.parent_condition(parent));
@@ -233,7 +237,7 @@ impl AssigneeCollection {
     }
 
     /// Returns the records of these ids as a JSON array, in the order of the ids.
-    fn records_json(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
+    fn records_json(&self, parent: P, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
         let mut condition = self.parent_condition(parent);
         condition.push(" AND t.").name(self.principals.column()).push(" IN (");
         push_ids(&mut condition, ids).push(")");

@@ -1,6 +1,6 @@
 //! Types for the ids of a build's rows. A function that gets the id of a user and the id of a record does not compile
 //! with the two in the wrong order. Code about rows of any resource uses the number: [`crate::rows`],
-//! [`crate::permission_set`], the administration log and the reactions.
+//! the administration log and the reactions.
 
 use resource::{CheckedValue, FromValue, Id};
 use serde::{Deserialize, Serialize};
@@ -97,6 +97,10 @@ id_types! {
     FieldId;
     /// The id of a record. Ids are unique in a build.
     RecordId;
+    /// The id of a permission set of a group.
+    GroupSetId;
+    /// The id of a permission set of a class.
+    ClassSetId;
     /// The id of a record permission set.
     RecordSetId;
     /// The id of a task.

@@ -24,6 +24,7 @@ use resource::{
 };
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
@@ -48,8 +49,13 @@ static SET: LazyLock<Resource> = LazyLock::new(|| declaration(|field| field));
 /// A new set, for which connectors have no actions yet.
 static NEW_SET: LazyLock<Resource> = LazyLock::new(|| declaration(Field::read_only));
 
-static SETS: PermissionSets =
-    PermissionSets { resource: &SET, vocabulary: &RECORD_VOCABULARY, limit: &RECORD_SETS, parent_column: "class_id" };
+static SETS: PermissionSets<ClassId, RecordSetId> = PermissionSets {
+    resource: &SET,
+    vocabulary: &RECORD_VOCABULARY,
+    limit: &RECORD_SETS,
+    parent_column: "class_id",
+    ids: PhantomData,
+};
 
 fn declaration(mcp_permissions: fn(Field) -> Field) -> Resource {
     let fields = [
@@ -117,7 +123,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let class: ClassId = request.id();
     let rights = rights_for_change(request, conn)?;
     let accepted = accept(request, conn, rights, None)?;
-    SETS.check_limit(conn, class.get())?;
+    SETS.check_limit(conn, class)?;
     let columns = [("class_id", class.into()), ("permissions", accepted.grants.into())];
     let id = rows::insert(request, conn, &NEW_SET, &accepted.changes, &columns)?;
     let connectors = connectors(conn, class, Some(RecordSetId::new(id)))?;
@@ -130,7 +136,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = accept(request, conn, rights, Some(&set))?;
     let mut before = rows::load(conn, &STORED, set.id.get())?.ok_or_else(Refusal::not_found)?;
     before.set(&MCP_GRANTS, to_value(&set.connectors));
-    SETS.update(request, conn, set.id.get(), before, &accepted.changes, (set.grants, accepted.grants))?;
+    SETS.update(request, conn, set.id, before, &accepted.changes, (set.grants, accepted.grants))?;
     store_connectors(conn, &set, &accepted)?;
     let connectors = connectors(conn, class, Some(set.id))?;
     rows::edited_answer(request, conn, &shape(connectors), set.id.get())

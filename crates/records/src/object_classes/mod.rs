@@ -96,7 +96,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     tables::create_class(conn, id)?;
     let name = accepted.changes.get(&NAME).unwrap_or_default();
     owners::make_first_owner(request, conn, id, name, caller.user)?;
-    permission_sets::SETS.insert_system_set(request, conn, id.get(), "everyone", 0)?;
+    permission_sets::SETS.insert_system_set(request, conn, id, "everyone", 0)?;
     answer(request, conn, StatusCode::CREATED, id)
 }
 
