@@ -12,7 +12,7 @@ use administration::mail::queue::{self, ComposeContext, MailKind, QueuedMail};
 use administration::mail::templates;
 use kit::app::App;
 use kit::build::Build;
-use kit::ids::UserId;
+use kit::ids::{JobId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use store::{Conn, Sql, StoreError};
@@ -69,7 +69,7 @@ fn limit_activations(conn: &mut Conn, user: UserId, now: i64) -> Result<(), Refu
 
 /// Queues the activation mail and stores its sender. The sending time is stored when a mail server has accepted the mail. Returns
 /// the id of the queued message.
-pub fn send_activation(request: &Request, conn: &mut Conn, user: UserId) -> Result<Option<i64>, Refusal> {
+pub fn send_activation(request: &Request, conn: &mut Conn, user: UserId) -> Result<Option<JobId>, Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let sql = Sql::new("UPDATE users SET status = 'invited', link_sent_by = $1 WHERE id = $2").arg(by).arg(user);
     conn.exec(&sql)?;
@@ -97,9 +97,9 @@ pub fn make_activation(request: &Request, conn: &mut Conn, user: UserId) -> Resu
 }
 
 /// Returns the number under which a link without a mail counts against the limit. The numbers of mails are positive.
-fn number_of_shown(token: &str) -> i64 {
+fn number_of_shown(token: &str) -> JobId {
     let digits = sha256_hex(token);
-    -1 - digits.get(..15).and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0)
+    JobId::new(-1 - digits.get(..15).and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0))
 }
 
 /// Returns the number of mails of a kind that an account had within an hour, and the times of the first and the last one.
@@ -113,7 +113,7 @@ fn recent_mails(conn: &mut Conn, user: UserId, kind: LinkKind, now: i64) -> Resu
 }
 
 /// Records a mail for the limit, and deletes the records of mails that are older than an hour.
-fn record_mail(conn: &mut Conn, job: i64, user: UserId, kind: LinkKind, now: i64) -> Result<(), StoreError> {
+fn record_mail(conn: &mut Conn, job: JobId, user: UserId, kind: LinkKind, now: i64) -> Result<(), StoreError> {
     // A mail that is still retried retains its record, by which `may_reset` recognises it.
     let forget = Sql::new(
         "DELETE FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at <= $3 \
@@ -126,7 +126,7 @@ fn record_mail(conn: &mut Conn, job: i64, user: UserId, kind: LinkKind, now: i64
 }
 
 /// Returns whether a reset mail may be sent now, and records it then. A mail that was tried before may always be sent again.
-fn may_reset(conn: &mut Conn, job: i64, user: UserId, now: i64) -> Result<bool, StoreError> {
+fn may_reset(conn: &mut Conn, job: JobId, user: UserId, now: i64) -> Result<bool, StoreError> {
     if conn.query_optional(&Sql::new("SELECT 1 FROM mailed_links WHERE job = $1").arg(job), |_| Ok(()))?.is_some() {
         return Ok(true);
     }
@@ -139,7 +139,7 @@ fn may_reset(conn: &mut Conn, job: i64, user: UserId, now: i64) -> Result<bool, 
 }
 
 /// Queues a reset mail for a username, whether or not it exists. Returns the id of the queued message; `None` if too many wait.
-pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<Option<i64>, Refusal> {
+pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<Option<JobId>, Refusal> {
     let name = resource::fold(username.trim());
     queue::enqueue(request, conn, &QueuedMail { kind: &RESET, payload: username.into(), once_for: Some(&name) })
 }
@@ -227,7 +227,7 @@ fn has_shown_link_since(conn: &mut Conn, user: UserId, asked_at: i64) -> Result<
 fn insert_link(
     conn: &mut Conn,
     token: &str,
-    job: i64,
+    job: JobId,
     user: UserId,
     kind: LinkKind,
     now: i64,
@@ -250,7 +250,7 @@ fn insert_link(
 }
 
 /// Deletes the link of an earlier attempt of the mail, expired links, and the oldest ones beyond [`MAX_LINKS`].
-fn make_room(conn: &mut Conn, job: i64, user: UserId, kind: LinkKind, now: i64) -> Result<(), StoreError> {
+fn make_room(conn: &mut Conn, job: JobId, user: UserId, kind: LinkKind, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM link_tokens WHERE user_id = $1 AND (job = $2 OR expires_at <= $3)");
     conn.exec(&sql.arg(user).arg(job).arg(now))?;
     let sql = Sql::new(

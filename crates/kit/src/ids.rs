@@ -115,6 +115,8 @@ id_types! {
     ComponentRepositoryId;
     /// The id of an integration.
     IntegrationId;
+    /// The id of a job.
+    JobId;
     /// The id of a task template.
     TaskTemplateId;
 }

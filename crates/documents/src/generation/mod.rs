@@ -303,7 +303,7 @@ fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
         "SELECT id, status, field, job FROM document_runs WHERE record = $1 AND template = $2 ORDER BY id DESC LIMIT 1 FOR UPDATE",
     );
     let run = conn.query_optional(&sql.arg(held.id).arg(template.id), |row| {
-        Ok((row.id(0)?, row.text(1)?.to_owned(), row.opt_id(2)?, row.opt_int(3)?))
+        Ok((row.id(0)?, row.text(1)?.to_owned(), row.opt_id(2)?, row.opt_id(3)?))
     })?;
     let (run, status, field, job) = run.ok_or_else(Refusal::not_found)?;
     if status != PROCESSING || !runs::end(conn, run, CANCELED, "", request.now)? {

@@ -81,7 +81,7 @@ pub fn enqueue_import(request: &Request, conn: &mut Conn, repository: ComponentR
 /// Cancels the job of a repository that is deleted.
 pub fn cancel(request: &Request, conn: &mut Conn, repository: ComponentRepositoryId) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT job FROM custom_component_repositories WHERE id = $1").arg(repository);
-    match conn.query_one(&sql, |row| row.opt_int(0))? {
+    match conn.query_one(&sql, |row| row.opt_id(0))? {
         Some(job) => jobs::cancel(request, conn, job),
         None => Ok(()),
     }

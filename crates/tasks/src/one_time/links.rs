@@ -8,7 +8,7 @@ use administration::mail::message::MailMessage;
 use administration::mail::queue::{self, ComposeContext, MailKind, QueuedMail};
 use administration::mail::templates;
 use identity::sessions;
-use kit::ids::{Principal, PrincipalId, TaskId, UserId};
+use kit::ids::{JobId, Principal, PrincipalId, TaskId, UserId};
 use kit::jobs;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -57,9 +57,9 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(TaskId, Princip
             let mail = QueuedMail { kind: &TASK_LINK, payload: json!([task, user]), once_for: None };
             let Some(job) = queue::put_at(request, conn, &mail, at)? else { continue };
             let (hash, now) = (placeholder_hash(job), BorrowedArgument::Int(request.now));
-            let row = [BorrowedArgument::Text(&hash), task.into(), user.into(), now, BorrowedArgument::Int(job)];
+            let row = [BorrowedArgument::Text(&hash), task.into(), user.into(), now, job.into()];
             conn.insert_rows("task_links", &["hash", "task", "user_id", "created_at", "job"], &[row], "")?;
-            let row = [BorrowedArgument::Int(job), BorrowedArgument::Text(&address), BorrowedArgument::Int(at)];
+            let row = [job.into(), BorrowedArgument::Text(&address), BorrowedArgument::Int(at)];
             conn.insert_rows("task_link_mails", &["job", "address", "at"], &[row], "")?;
         }
     }
@@ -83,7 +83,7 @@ fn remove_former(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
 }
 
 /// The placeholder of the hash of a link without a token.
-fn placeholder_hash(job: i64) -> String {
+fn placeholder_hash(job: JobId) -> String {
     format!("unsent-{job}")
 }
 
@@ -104,7 +104,7 @@ pub fn end(
     if !mails.is_empty() {
         let mut sql = Sql::new("DELETE FROM task_link_mails WHERE at > ");
         sql.bind(request.now).push(" AND job").push_any(mails).push(" RETURNING job");
-        for job in conn.query_all(&sql, |row| row.int(0))? {
+        for job in conn.query_all(&sql, |row| row.id(0))? {
             jobs::cancel(request, conn, job)?;
         }
     }
