@@ -32,7 +32,7 @@ const MAX_USERS_IN_BATCH: usize = 100;
 /// The maximum number of groups in one request.
 const MAX_GROUPS_IN_BATCH: usize = 10;
 
-/// A collection of users or groups below a parent.
+/// A collection of users or groups below a parent. The ids are numbers, since the code serves both kinds.
 pub struct AssigneeCollection<P> {
     /// The shape of its records: [`shape`] of [`user_records`] or [`group_records`].
     pub shape: RowShape,

@@ -142,6 +142,7 @@ fn for_change(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusa
     Ok(held)
 }
 
+/// The assignees of a record by a set: users or groups. The ids are numbers, since the code serves both kinds.
 struct RecordAssigneeCollection {
     of: Principals,
     shape: RowShape,

@@ -144,7 +144,7 @@ fn assignments(
     Ok(assignments)
 }
 
-/// The users or groups that bodies name.
+/// The users or groups that bodies name. The ids are numbers, since the code serves both kinds.
 struct People {
     of: Principals,
     known: HashMap<i64, Candidate>,
