@@ -150,3 +150,26 @@ impl From<GroupId> for PrincipalId {
         PrincipalId(-group.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn an_id_in_json_is_a_number_or_the_name_of_a_member() {
+        let text = r#"{"5":[7,8]}"#;
+        let records: BTreeMap<ClassId, Vec<RecordId>> = serde_json::from_str(text).unwrap();
+        assert_eq!(records[&ClassId::new(5)], [7, 8].map(RecordId::new));
+        assert_eq!(serde_json::to_string(&records).unwrap(), text);
+    }
+
+    #[test]
+    fn a_principal_is_a_user_or_a_group() {
+        let [user, group] = [PrincipalId::from(UserId::new(7)), PrincipalId::from(GroupId::new(7))];
+        assert_eq!([user.get(), group.get()], [7, -7]);
+        assert_eq!([user.is_group(), group.is_group()], [false, true]);
+        assert_eq!(user.to_enum(), Principal::User(UserId::new(7)));
+        assert_eq!(group.to_enum(), Principal::Group(GroupId::new(7)));
+    }
+}
