@@ -7,6 +7,7 @@ use crate::request::head;
 use crate::seed::{config, token_of};
 use crate::tasks::milliseconds;
 use platform::identity::access_tokens::AccessTokens;
+use platform::kit::ids::{SessionId, UserId};
 use serde_json::{Value as Json, json};
 use std::fs;
 use std::net::TcpStream;
@@ -119,13 +120,13 @@ pub fn tokens(directory: &str, url: Option<&str>) -> Result<(), Failure> {
                 conn.exec(&Sql::new(sql).arg(user).arg(now))?;
                 let sql = "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, connector) \
                            VALUES ($3, $1, $1, $2, '127.0.0.1', 'bench', 1) RETURNING id";
-                let begin = |_| conn.query_one(&Sql::new(sql).arg(now).arg(now + DAY_US).arg(user), |row| row.int(0));
-                (0..grants).map(begin).collect::<Result<Vec<i64>, _>>()
+                let begin = |_| conn.query_one(&Sql::new(sql).arg(now).arg(now + DAY_US).arg(user), |row| row.id(0));
+                (0..grants).map(begin).collect::<Result<Vec<SessionId>, _>>()
             };
             lines.push_str(&token);
             for grant in build.db.write::<_, store::StoreError>(add).await? {
                 lines.push(' ');
-                lines.push_str(&app.slot::<AccessTokens>().issue_of_grant(&audience, user, grant, now, 86_400));
+                lines.push_str(&app.slot::<AccessTokens>().issue_of_grant(&audience, UserId::new(user), grant, now, 86_400));
             }
             lines.push('\n');
         }

@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::seed::{ADMIN, config, token_of};
 use platform::builds;
+use platform::kit::ids::ClassId;
 use platform::records::classes::{ClassField, FIELD_COLUMNS, read_field, table};
 use platform::records::{field_type::FieldType, rights, tables};
 use resource::{decimal, fold, time};
@@ -13,8 +14,8 @@ use std::path::Path;
 use store::{Argument, BorrowedArgument, Conn, Sql, StoreError, Words};
 
 /// The ids of the classes, in the order of their creation.
-const SUPPLIER: i64 = 1;
-const INVOICE: i64 = 2;
+const SUPPLIER: ClassId = ClassId::new(1);
+const INVOICE: ClassId = ClassId::new(2);
 /// The number of rows in a transaction.
 const AT_ONCE: usize = 10_000;
 /// The id of the super admin in the data set, who is user 1 of a new build.
@@ -168,7 +169,7 @@ fn insert_rights(conn: &mut Conn, teams: &[Line], members: &[Line]) -> Result<()
 /// Creates a class with its fields, and grants everyone these actions on it.
 pub fn declare(
     conn: &mut Conn,
-    class: i64,
+    class: ClassId,
     name: &'static str,
     fields: &[(&'static str, FieldType)],
     everyone: i64,
@@ -191,7 +192,13 @@ pub fn declare(
     conn.exec(&sql.arg(class).arg(everyone)).map(|_| ())
 }
 
-fn insert_field(conn: &mut Conn, class: i64, at: i64, alias: &'static str, kind: FieldType) -> Result<(), StoreError> {
+fn insert_field(
+    conn: &mut Conn,
+    class: ClassId,
+    at: i64,
+    alias: &'static str,
+    kind: FieldType,
+) -> Result<(), StoreError> {
     let options = OPTIONS.iter().find(|(name, _)| *name == alias).map(|(_, values)| {
         json!(values.iter().map(|value| json!({"value": value, "text": capital(value)})).collect::<Vec<_>>())
             .to_string()
@@ -215,7 +222,7 @@ fn capital(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-fn fields_of(conn: &mut Conn, class: i64) -> Result<Vec<ClassField>, StoreError> {
+fn fields_of(conn: &mut Conn, class: ClassId) -> Result<Vec<ClassField>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FIELD_COLUMNS).push(" FROM object_class_fields f WHERE f.class_id = ").bind(class);
     conn.query_all(sql.push(" ORDER BY f.position"), read_field)
@@ -238,7 +245,7 @@ fn insert_set(conn: &mut Conn, line: &Line) -> Result<(), StoreError> {
 
 fn insert_records(
     conn: &mut Conn,
-    class: i64,
+    class: ClassId,
     fields: &[ClassField],
     records: &[Line],
     first_supplier: i64,

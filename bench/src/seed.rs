@@ -6,6 +6,7 @@ use platform::builds;
 use platform::identity::access_tokens::AccessTokens;
 use platform::kit::app::App;
 use platform::kit::build::Build;
+use platform::kit::ids::UserId;
 use platform::kit::secret::Keys;
 use platform::kit::settings;
 use std::collections::HashMap;
@@ -288,8 +289,8 @@ pub async fn token_of(app: &App, build: &Build, user: i64) -> Result<String, Fai
     let sql = "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent) \
                VALUES ($3, $1, $1, $2, '127.0.0.1', 'bench') RETURNING id";
     let sql = Sql::new(sql).arg(now).arg(now + DAY).arg(user);
-    let session = build.db.write(move |conn| conn.query_one(&sql, |row| row.int(0))).await?;
-    Ok(app.slot::<AccessTokens>().issue(&build.uid, user, session, now, 86_400))
+    let session = build.db.write(move |conn| conn.query_one(&sql, |row| row.id(0))).await?;
+    Ok(app.slot::<AccessTokens>().issue(&build.uid, UserId::new(user), session, now, 86_400))
 }
 
 /// Returns the key of the tokens as hexadecimal digits, for the floor.

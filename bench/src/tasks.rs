@@ -7,6 +7,7 @@ use crate::records::declare;
 use crate::request::head;
 use crate::seed::{ADMIN, Dice, config, engine, insert_person, token_of};
 use platform::builds;
+use platform::kit::ids::ClassId;
 use platform::records::rights;
 use std::fs;
 use std::net::TcpStream;
@@ -116,7 +117,7 @@ pub fn seed(directory: &str, url: Option<&str>) -> Result<(), Failure> {
         let app = platform::open(config(directory, url)).await.map_err(|error| error.to_string())?;
         let build = builds::create(&app, "localhost", ADMIN.0, ADMIN.1).await?;
         build.db.write(insert_people).await?;
-        build.db.write(|conn| declare(conn, 1, "contract", &[], rights::CREATE)).await?;
+        build.db.write(|conn| declare(conn, ClassId::new(1), "contract", &[], rights::CREATE)).await?;
         for (text, count) in ROWS {
             build.db.run_outside_transaction(move |conn| insert(conn, text, count)).await?;
         }

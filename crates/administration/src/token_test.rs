@@ -63,7 +63,7 @@ fn failure(msg: &str) -> Answer {
 
 fn prepare(request: &Request, conn: &mut Conn) -> Result<TokenTest, Refusal> {
     let mut sql = Sql::new("SELECT provider FROM ");
-    sql.name(TABLE).push(" WHERE id = ").bind(request.id());
+    sql.name(TABLE).push(" WHERE id = ").bind(request.id::<i64>());
     let provider = conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)?;
     if provider != VENDOR {
         return Ok(TokenTest::NoTokens);

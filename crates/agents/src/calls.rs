@@ -5,6 +5,7 @@
 //! exceed it by the calls of about a second.
 
 use kit::build::Build;
+use kit::ids::SessionId;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use store::{BorrowedArgument, Conn, Sql, StoreError};
@@ -16,7 +17,7 @@ const WINDOW_US: i64 = 60_000_000;
 
 /// The counts of one process, by the grants of a build.
 #[derive(Default)]
-pub struct CallCounts(Mutex<HashMap<i64, WindowCount>>);
+pub struct CallCounts(Mutex<HashMap<SessionId, WindowCount>>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct WindowCount {
@@ -30,7 +31,7 @@ struct WindowCount {
 /// The calls of a grant in the window that began at `since`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrantCalls {
-    pub grant: i64,
+    pub grant: SessionId,
     pub since: i64,
     pub calls: i64,
 }
@@ -47,12 +48,12 @@ impl CallCounts {
         build.slot()
     }
 
-    fn counts(&self) -> MutexGuard<'_, HashMap<i64, WindowCount>> {
+    fn counts(&self) -> MutexGuard<'_, HashMap<SessionId, WindowCount>> {
         web::lock(&self.0)
     }
 
     /// Counts calls of a grant before they run. Counts all of them or none.
-    pub fn begin(&self, grant: i64, calls: i64, now: i64) -> Result<(), TooMany> {
+    pub fn begin(&self, grant: SessionId, calls: i64, now: i64) -> Result<(), TooMany> {
         let mut counts = self.counts();
         let count = counts.entry(grant).or_insert(WindowCount { since: now, ..WindowCount::default() });
         if count.since + WINDOW_US <= now {
@@ -114,7 +115,7 @@ pub fn store(conn: &mut Conn, build: &str, unstored: &[GrantCalls], now: i64) ->
         .map(|calls| {
             [
                 BorrowedArgument::Text(build),
-                BorrowedArgument::Int(calls.grant),
+                calls.grant.into(),
                 BorrowedArgument::Int(calls.since),
                 BorrowedArgument::Int(calls.calls),
             ]
@@ -123,9 +124,9 @@ pub fn store(conn: &mut Conn, build: &str, unstored: &[GrantCalls], now: i64) ->
     let then = "ON CONFLICT (build, session_id) DO UPDATE SET calls = agent_calls.calls + excluded.calls";
     conn.insert_rows("agent_calls", &["build", "session_id", "since", "calls"], &rows, then)?;
     let mut sql = Sql::new("SELECT session_id, since, calls FROM agent_calls WHERE build = ");
-    let grants: Vec<i64> = unstored.iter().map(|calls| calls.grant).collect();
+    let grants: Vec<SessionId> = unstored.iter().map(|calls| calls.grant).collect();
     sql.bind(build).push(" AND session_id").push_any(grants);
-    conn.query_all(&sql, |row| Ok(GrantCalls { grant: row.int(0)?, since: row.int(1)?, calls: row.int(2)? }))
+    conn.query_all(&sql, |row| Ok(GrantCalls { grant: row.id(0)?, since: row.int(1)?, calls: row.int(2)? }))
 }
 
 #[cfg(test)]
@@ -137,33 +138,37 @@ mod tests {
     #[test]
     fn a_grant_may_call_600_times_in_the_minute_that_its_first_call_begins() {
         let calls = CallCounts::default();
-        assert_eq!(calls.begin(1, 1, 10 * SECOND), Ok(()));
-        assert_eq!(calls.begin(1, 599, 69 * SECOND), Ok(()));
-        assert_eq!(calls.begin(1, 1, 69 * SECOND), Err(TooMany { wait: SECOND }));
-        assert_eq!(calls.begin(2, 1, 69 * SECOND), Ok(()));
-        assert_eq!(calls.begin(1, 1, 70 * SECOND), Ok(()));
+        assert_eq!(calls.begin(SessionId::new(1), 1, 10 * SECOND), Ok(()));
+        assert_eq!(calls.begin(SessionId::new(1), 599, 69 * SECOND), Ok(()));
+        assert_eq!(calls.begin(SessionId::new(1), 1, 69 * SECOND), Err(TooMany { wait: SECOND }));
+        assert_eq!(calls.begin(SessionId::new(2), 1, 69 * SECOND), Ok(()));
+        assert_eq!(calls.begin(SessionId::new(1), 1, 70 * SECOND), Ok(()));
         // Several calls are counted together or not at all.
-        assert_eq!(calls.begin(1, 600, 71 * SECOND), Err(TooMany { wait: 59 * SECOND }));
-        assert_eq!(calls.begin(1, 599, 71 * SECOND), Ok(()));
+        assert_eq!(calls.begin(SessionId::new(1), 600, 71 * SECOND), Err(TooMany { wait: 59 * SECOND }));
+        assert_eq!(calls.begin(SessionId::new(1), 599, 71 * SECOND), Ok(()));
     }
 
     #[test]
     fn calls_of_other_processes_count_once_they_are_stored() {
-        let (here, mut stored) = (CallCounts::default(), GrantCalls { grant: 1, since: 5 * SECOND, calls: 400 });
-        here.begin(1, 100, 10 * SECOND).unwrap();
+        let (here, mut stored) =
+            (CallCounts::default(), GrantCalls { grant: SessionId::new(1), since: 5 * SECOND, calls: 400 });
+        here.begin(SessionId::new(1), 100, 10 * SECOND).unwrap();
         let unstored = here.take_unstored(11 * SECOND);
-        assert_eq!(unstored, [GrantCalls { grant: 1, since: 10 * SECOND, calls: 100 }]);
+        assert_eq!(unstored, [GrantCalls { grant: SessionId::new(1), since: 10 * SECOND, calls: 100 }]);
         assert_eq!(here.take_unstored(11 * SECOND), []);
         // Another call is counted while the first calls are stored.
-        here.begin(1, 1, 11 * SECOND).unwrap();
+        here.begin(SessionId::new(1), 1, 11 * SECOND).unwrap();
         stored.calls += 100;
         here.take_over(&[stored]);
-        assert_eq!(here.begin(1, 100, 12 * SECOND), Err(TooMany { wait: 53 * SECOND }));
-        assert_eq!(here.begin(1, 99, 12 * SECOND), Ok(()));
+        assert_eq!(here.begin(SessionId::new(1), 100, 12 * SECOND), Err(TooMany { wait: 53 * SECOND }));
+        assert_eq!(here.begin(SessionId::new(1), 99, 12 * SECOND), Ok(()));
         // Calls that could not be stored are stored later.
         let unstored = here.take_unstored(13 * SECOND);
         here.put_back(&unstored);
-        assert_eq!(here.take_unstored(13 * SECOND), [GrantCalls { grant: 1, since: 5 * SECOND, calls: 100 }]);
+        assert_eq!(
+            here.take_unstored(13 * SECOND),
+            [GrantCalls { grant: SessionId::new(1), since: 5 * SECOND, calls: 100 }]
+        );
         // The counts of a window that is over are removed.
         assert_eq!((here.take_unstored(65 * SECOND), here.counts().len()), (vec![], 0));
     }

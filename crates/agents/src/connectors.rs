@@ -8,6 +8,7 @@ use identity::agent_sessions;
 use kit::answer::{Answer, Instance, Outcome, etag};
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{ConnectorId, IntegrationId};
 use kit::limits::Limit;
 use kit::log;
 use kit::permissions::{CRUD, PermissionResource, held_by_everybody};
@@ -189,7 +190,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
         ("integration", integration.into()),
     ];
     let id = rows::insert(request, conn, &CONNECTOR, &changes, &columns)?;
-    associations::renew(conn, id, integration)?;
+    associations::renew(conn, ConnectorId::new(id), integration)?;
     let instance = rows::view_id(request, conn, &SHAPE, id)?;
     let tag = etag(&instance);
     Ok(Answer { tag: Some(tag), ..Answer::instance(StatusCode::CREATED, instance_with_secret(instance, &secret)) })
@@ -197,9 +198,13 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Locks the row of the integration of agents with a uuid until the end of the transaction, and returns its id. Adds an error for
 /// another uuid.
-fn lock_agent_integration(conn: &mut Conn, uuid: &str, errors: &mut Errors) -> Result<Option<i64>, StoreError> {
+fn lock_agent_integration(
+    conn: &mut Conn,
+    uuid: &str,
+    errors: &mut Errors,
+) -> Result<Option<IntegrationId>, StoreError> {
     let sql = Sql::new("SELECT id FROM integrations WHERE uuid = $1 AND type = 'ai_mcp' FOR SHARE").arg(uuid);
-    let integration = conn.query_optional(&sql, |row| row.int(0))?;
+    let integration = conn.query_optional(&sql, |row| row.id(0))?;
     if integration.is_none() {
         errors.add(INTEGRATION.name(), format!("{uuid} is not a valid AI MCP integration."));
     }
@@ -249,7 +254,7 @@ fn reset_client_secret(request: &Request, conn: &mut Conn) -> Outcome {
     let mut changes = log::Diff::new();
     changes.insert(CLIENT_SECRET.to_owned(), json!(["***", "***"]));
     log::write(request, conn, "reset_client_secret", &CONNECTOR, id, &name, changes)?;
-    agent_sessions::end_of_connector(request, conn, id)?;
+    agent_sessions::end_of_connector(request, conn, ConnectorId::new(id))?;
     rights::mark_rights_changed(request, conn)?;
     Ok(Answer::value(&json!({
         "id": id,

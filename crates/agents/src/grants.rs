@@ -17,6 +17,7 @@ use identity::sessions::SessionOrigin;
 use kit::authenticate::{Admission, Authenticate, Identifying};
 use kit::build::Build;
 use kit::caller::{Caller, CredentialClaims};
+use kit::ids::{ConnectorId, SessionId, UserId};
 use kit::path::PathValue;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -70,7 +71,7 @@ pub fn begin(
 
 /// The consent of a person.
 pub struct Consent {
-    pub user: i64,
+    pub user: UserId,
     pub way: SessionOrigin,
     /// The names of the tools that the page showed.
     pub tools: Vec<String>,
@@ -95,7 +96,7 @@ pub enum GrantExchange {
 
 /// A stored code.
 struct StoredCode {
-    grant: i64,
+    grant: SessionId,
     redirect_uri: String,
     challenge: String,
     expires_at: i64,
@@ -114,7 +115,7 @@ pub fn exchange(
         Sql::new("SELECT session_id, redirect_uri, challenge, expires_at FROM agent_codes WHERE hash = $1").arg(&hash);
     let stored = conn.query_optional(&sql, |row| {
         let text = |column| Ok::<_, StoreError>(row.text(column)?.to_owned());
-        Ok(StoredCode { grant: row.int(0)?, redirect_uri: text(1)?, challenge: text(2)?, expires_at: row.int(3)? })
+        Ok(StoredCode { grant: row.id(0)?, redirect_uri: text(1)?, challenge: text(2)?, expires_at: row.int(3)? })
     })?;
     let Some(stored) = stored else { return Ok(GrantExchange::Invalid) };
     // The session is locked before its codes, so that transactions do not deadlock.
@@ -149,7 +150,7 @@ pub fn refresh(
 ) -> Result<GrantExchange, Refusal> {
     let hash = sha256_hex(token);
     let sql = Sql::new("SELECT session_id FROM agent_refresh_tokens WHERE hash = $1 AND expires_at > $2");
-    let Some(grant) = conn.query_optional(&sql.arg(&hash).arg(request.now), |row| row.int(0))? else {
+    let Some(grant) = conn.query_optional(&sql.arg(&hash).arg(request.now), |row| row.id(0))? else {
         return Ok(GrantExchange::Invalid);
     };
     if !agent_sessions::lock(request, conn, grant, client.id)? {
@@ -174,7 +175,7 @@ fn issue_tokens(
     request: &Request,
     conn: &mut Conn,
     client: &OAuthClient,
-    grant: i64,
+    grant: SessionId,
 ) -> Result<GrantExchange, Refusal> {
     let seconds = request.app.slot::<identity::IdentitySettings>().refresh_token_seconds;
     let expires_at = request.now + seconds * 1_000_000;
@@ -218,7 +219,7 @@ pub fn revoke(request: &Request, conn: &mut Conn, client: &OAuthClient, token: &
         Some(claims) => Some(claims.session),
         None => {
             let sql = Sql::new("SELECT session_id FROM agent_refresh_tokens WHERE hash = $1").arg(sha256_hex(token));
-            conn.query_optional(&sql, |row| row.int(0))?
+            conn.query_optional(&sql, |row| row.id(0))?
         }
     };
     match grant {
@@ -232,7 +233,7 @@ pub fn revoke(request: &Request, conn: &mut Conn, client: &OAuthClient, token: &
 /// An enabled connector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnabledConnector {
-    pub id: i64,
+    pub id: ConnectorId,
     pub uuid: String,
     pub name: String,
     /// The names of the tools that the connector offers.
@@ -268,7 +269,7 @@ pub struct AdmittedAgent {
 /// The agents of a build in the cache of a process, by their grants. A cached agent is valid for a minute, while the cache of callers
 /// has the same caller. For this minute a process may use a former name of the client that another process has replaced.
 #[derive(Default)]
-pub struct KnownAgents(Mutex<HashMap<i64, CachedAgent>>);
+pub struct KnownAgents(Mutex<HashMap<SessionId, CachedAgent>>);
 
 struct CachedAgent {
     agent: Arc<GrantedAgent>,
@@ -277,19 +278,19 @@ struct CachedAgent {
 }
 
 impl KnownAgents {
-    fn cache(&self) -> MutexGuard<'_, HashMap<i64, CachedAgent>> {
+    fn cache(&self) -> MutexGuard<'_, HashMap<SessionId, CachedAgent>> {
         web::lock(&self.0)
     }
 
     /// The cached agent of a grant, if it is valid and has this caller.
-    fn get(&self, grant: i64, caller: &Arc<Caller>, now: i64) -> Option<Arc<GrantedAgent>> {
+    fn get(&self, grant: SessionId, caller: &Arc<Caller>, now: i64) -> Option<Arc<GrantedAgent>> {
         let cache = self.cache();
         let cached = cache.get(&grant)?;
         let is_valid = Arc::ptr_eq(&cached.agent.caller, caller) && now - cached.read_at < CACHE_LIFETIME_US;
         is_valid.then(|| cached.agent.clone())
     }
 
-    fn store(&self, grant: i64, agent: &Arc<GrantedAgent>, now: i64) {
+    fn store(&self, grant: SessionId, agent: &Arc<GrantedAgent>, now: i64) {
         let mut cache = self.cache();
         if cache.len() >= MAX_CACHED {
             cache.clear();
@@ -400,7 +401,7 @@ fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Gr
         Ok(GrantedAgent {
             caller: caller.clone(),
             connector: EnabledConnector {
-                id: row.int(0)?,
+                id: row.id(0)?,
                 uuid: row.text(1)?.to_owned(),
                 name: row.text(2)?.to_owned(),
                 allowed_tools: names(3)?,
@@ -413,7 +414,7 @@ fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Gr
 
 /// Stores the name and version of an agent's program, which the list of sessions shows. The cache of callers stays valid, since the
 /// name is not a right.
-pub fn name_client(conn: &mut Conn, grant: i64, client: &str) -> Result<(), StoreError> {
+pub fn name_client(conn: &mut Conn, grant: SessionId, client: &str) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE sessions SET user_agent = $1 WHERE id = $2 AND connector IS NOT NULL AND ended_at IS NULL AND user_agent <> $1",
     );
@@ -421,7 +422,7 @@ pub fn name_client(conn: &mut Conn, grant: i64, client: &str) -> Result<(), Stor
 }
 
 /// Removes an agent from the cache, so that its next call reads its new name.
-pub fn evict_agent(build: &Build, grant: i64) {
+pub fn evict_agent(build: &Build, grant: SessionId) {
     build.slot::<KnownAgents>().cache().remove(&grant);
 }
 

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use futures_util::future::try_join;
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{Method, StatusCode};
+use kit::ids::RecordId;
 use kit::outbound;
 use kit::request::Request;
 use reqwest::{Body, Client, RequestBuilder};
@@ -221,7 +222,7 @@ impl HistoryClient {
         &self,
         of: &Request,
         client_id: &str,
-        record_id: i64,
+        record_id: RecordId,
         wanted: &EventQuery,
         patience: Duration,
     ) -> Result<RecordEvents, CallFailure> {
@@ -253,7 +254,7 @@ impl HistoryClient {
         &self,
         of: &Request,
         client_id: &str,
-        record_id: i64,
+        record_id: RecordId,
         wanted: &EventQuery,
         patience: Duration,
     ) -> Result<(i64, Bytes), CallFailure> {
@@ -267,7 +268,7 @@ impl HistoryClient {
         of: &Request,
         client_id: &str,
         path: &str,
-        record_id: Option<i64>,
+        record_id: Option<RecordId>,
         wanted: &EventQuery,
         patience: Duration,
     ) -> Result<ListPage, CallFailure> {

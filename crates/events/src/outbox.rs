@@ -19,6 +19,7 @@ use crate::relay;
 use crate::settings;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::RecordId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde::Serialize;
@@ -86,7 +87,7 @@ pub struct OutboxHistoryEvent {
     /// The type, from 1 `record_created` to 10 `status_initialized`.
     pub event_type_id: i64,
     /// The id of the record.
-    pub record_id: i64,
+    pub record_id: RecordId,
     /// The id of the user, sequence or other source that caused the event.
     pub source_id: i64,
     /// The type of the source: 1 user, 2 sequence, 3 system, 4 mcp.
@@ -229,7 +230,7 @@ impl OutboxHistoryEvent {
             event_id: String,
             event_time: String,
             event_type_id: i64,
-            record_id: i64,
+            record_id: RecordId,
             source_id: i64,
             source_type_id: i64,
             source_info: &'a str,
@@ -538,7 +539,7 @@ impl EventBatch {
 pub fn remove(conn: &mut Conn, numbers: &[i64]) -> Result<Option<i64>, StoreError> {
     if !numbers.is_empty() {
         let mut sql = Sql::new("DELETE FROM outbox WHERE n");
-        conn.exec(sql.push_any(numbers))?;
+        conn.exec(sql.push_any(numbers.iter().copied()))?;
     }
     conn.query_optional(&Sql::new("SELECT created_at FROM outbox ORDER BY n LIMIT 1"), |row| row.int(0))
 }

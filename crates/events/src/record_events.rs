@@ -12,6 +12,7 @@
 //! ```
 
 use crate::outbox::{OutboxHistoryEvent, Uuid};
+use kit::ids::{DocumentTemplateId, FieldId, GroupId, RecordId, RecordSetId, UserId};
 use serde::Serialize;
 use serde_json::Value as Json;
 use uuid::Builder;
@@ -48,8 +49,8 @@ pub struct EventSource {
 
 impl EventSource {
     /// A user.
-    pub fn user(id: i64, name: impl Into<String>) -> EventSource {
-        EventSource { type_id: 1, id, name: Some(name.into()), info: String::new() }
+    pub fn user(id: UserId, name: impl Into<String>) -> EventSource {
+        EventSource { type_id: 1, id: id.get(), name: Some(name.into()), info: String::new() }
     }
 
     /// The system: a job that was not requested by a user.
@@ -58,8 +59,8 @@ impl EventSource {
     }
 
     /// An agent that acts for a user, with the name and the version of its AI client.
-    pub fn mcp(user: i64, name: Option<String>, client: impl Into<String>) -> EventSource {
-        EventSource { type_id: 4, id: user, name, info: client.into() }
+    pub fn mcp(user: UserId, name: Option<String>, client: impl Into<String>) -> EventSource {
+        EventSource { type_id: 4, id: user.get(), name, info: client.into() }
     }
 }
 
@@ -85,7 +86,7 @@ pub enum RecordChangeEvent<'a> {
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldValue<'a> {
-    pub field_id: i64,
+    pub field_id: FieldId,
     /// The type of the field, such as `string` or `relation`.
     pub field_type: &'a str,
     /// The value, as answers show it; null if it was removed.
@@ -123,35 +124,35 @@ pub struct Assignee<'a> {
 /// A permission set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SetName<'a> {
-    pub id: i64,
+    pub id: RecordSetId,
     pub name: &'a str,
 }
 
 /// A file that was generated from a document template.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GeneratedDocument<'a> {
-    pub document_template_id: i64,
+    pub document_template_id: DocumentTemplateId,
     /// The id of the field with the file, or 0.
-    pub field_id: i64,
+    pub field_id: FieldId,
     /// The id of the history service's own copy.
     pub file_id: &'a str,
 }
 
 impl<'a> EventPerson<'a> {
     /// A user.
-    pub fn user(id: i64, name: &'a str) -> EventPerson<'a> {
-        EventPerson { id, kind: PersonKind::User, name }
+    pub fn user(id: UserId, name: &'a str) -> EventPerson<'a> {
+        EventPerson { id: id.get(), kind: PersonKind::User, name }
     }
 
     /// A user group.
-    pub fn user_group(id: i64, name: &'a str) -> EventPerson<'a> {
-        EventPerson { id, kind: PersonKind::UserGroup, name }
+    pub fn user_group(id: GroupId, name: &'a str) -> EventPerson<'a> {
+        EventPerson { id: id.get(), kind: PersonKind::UserGroup, name }
     }
 }
 
 impl RecordChangeEvent<'_> {
     /// Returns the event of a record at a time in microseconds since 1970, with an id of its own.
-    pub fn to_history_event(&self, record_id: i64, source: &EventSource, time: i64) -> OutboxHistoryEvent {
+    pub fn to_history_event(&self, record_id: RecordId, source: &EventSource, time: i64) -> OutboxHistoryEvent {
         let (event_type_id, event_data) = match self {
             RecordChangeEvent::RecordCreated(values) => (1, texts(values)),
             RecordChangeEvent::OwnerInitialized(owner) => (2, texts([owner])),

@@ -7,6 +7,7 @@ use crate::record_events::{EVENT_TYPES, SOURCE_TYPES};
 use bytes::Bytes;
 use http::StatusCode;
 use kit::answer::Answer;
+use kit::ids::RecordId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
@@ -54,7 +55,7 @@ pub struct RecordHistory {
 ///
 /// # Errors
 /// 400 for wrong parameters; 503 if the service is away or slow.
-pub async fn history_of_record(request: &Request, record_id: i64) -> Result<RecordHistory, Refusal> {
+pub async fn history_of_record(request: &Request, record_id: RecordId) -> Result<RecordHistory, Refusal> {
     let page = page_of_record(request, record_id, &request.query).await?;
     Ok(RecordHistory { total_count: page.events.total_count, answer: page.answer(request, &page.events.results) })
 }
@@ -89,7 +90,7 @@ impl HistoryPage {
 ///
 /// # Errors
 /// Those of [`history_of_record`].
-pub async fn page_of_record(request: &Request, record_id: i64, query: &Query) -> Result<HistoryPage, Refusal> {
+pub async fn page_of_record(request: &Request, record_id: RecordId, query: &Query) -> Result<HistoryPage, Refusal> {
     // The service counts `record_id` among the filters, too.
     let max_filters = MAX_FILTERS - 1;
     let parameters = Parameters { resource: &HISTORY_EVENT, named_there: &[], may_exclude: true, max_filters };

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, etag};
+use kit::ids::{ClassId, FieldId};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::log;
 use kit::path::unchecked_text;
@@ -18,7 +19,7 @@ use resource::{
     Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, JsonBody, JsonValue, ReferenceTarget, Resource,
     SentObject, message, openapi,
 };
-use resource::{options, parse_id};
+use resource::{Id, options, parse_id};
 use serde_json::{Value as Json, json};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -225,7 +226,7 @@ fn replace(request: &Request, conn: &mut Conn, name: &str, changes: &Changes) ->
     let sql = Sql::new("SELECT component FROM ui_config_components WHERE ui_config = $1 ORDER BY component").arg(id);
     before.set(&CUSTOM_COMPONENTS, CheckedValue::List(conn.query_all(&sql, |row| Ok(CheckedValue::Int(row.int(0)?)))?));
     let sql = Sql::new("SELECT object_class, class_field FROM ui_config_uploads WHERE ui_config = $1 ORDER BY place");
-    let uploads = conn.query_all(&sql.arg(id), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let uploads = conn.query_all(&sql.arg(id), |row| Ok((row.id(0)?, row.id(1)?)))?;
     before.set(&UPLOAD_COMPONENT, CheckedValue::Json(to_json(&uploads)));
     let changed = log::diff_of_edit(&UI_CONFIG, &before, changes);
     if changed.is_empty() {
@@ -259,8 +260,8 @@ fn write_items(conn: &mut Conn, id: i64, changes: &Changes) -> Result<(), StoreE
     Ok(())
 }
 
-fn to_json(uploads: &[(i64, i64)]) -> Json {
-    let item = |(class, field): &(i64, i64)| json!({OBJECT_CLASS.name(): class, CLASS_FIELD.name(): field});
+fn to_json(uploads: &[(ClassId, FieldId)]) -> Json {
+    let item = |(class, field): &(ClassId, FieldId)| json!({OBJECT_CLASS.name(): class, CLASS_FIELD.name(): field});
     uploads.iter().map(item).collect()
 }
 
@@ -315,7 +316,7 @@ fn uploads(
     conn: &mut Conn,
     sent: JsonValue<'_>,
     errors: &mut Errors,
-) -> Result<Vec<(i64, i64)>, Refusal> {
+) -> Result<Vec<(ClassId, FieldId)>, Refusal> {
     let name = UPLOAD_COMPONENT.name();
     let items = match sent.items(MAX_UPLOADS) {
         Ok(items) => items,
@@ -343,44 +344,53 @@ fn uploads(
 }
 
 /// The ids of a class and a field in a body, each possibly with its error, or the error of the item.
-type CheckedUploadItem = Result<[Result<i64, String>; 2], String>;
+type CheckedUploadItem = Result<(Result<ClassId, String>, Result<FieldId, String>), String>;
 
 fn read_upload(item: JsonValue<'_>) -> CheckedUploadItem {
     let object = item.as_object(|name| UPLOAD.field(name).is_some());
     let object = object.ok_or_else(|| message::not_an_object(item.type_name()))?;
-    Ok([OBJECT_CLASS.name(), CLASS_FIELD.name()].map(|name| match object.get(name) {
+    Ok((read_id(&object, OBJECT_CLASS.name()), read_id(&object, CLASS_FIELD.name())))
+}
+
+fn read_id<I: Id>(object: &SentObject<'_>, name: &str) -> Result<I, String> {
+    match object.get(name) {
         None => Err(message::REQUIRED.to_owned()),
         Some(sent) if sent.is_null() => Err(message::NULL.to_owned()),
         Some(sent) => parse_id(sent),
-    }))
+    }
 }
 
 /// The classes and fields of a body that exist and that the caller may view.
 struct KnownFields {
-    classes: HashSet<i64>,
+    classes: HashSet<ClassId>,
     /// The class and the type of each field.
-    fields: HashMap<i64, (i64, String)>,
+    fields: HashMap<FieldId, (ClassId, String)>,
 }
 
 impl KnownFields {
     /// Loads them. Locks the classes until the end of the write, so that they and their fields do not change.
     fn load(request: &Request, conn: &mut Conn, items: &[CheckedUploadItem]) -> Result<KnownFields, Refusal> {
-        let sent = |at: usize| -> Vec<i64> { items.iter().flatten().filter_map(|ids| ids[at].clone().ok()).collect() };
+        let sent = || items.iter().flatten();
+        let classes = sent().filter_map(|(class, _)| class.clone().ok());
+        let fields = sent().filter_map(|(_, field)| field.clone().ok());
         let visible = visible_classes(request.caller()?);
         let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id");
-        sql.push_any(sent(0)).push(" AND ").append(&visible).push(" ORDER BY t.id FOR SHARE");
-        let classes = conn.query_all(&sql, |row| row.int(0))?.into_iter().collect();
+        sql.push_any(classes).push(" AND ").append(&visible).push(" ORDER BY t.id FOR SHARE");
+        let classes = conn.query_all(&sql, |row| row.id(0))?.into_iter().collect();
         let mut sql = Sql::new("SELECT f.id, f.class_id, f.type FROM object_class_fields f WHERE f.id");
-        sql.push_any(sent(1))
+        sql.push_any(fields)
             .push(" AND f.class_id IN (SELECT t.id FROM object_classes t WHERE ")
             .append(&visible)
             .push(")");
-        let fields = conn.query_all(&sql, |row| Ok((row.int(0)?, (row.int(1)?, row.text(2)?.to_owned()))))?;
+        let fields = conn.query_all(&sql, |row| Ok((row.id(0)?, (row.id(1)?, row.text(2)?.to_owned()))))?;
         Ok(KnownFields { classes, fields: fields.into_iter().collect() })
     }
 
     /// Checks an item. Returns its class and a document field of the class.
-    fn check(&self, [class, field]: [Result<i64, String>; 2]) -> Result<(i64, i64), Errors> {
+    fn check(
+        &self,
+        (class, field): (Result<ClassId, String>, Result<FieldId, String>),
+    ) -> Result<(ClassId, FieldId), Errors> {
         let class =
             class.and_then(|id| if self.classes.contains(&id) { Ok(id) } else { Err(message::invalid_id_message(id)) });
         let field = field.and_then(|id| match self.fields.get(&id) {

@@ -5,6 +5,7 @@ use crate::file_name::media_type;
 use crate::storage_limit;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{ComponentRepositoryId, DocumentTemplateId, FieldId, FileId, RecordId, RunId, TaskId, UserId};
 use kit::reactions::Removal;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -19,7 +20,7 @@ use uuid::Uuid;
 /// A stored file.
 #[derive(Clone, Debug)]
 pub struct StoredFile {
-    pub id: i64,
+    pub id: FileId,
     /// The name under which its bytes are stored. Addresses contain it.
     pub uuid: String,
     /// The name with its extension.
@@ -35,7 +36,7 @@ impl StoredFile {
     /// Reads a row that has [`FILE_COLUMNS`] at this position.
     pub fn read(row: &store::Row<'_>, at: usize) -> Result<StoredFile, StoreError> {
         let (uuid, name) = (row.text(at + 1)?.to_owned(), row.text(at + 2)?.to_owned());
-        Ok(StoredFile { id: row.int(at)?, uuid, name, size: row.int(at + 3)? })
+        Ok(StoredFile { id: row.id(at)?, uuid, name, size: row.int(at + 3)? })
     }
 
     /// Writes the label of the file. The name of the member is its id.
@@ -65,15 +66,15 @@ pub fn labels_schema() -> Json {
 #[derive(Clone, Copy, Debug)]
 pub enum FileReference {
     /// The value of a field of a record.
-    Record { record: i64, field: i64 },
+    Record { record: RecordId, field: FieldId },
     /// A document template.
-    Template(i64),
+    Template(DocumentTemplateId),
     /// A run that generates a document.
-    Run(i64),
+    Run(RunId),
     /// The response of a task.
-    Task(i64),
+    Task(TaskId),
     /// A repository of custom components.
-    ComponentRepository(i64),
+    ComponentRepository(ComponentRepositoryId),
     /// Public storage.
     Public,
 }
@@ -92,9 +93,9 @@ pub fn announce(
     conn: &mut Conn,
     name: &str,
     size: Size,
-    by: Option<i64>,
+    by: Option<UserId>,
     [now, until]: [i64; 2],
-) -> Result<(i64, String), Refusal> {
+) -> Result<(FileId, String), Refusal> {
     let (size, counted) = match size {
         Size::Exactly(size) => (size, size),
         Size::AtMost(size) => (size, 0),
@@ -109,7 +110,7 @@ pub fn announce(
          VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id",
     );
     let sql = sql.arg(&uuid).arg(name).arg(size).arg(counted).arg(until).arg(now).arg(by);
-    Ok((conn.query_one(&sql, |row| row.int(0))?, uuid))
+    Ok((conn.query_one(&sql, |row| row.id(0))?, uuid))
 }
 
 /// Deletes the rows of files that meet a condition, and subtracts their bytes from the counter. The job that removes files removes
@@ -128,14 +129,14 @@ pub(crate) fn delete(conn: &mut Conn, condition: &Sql) -> Result<(), StoreError>
 
 /// Removes an announced file before its time is over, unless it has a reference by now. The job that removes files removes its
 /// bytes, if they exist. If this fails, the same job later removes the row, too.
-pub async fn remove_announced_file(app: &App, build: &Arc<Build>, file: i64) {
+pub async fn remove_announced_file(app: &App, build: &Arc<Build>, file: FileId) {
     let forget = move |conn: &mut Conn| delete(conn, &Sql::new("kept_until IS NOT NULL AND id = $1").arg(file));
     let _ = build.db.write::<_, StoreError>(forget).await;
     kit::jobs::wake(app, build);
 }
 
 /// Adds a reference to a file that waits for one. Returns [`StoreError::NotFound`] if it has waited too long and was removed.
-pub fn add_reference(conn: &mut Conn, file: i64, holder: FileReference) -> Result<(), StoreError> {
+pub fn add_reference(conn: &mut Conn, file: FileId, holder: FileReference) -> Result<(), StoreError> {
     let mut sql = Sql::new("UPDATE files SET token = NULL, kept_until = NULL");
     match holder {
         FileReference::Record { record, field } => sql.push(", record = ").bind(record).push(", field = ").bind(field),
@@ -158,21 +159,21 @@ pub fn add_reference(conn: &mut Conn, file: i64, holder: FileReference) -> Resul
 /// The references that end.
 pub enum EndedReferences {
     /// The references of a record to these files.
-    OfRecord { record: i64, files: Vec<i64> },
+    OfRecord { record: RecordId, files: Vec<FileId> },
     /// The references of permanently removed records.
-    OfRecords(Vec<i64>),
+    OfRecords(Vec<RecordId>),
     /// The references of templates.
-    OfTemplates(Vec<i64>),
+    OfTemplates(Vec<DocumentTemplateId>),
     /// The references of runs.
-    OfRuns(Vec<i64>),
+    OfRuns(Vec<RunId>),
     /// The references of a task to these files.
-    OfTask { task: i64, files: Vec<i64> },
+    OfTask { task: TaskId, files: Vec<FileId> },
     /// The references of tasks.
-    OfTasks(Vec<i64>),
+    OfTasks(Vec<TaskId>),
     /// The reference of a repository of custom components.
-    OfComponentRepository(i64),
+    OfComponentRepository(ComponentRepositoryId),
     /// The reference of public storage to this file.
-    OfPublic(i64),
+    OfPublic(FileId),
 }
 
 /// Ends the reference of a record. A file of a task has 0 as its record.
@@ -210,11 +211,11 @@ pub fn release_by_job(conn: &mut Conn, ending: EndedReferences) -> Result<(), St
 /// Ends the references of permanently removed records.
 pub const RECORDS_REMOVED: Removal = Removal {
     resource: "object_records",
-    run: |conn, ids| release_by_job(conn, EndedReferences::OfRecords(ids.to_vec())),
+    run: |conn, ids| release_by_job(conn, EndedReferences::OfRecords(ids.iter().copied().map(RecordId::new).collect())),
 };
 
 /// Ends the references of at most `most` records to the files of a deleted field. Returns false if none were left.
-pub fn release_page_of_field(conn: &mut Conn, field: i64, most: i64) -> Result<bool, StoreError> {
+pub fn release_page_of_field(conn: &mut Conn, field: FieldId, most: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("UPDATE files SET ");
     sql.push(NO_RECORD)
         .push(" WHERE id IN (SELECT f.id FROM files f WHERE f.field = ")
@@ -226,7 +227,7 @@ pub fn release_page_of_field(conn: &mut Conn, field: i64, most: i64) -> Result<b
 }
 
 /// Loads files by their ids.
-pub fn load_by_ids(conn: &mut Conn, ids: Vec<i64>) -> Result<HashMap<i64, StoredFile>, StoreError> {
+pub fn load_by_ids(conn: &mut Conn, ids: Vec<FileId>) -> Result<HashMap<FileId, StoredFile>, StoreError> {
     let mut files = HashMap::new();
     if ids.is_empty() {
         return Ok(files);

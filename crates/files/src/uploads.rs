@@ -8,6 +8,7 @@ use crate::storage_limit;
 use http::{StatusCode, header};
 use kit::answer::Answer;
 use kit::commit::write;
+use kit::ids::FileId;
 use kit::limits::file_extensions;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -99,7 +100,7 @@ pub async fn give_up(request: &Arc<Request>, tokens: Vec<String>) -> Result<(), 
     }
     write(request, move |request, conn| {
         let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-        let ids: Vec<i64> = load_by_tokens(request, conn, &tokens)?.values().map(|file| file.id).collect();
+        let ids: Vec<FileId> = load_by_tokens(request, conn, &tokens)?.values().map(|file| file.id).collect();
         let mut sql = Sql::new("UPDATE files SET kept_until = 0 WHERE kept_until IS NOT NULL AND id");
         conn.exec(sql.push_any(ids))?;
         request.effects.after_commit(kit::jobs::wake);
@@ -109,7 +110,7 @@ pub async fn give_up(request: &Arc<Request>, tokens: Vec<String>) -> Result<(), 
 }
 
 /// Checks the name and the length before the body arrives, and inserts the row of the file.
-fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -> Result<(i64, String), Refusal> {
+fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -> Result<(FileId, String), Refusal> {
     check_extension(conn, name)?;
     match size {
         Some(0) => return Err(Refusal::bad_request(EMPTY)),
@@ -158,7 +159,7 @@ async fn read_chunks(request: &Request, chunks: &mut impl Chunks) -> Result<NewB
 }
 
 /// Stores an arrived file, and returns its token.
-async fn store_file(request: &Arc<Request>, file: NewBlob, id: i64, uuid: &str) -> Result<String, Refusal> {
+async fn store_file(request: &Arc<Request>, file: NewBlob, id: FileId, uuid: &str) -> Result<String, Refusal> {
     let size = file.size() as i64;
     file.finish(&key(&request.build, uuid)).await.map_err(to_store_error)?;
     let token = hex(&random_bytes::<16>());
@@ -175,7 +176,7 @@ fn upload_refusal(error: UploadError) -> Refusal {
 }
 
 /// Stores the hash of the token of an arrived file, with its size and its expiry.
-fn finish(request: &Request, conn: &mut Conn, id: i64, size: i64, hash: &str) -> Result<(), Refusal> {
+fn finish(request: &Request, conn: &mut Conn, id: FileId, size: i64, hash: &str) -> Result<(), Refusal> {
     let until = request.app.clock.now() + request.app.slot::<Storage>().upload_us;
     let sql = Sql::new("SELECT counted FROM files WHERE id = $1 AND kept_until IS NOT NULL FOR UPDATE").arg(id);
     let counted = conn.query_optional(&sql, |row| row.opt_int(0))?.ok_or_else(Refusal::outdated)?.unwrap_or(0);

@@ -2,6 +2,7 @@
 
 use crate::bodies::{AnyIdLookup, show};
 use crate::queries::selects;
+use platform::kit::ids::FieldId;
 use platform::records::readers;
 use resource::{Changes, JsonBody, Query, Resource, WriteMode, accept};
 use serde_json::{Map, Value as Json, json};
@@ -64,7 +65,8 @@ fn field_body([flags, low, high, scale]: [u8; 4], kind: &str) -> Json {
 fn class(numbers: [u8; 4]) -> Resource {
     let field = |(n, kind): (usize, &str)| {
         let body = JsonBody::from_json(&field_body(numbers, kind));
-        let field = readers::field(n as i64 + 1, &body.as_value().as_object(|_| true).unwrap_or_default());
+        let field =
+            readers::field(FieldId::new(n as i64 + 1), &body.as_value().as_object(|_| true).unwrap_or_default());
         field.unwrap_or_else(|errors| panic!("{kind}: {}", errors.to_json()))
     };
     readers::records(&TYPES.into_iter().enumerate().map(field).collect::<Vec<_>>())
@@ -73,14 +75,15 @@ fn class(numbers: [u8; 4]) -> Resource {
 /// Checks that a created field has the sent default, which its records accept, or that the field is refused with a message.
 fn check_declaration(n: usize, body: &Json) {
     let sent = JsonBody::from_json(body);
-    let field = match readers::field(n as i64 + 1, &sent.as_value().as_object(|_| true).unwrap_or_default()) {
-        Ok(field) => field,
-        Err(errors) => {
-            let errors = errors.to_json();
-            assert!(errors.as_object().is_some_and(|errors| !errors.is_empty()), "{body} is refused in silence");
-            return;
-        }
-    };
+    let field =
+        match readers::field(FieldId::new(n as i64 + 1), &sent.as_value().as_object(|_| true).unwrap_or_default()) {
+            Ok(field) => field,
+            Err(errors) => {
+                let errors = errors.to_json();
+                assert!(errors.as_object().is_some_and(|errors| !errors.is_empty()), "{body} is refused in silence");
+                return;
+            }
+        };
     let class = readers::records(&[field]);
     let (changes, errors) = read(&class, &Map::new(), WriteMode::Create);
     let alias = body["alias"].as_str().unwrap_or_default();

@@ -8,6 +8,7 @@ use history::files::address::Addresses;
 use http::Method;
 use platform::identity::access_tokens::AccessTokens;
 use platform::identity::single_sign_on::id_token::{self, ExpectedClaims, SigningKey};
+use platform::kit::ids::{SessionId, UserId};
 use platform::kit::secret::{Context, Keys};
 use ring::hmac;
 use ring::signature::Ed25519KeyPair;
@@ -41,7 +42,7 @@ pub fn tokens(data: &[u8]) {
 fn access_token(text: &str) {
     static TOKENS: LazyLock<AccessTokens> = LazyLock::new(|| AccessTokens::new(SECRET));
     assert_eq!(TOKENS.verify(text, "a.example", NOW), None, "{text:?} was not made here");
-    let honest = TOKENS.issue("a.example", 7, 9, NOW, 900);
+    let honest = TOKENS.issue("a.example", UserId::new(7), SessionId::new(9), NOW, 900);
     let (header, _) = honest.split_once('.').unwrap_or_default();
     let message = format!("{header}.{}", URL_SAFE_NO_PAD.encode(text));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), message.as_bytes());
@@ -53,7 +54,7 @@ fn access_token(text: &str) {
             (&said["aud"], &said["iss"], &said["use"]),
             (&json!("a.example"), &json!("chancery"), &json!("access"))
         );
-        assert_eq!(said["sid"], claims.session, "{text}");
+        assert_eq!(said["sid"], claims.session.get(), "{text}");
     }
 }
 

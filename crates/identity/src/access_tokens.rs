@@ -10,6 +10,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kit::caller::CredentialClaims;
+use kit::ids::{SessionId, UserId};
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -41,7 +42,7 @@ struct Payload<'a> {
     aud: Cow<'a, str>,
     #[serde(borrow)]
     sub: Cow<'a, str>,
-    sid: i64,
+    sid: SessionId,
     iat: i64,
     nbf: i64,
     exp: i64,
@@ -56,16 +57,16 @@ impl AccessTokens {
     }
 
     /// Issues a token for a user's session in a build (its uid). It is valid for `seconds` from `now` (microseconds).
-    pub fn issue(&self, build: &str, user: i64, session: i64, now: i64, seconds: i64) -> String {
+    pub fn issue(&self, build: &str, user: UserId, session: SessionId, now: i64, seconds: i64) -> String {
         self.sign(OF_SESSION, build, user, session, now, seconds)
     }
 
     /// Issues a token for a grant, like [`AccessTokens::issue`] for a session. Its audience is one connector of a build.
-    pub fn issue_of_grant(&self, audience: &str, user: i64, grant: i64, now: i64, seconds: i64) -> String {
+    pub fn issue_of_grant(&self, audience: &str, user: UserId, grant: SessionId, now: i64, seconds: i64) -> String {
         self.sign(OF_GRANT, audience, user, grant, now, seconds)
     }
 
-    fn sign(&self, usage: &str, audience: &str, user: i64, session: i64, now: i64, seconds: i64) -> String {
+    fn sign(&self, usage: &str, audience: &str, user: UserId, session: SessionId, now: i64, seconds: i64) -> String {
         let issued = now.div_euclid(MICROS_PER_SECOND);
         let user = user.to_string();
         let payload = Payload {
@@ -114,7 +115,7 @@ impl AccessTokens {
         if !ours || now < valid_from || now >= expires_at {
             return None;
         }
-        Some(CredentialClaims { user: payload.sub.parse().ok()?, session: payload.sid, expires_at })
+        Some(CredentialClaims { user: UserId::new(payload.sub.parse().ok()?), session: payload.sid, expires_at })
     }
 }
 
@@ -156,8 +157,12 @@ mod tests {
     #[test]
     fn a_token_is_good_for_its_build_until_it_ends() {
         let tokens = AccessTokens::new(KEY);
-        let token = tokens.issue("a.example", 7, 9, NOW, 900);
-        let claims = CredentialClaims { user: 7, session: 9, expires_at: (SECONDS + 900) * MICROS_PER_SECOND };
+        let token = tokens.issue("a.example", UserId::new(7), SessionId::new(9), NOW, 900);
+        let claims = CredentialClaims {
+            user: UserId::new(7),
+            session: SessionId::new(9),
+            expires_at: (SECONDS + 900) * MICROS_PER_SECOND,
+        };
         assert_eq!(tokens.verify(&token, "a.example", NOW), Some(claims));
         assert_eq!(tokens.verify(&token, "a.example", claims.expires_at - 1), Some(claims));
         assert_eq!(tokens.verify(&token, "a.example", claims.expires_at), None);
@@ -171,7 +176,7 @@ mod tests {
                      jksImlhdCI6MTc2OTg1MTgwMCwibmJmIjoxNzY5ODUxODAwLCJleHAiOjE3Njk4NTI3MDAsInVzZSI6ImFjY2VzcyJ9.a7Mv1LYIOa4DP_7a\
                      esqw6V_hVIM-W-6bcygcLDzThxk";
         assert!(verify(token).is_some());
-        let ours = AccessTokens::new(KEY).issue("a.example", 7, 9, NOW, 900);
+        let ours = AccessTokens::new(KEY).issue("a.example", UserId::new(7), SessionId::new(9), NOW, 900);
         let header = URL_SAFE_NO_PAD.decode(ours.split('.').next().unwrap()).unwrap();
         assert_eq!(header, br#"{"alg":"HS256","typ":"JWT"}"#);
     }
@@ -213,7 +218,7 @@ mod tests {
 
     #[test]
     fn an_edited_token_is_refused() {
-        let token = AccessTokens::new(KEY).issue("a.example", 7, 9, NOW, 900);
+        let token = AccessTokens::new(KEY).issue("a.example", UserId::new(7), SessionId::new(9), NOW, 900);
         let parts: Vec<&str> = token.split('.').collect();
         let mut payload = valid_claims();
         payload["sub"] = json!("1");

@@ -6,6 +6,7 @@ use crate::system_events::{self, AuthEvent};
 use kit::account_type::AccountType;
 use kit::address::Ranges;
 use kit::caller::Caller;
+use kit::ids::{SessionId, UserId};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -52,7 +53,7 @@ pub struct UserRole {
 }
 
 /// Returns the roles of a user, ordered by id.
-pub fn roles_of(conn: &mut Conn, user: i64) -> Result<Vec<UserRole>, StoreError> {
+pub fn roles_of(conn: &mut Conn, user: UserId) -> Result<Vec<UserRole>, StoreError> {
     let sql = Sql::new(
         "SELECT r.id, r.name, r.permissions FROM user_roles ur JOIN roles r ON r.id = ur.role_id WHERE ur.user_id = $1 \
          ORDER BY r.id",
@@ -64,22 +65,22 @@ pub fn roles_of(conn: &mut Conn, user: i64) -> Result<Vec<UserRole>, StoreError>
 }
 
 /// Returns the permissions that a user has by roles.
-pub fn permissions_of_roles(conn: &mut Conn, user: i64) -> Result<Permissions, StoreError> {
+pub fn permissions_of_roles(conn: &mut Conn, user: UserId) -> Result<Permissions, StoreError> {
     Ok(roles_of(conn, user)?.iter().fold(Permissions::NONE, |set, role| set.union(role.permissions)))
 }
 
 /// Returns whether the account of a user exists and is active. An account that is locked after failed sign-ins is active.
-pub fn is_active(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
+pub fn is_active(conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
 /// Returns the caller that an account would be, without a session. It serves checks of another user's rights.
-pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, StoreError> {
+pub fn as_caller(conn: &mut Conn, user: UserId) -> Result<Caller, StoreError> {
     let account_type = account_type_of(conn, user)?;
     Ok(Caller {
         user,
-        session: 0,
+        session: SessionId::NONE,
         account_type,
         agent: None,
         narrowed_to: None,
@@ -93,7 +94,7 @@ pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, StoreError> {
 }
 
 /// Returns the type of an existing account.
-pub fn account_type_of(conn: &mut Conn, user: i64) -> Result<AccountType, StoreError> {
+pub fn account_type_of(conn: &mut Conn, user: UserId) -> Result<AccountType, StoreError> {
     let sql = Sql::new("SELECT account_type FROM users WHERE id = $1").arg(user);
     conn.query_one(&sql, |row| read_account_type(row.text(0)?))
 }
@@ -118,7 +119,7 @@ pub fn authentication_method(conn: &mut Conn, account_type: AccountType) -> Resu
 #[derive(Clone, Debug)]
 pub struct SignInAccount {
     /// The id of its user.
-    pub id: i64,
+    pub id: UserId,
     pub account_type: AccountType,
     /// The PHC string of its password; `None` for an account without a password.
     pub hash: Option<String>,
@@ -147,12 +148,12 @@ impl SignInAccount {
     }
 
     /// Loads the account of a user.
-    pub fn load_by_id(conn: &mut Conn, user: i64) -> Result<Option<SignInAccount>, StoreError> {
+    pub fn load_by_id(conn: &mut Conn, user: UserId) -> Result<Option<SignInAccount>, StoreError> {
         SignInAccount::find(conn, &Sql::new("u.id = $1").arg(user))
     }
 
     /// Loads the account of a user and locks its row.
-    pub fn load_by_id_for_change(conn: &mut Conn, user: i64) -> Result<Option<SignInAccount>, StoreError> {
+    pub fn load_by_id_for_change(conn: &mut Conn, user: UserId) -> Result<Option<SignInAccount>, StoreError> {
         SignInAccount::find(conn, &Sql::new("u.id = $1 FOR NO KEY UPDATE").arg(user))
     }
 
@@ -178,7 +179,7 @@ impl SignInAccount {
         sql.append(condition);
         conn.query_optional(&sql, |row| {
             Ok(SignInAccount {
-                id: row.int(id)?,
+                id: row.id(id)?,
                 hash: row.opt_text(hash)?.map(str::to_owned),
                 is_active: row.text(status)? == "active",
                 locked_until: row.opt_int(locked_until)?,

@@ -5,6 +5,7 @@ pub use crate::authenticate::{load_grant as load, record_use};
 
 use crate::account::{METHOD_OF_USER, SignInAccount, is_person};
 use crate::sessions::{self, SessionOrigin, could_begin};
+use kit::ids::{ConnectorId, SessionId, UserId};
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -16,7 +17,7 @@ const MAX_OF_CONNECTOR: i64 = 20;
 const DAY_US: i64 = 86_400_000_000;
 
 /// Returns whether a password is so old that it only allows its change.
-pub fn must_change_password(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
+pub fn must_change_password(request: &Request, conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT u.password_set_at, (SELECT x.password_rotation_interval FROM security x WHERE x.id = 1) FROM users u WHERE u.id = $1",
     );
@@ -30,7 +31,7 @@ pub fn must_change_password(request: &Request, conn: &mut Conn, user: i64) -> Re
 pub fn may_grant(
     request: &Request,
     conn: &mut Conn,
-    user: i64,
+    user: UserId,
     way: SessionOrigin,
     signed_in_at: i64,
 ) -> Result<bool, StoreError> {
@@ -47,7 +48,7 @@ pub fn may_grant(
 /// A grant to insert.
 pub struct NewGrant<'a> {
     /// The id of the connector.
-    pub connector: i64,
+    pub connector: ConnectorId,
     /// The name of the client.
     pub client: &'a str,
     /// The names of the tools that the person consented to, as a JSON array.
@@ -60,15 +61,15 @@ pub struct NewGrant<'a> {
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
-    user: i64,
+    user: UserId,
     way: SessionOrigin,
     new: &NewGrant<'_>,
-) -> Result<i64, Refusal> {
+) -> Result<SessionId, Refusal> {
     let sql = Sql::new(
         "SELECT s.id FROM sessions s WHERE s.connector = $1 AND s.user_id = $2 AND s.ended_at IS NULL ORDER BY s.id DESC \
          LIMIT 100 OFFSET $3",
     );
-    let too_many = conn.query_all(&sql.arg(new.connector).arg(user).arg(MAX_OF_CONNECTOR - 1), |row| row.int(0))?;
+    let too_many = conn.query_all(&sql.arg(new.connector).arg(user).arg(MAX_OF_CONNECTOR - 1), |row| row.id(0))?;
     end_all(request, conn, too_many)?;
     let single_sign_on = if let SessionOrigin::SingleSignOn(id) = way { Some(id) } else { None };
     let sql = Sql::new(
@@ -76,14 +77,14 @@ pub fn begin(
          VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8) RETURNING id",
     );
     let sql = sql.arg(user).arg(request.now).arg(new.expires_at).arg(request.address.to_string()).arg(new.client);
-    Ok(conn.query_one(&sql.arg(single_sign_on).arg(new.connector).arg(new.tools), |row| row.int(0))?)
+    Ok(conn.query_one(&sql.arg(single_sign_on).arg(new.connector).arg(new.tools), |row| row.id(0))?)
 }
 
 /// The outcome of renewing a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantRenewal {
-    /// The grant was extended. The value is the id of its user.
-    Done(i64),
+    /// The grant was extended. The value is its user.
+    Done(UserId),
     /// The user does not allow calls from the agent's address.
     Elsewhere,
     /// The grant has ended, or must end.
@@ -91,7 +92,7 @@ pub enum GrantRenewal {
 }
 
 /// Locks a grant of a connector. Returns false if the grant has ended or expired.
-pub fn lock(request: &Request, conn: &mut Conn, grant: i64, connector: i64) -> Result<bool, StoreError> {
+pub fn lock(request: &Request, conn: &mut Conn, grant: SessionId, connector: ConnectorId) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT 1 FROM sessions WHERE id = $1 AND connector = $2 AND ended_at IS NULL AND expires_at > $3 FOR NO KEY UPDATE",
     );
@@ -99,9 +100,9 @@ pub fn lock(request: &Request, conn: &mut Conn, grant: i64, connector: i64) -> R
 }
 
 /// Renews a locked grant. The grant ends if its user could no longer sign in by the method with which it began.
-pub fn renew(request: &Request, conn: &mut Conn, grant: i64, expires_at: i64) -> Result<GrantRenewal, Refusal> {
+pub fn renew(request: &Request, conn: &mut Conn, grant: SessionId, expires_at: i64) -> Result<GrantRenewal, Refusal> {
     let sql = Sql::new("SELECT user_id, single_sign_on_id FROM sessions WHERE id = $1").arg(grant);
-    let (user, single_sign_on) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let (user, single_sign_on) = conn.query_one(&sql, |row| Ok((row.id(0)?, row.opt_id(1)?)))?;
     let way = single_sign_on.map_or(SessionOrigin::Password, SessionOrigin::SingleSignOn);
     let account =
         SignInAccount::load_by_id(conn, user)?.filter(|account| account.is_active && is_person(account.account_type));
@@ -123,17 +124,17 @@ pub fn renew(request: &Request, conn: &mut Conn, grant: i64, expires_at: i64) ->
 }
 
 /// Ends the grants of a connector.
-pub fn end_of_connector(request: &Request, conn: &mut Conn, connector: i64) -> Result<(), Refusal> {
+pub fn end_of_connector(request: &Request, conn: &mut Conn, connector: ConnectorId) -> Result<(), Refusal> {
     let grants = find(conn, &Sql::new("s.connector = $1").arg(connector))?;
     end_all(request, conn, grants)
 }
 
 /// Ends a grant.
-pub fn end(request: &Request, conn: &mut Conn, grant: i64) -> Result<(), Refusal> {
+pub fn end(request: &Request, conn: &mut Conn, grant: SessionId) -> Result<(), Refusal> {
     end_all(request, conn, vec![grant])
 }
 
-fn end_all(request: &Request, conn: &mut Conn, grants: Vec<i64>) -> Result<(), Refusal> {
+fn end_all(request: &Request, conn: &mut Conn, grants: Vec<SessionId>) -> Result<(), Refusal> {
     if grants.is_empty() {
         return Ok(());
     }
@@ -144,9 +145,9 @@ fn end_all(request: &Request, conn: &mut Conn, grants: Vec<i64>) -> Result<(), R
 }
 
 /// Returns the grants that match a condition on the session `s`, with their rows locked.
-fn find(conn: &mut Conn, condition: &Sql) -> Result<Vec<i64>, StoreError> {
+fn find(conn: &mut Conn, condition: &Sql) -> Result<Vec<SessionId>, StoreError> {
     let mut sql = Sql::new("SELECT s.id FROM sessions s WHERE s.connector IS NOT NULL AND s.ended_at IS NULL AND ");
-    conn.query_all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.int(0))
+    conn.query_all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.id(0))
 }
 
 /// Ends those grants among the matching ones whose person could no longer sign in by the same method.

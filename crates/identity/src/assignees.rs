@@ -22,7 +22,7 @@ use kit::rights;
 use kit::route::{Handler, Route, Schema, StaticResource};
 use kit::rows::{self, Declaration, RowShape, Scope};
 use resource::json::JsonWriter;
-use resource::{Field, FieldKind, Resource, message, options};
+use resource::{Field, FieldKind, Id, Resource, message, options};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const MAX_USERS_IN_BATCH: usize = 100;
 const MAX_GROUPS_IN_BATCH: usize = 10;
 
 /// A collection of users or groups below a parent.
-pub struct AssigneeCollection {
+pub struct AssigneeCollection<P> {
     /// The shape of its entries: [`shape`] of [`user_records`] or [`group_records`].
     pub shape: RowShape,
     /// The column of the parent's id.
@@ -42,7 +42,7 @@ pub struct AssigneeCollection {
     pub principals: Principals,
     /// The maximum number of entries of a parent.
     pub limit: &'static Limit,
-    pub messages: AssigneeTexts,
+    pub messages: AssigneeTexts<P>,
     pub log_names: LogNames,
 }
 
@@ -54,11 +54,11 @@ pub enum Principals {
 }
 
 /// The parts of error messages in which collections differ.
-pub struct AssigneeTexts {
+pub struct AssigneeTexts<P> {
     /// The role of an entry, as in "1 Time Completion account 5 cannot be `assignee`."
     pub role: &'static str,
     /// Returns the error message for an id that the caller may not list, from the id and the parent's id.
-    pub unlisted: fn(i64, i64) -> String,
+    pub unlisted: fn(i64, P) -> String,
 }
 
 /// The names in the administration log. The log entries name the parent.
@@ -74,14 +74,14 @@ pub struct LogNames {
 }
 
 /// The set, group, class or record that has a collection.
-pub struct Parent {
-    pub id: i64,
+pub struct Parent<P> {
+    pub id: P,
     /// The name in the log.
     pub name: String,
 }
 
-impl From<StoredSet> for Parent {
-    fn from(set: StoredSet) -> Parent {
+impl<S> From<StoredSet<S>> for Parent<S> {
+    fn from(set: StoredSet<S>) -> Parent<S> {
         Parent { id: set.id, name: set.name }
     }
 }
@@ -149,7 +149,7 @@ pub fn routes(
     ]
 }
 
-impl AssigneeCollection {
+impl<P: Id> AssigneeCollection<P> {
     /// Returns the schema document, with the build's limit.
     pub fn document(&self, conn: &mut Conn) -> Outcome {
         let mut document = options::document(&self.shape.resource);
@@ -158,13 +158,13 @@ impl AssigneeCollection {
     }
 
     /// Lists the entries of a parent, in the order of their creation.
-    pub fn list(&self, parent: i64, request: &Request, conn: &mut Conn) -> Outcome {
+    pub fn list(&self, parent: P, request: &Request, conn: &mut Conn) -> Outcome {
         rows::list(request, conn, &self.shape, Scope::matching(self.parent_condition(parent)).cacheable())
     }
 
     /// Adds the ids of the body to a parent whose row is locked. Existing entries are not changed. The answer contains the
     /// entries of all ids, in the order of the body.
-    pub fn add(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
+    pub fn add(&self, parent: &Parent<P>, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
         let held = self.load_ids(parent.id, conn)?;
         let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !held.contains(id)).collect();
@@ -180,7 +180,7 @@ impl AssigneeCollection {
     }
 
     /// Removes the ids of the body from a parent whose row is locked.
-    pub fn remove(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
+    pub fn remove(&self, parent: &Parent<P>, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
         let held = self.load_ids(parent.id, conn)?;
         if let Some(id) = batch.ids.iter().find(|id| !held.contains(id)) {
@@ -188,45 +188,49 @@ impl AssigneeCollection {
         }
         let ids = batch.finish()?;
         let mut sql = Sql::new("DELETE FROM ");
-        sql.name(&self.shape.resource.table).push(" WHERE ").name(self.parent_column).push(" = ").bind(parent.id);
+        sql.name(&self.shape.resource.table)
+            .push(" WHERE ")
+            .name(self.parent_column)
+            .push(" = ")
+            .bind(parent.id.to_number());
         sql.push(" AND ").name(self.principals.column()).push(" IN (");
         conn.exec(push_ids(&mut sql, &ids).push(")"))?;
         let changes = log::Diff::from_iter([(self.log_names.field.to_owned(), json!([ids, []]))]);
         let names = &self.log_names;
-        log::write(request, conn, names.remove, names.parent, parent.id, &parent.name, changes)?;
+        log::write(request, conn, names.remove, names.parent, parent.id.to_number(), &parent.name, changes)?;
         rights::object_rights_ended(request);
         Ok(Answer::empty())
     }
 
     /// Inserts entries for checked ids that do not have one yet, and writes the log.
-    pub fn insert(&self, parent: &Parent, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    pub fn insert(&self, parent: &Parent<P>, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let mut sql = Sql::new("INSERT INTO ");
         sql.name(&self.shape.resource.table).push("(").name(self.parent_column).push(", ");
         sql.name(self.principals.column()).push(", created_at, created_by) VALUES ");
         for (n, id) in ids.iter().enumerate() {
-            sql.push(if n > 0 { ", (" } else { "(" }).bind(parent.id).push(", ").bind(*id).push(", ");
+            sql.push(if n > 0 { ", (" } else { "(" }).bind(parent.id.to_number()).push(", ").bind(*id).push(", ");
             sql.bind(request.now).push(", ").bind(request.caller()?.user).push(")");
         }
         conn.exec(&sql)?;
         let changes = log::Diff::from_iter([(self.log_names.field.to_owned(), json!([[], ids]))]);
         let names = &self.log_names;
-        log::write(request, conn, names.add, names.parent, parent.id, &parent.name, changes)
+        log::write(request, conn, names.add, names.parent, parent.id.to_number(), &parent.name, changes)
     }
 
     /// Returns the number of a parent's entries.
-    pub fn count(&self, parent: i64, conn: &mut Conn) -> Result<usize, StoreError> {
+    pub fn count(&self, parent: P, conn: &mut Conn) -> Result<usize, StoreError> {
         Ok(self.load_ids(parent, conn)?.len())
     }
 
     /// Returns the condition for the entries of a parent.
-    fn parent_condition(&self, parent: i64) -> Sql {
+    fn parent_condition(&self, parent: P) -> Sql {
         let mut condition = Sql::new("t.");
-        condition.name(self.parent_column).push(" = ").bind(parent);
+        condition.name(self.parent_column).push(" = ").bind(parent.to_number());
         condition
     }
 
     /// Returns the ids of the users or groups of a parent's entries.
-    fn load_ids(&self, parent: i64, conn: &mut Conn) -> Result<HashSet<i64>, StoreError> {
+    fn load_ids(&self, parent: P, conn: &mut Conn) -> Result<HashSet<i64>, StoreError> {
         let mut sql = Sql::new("SELECT t.");
         sql.name(self.principals.column()).push(" FROM ").name(&self.shape.resource.table).push(" t WHERE ");
         sql.append(&self.parent_condition(parent));
@@ -234,7 +238,7 @@ impl AssigneeCollection {
     }
 
     /// Returns the entries of these ids as a JSON array, in the order of the ids.
-    fn records_json(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
+    fn records_json(&self, parent: P, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
         let mut condition = self.parent_condition(parent);
         condition.push(" AND t.").name(self.principals.column()).push(" IN (");
         push_ids(&mut condition, ids).push(")");
@@ -253,13 +257,13 @@ impl AssigneeCollection {
 /// Refuses the first user or group that the caller cannot add, with 400. There are three causes: the user or group does not
 /// exist, cannot have the `role` ("1 Time Completion account 5 cannot be `assignee`."), or is not listed for the caller.
 /// `unlisted` returns the message of the last one.
-pub fn check_each(
+pub fn check_each<I: Id>(
     conn: &mut Conn,
     caller: &Caller,
     principals: Principals,
-    ids: &[i64],
+    ids: &[I],
     role: &str,
-    unlisted: impl Fn(i64) -> String,
+    unlisted: impl Fn(I) -> String,
 ) -> Result<(), Refusal> {
     let known = principals.load(conn, caller, ids)?;
     for id in ids {
@@ -300,7 +304,7 @@ impl Principals {
 
     /// Loads the users or groups with these ids (`docs/reference/permission-sets.md`). Anonymized users are omitted, since they
     /// cannot get assignments. The rows are locked, so that they are not deleted or anonymized before the insert.
-    pub fn load(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, StoreError> {
+    pub fn load<I: Id>(self, conn: &mut Conn, caller: &Caller, ids: &[I]) -> Result<HashMap<I, Candidate>, StoreError> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -313,10 +317,10 @@ impl Principals {
         };
         let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
         sql.append(&listed_by).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id");
-        sql.push_any(ids.to_vec()).push(" ORDER BY t.id FOR SHARE");
+        sql.push_any(ids.iter().copied()).push(" ORDER BY t.id FOR SHARE");
         let candidates = conn.query_all(&sql, |row| {
             let is_one_time = row.text(2)? == "one_time_completion";
-            Ok((row.int(0)?, Candidate { is_listed: row.flag(1)?, is_one_time, name: row.text(3)?.into() }))
+            Ok((row.id(0)?, Candidate { is_listed: row.flag(1)?, is_one_time, name: row.text(3)?.into() }))
         })?;
         Ok(candidates.into_iter().collect())
     }

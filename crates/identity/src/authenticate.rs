@@ -123,7 +123,7 @@ fn load_where(
         // A password never expires in a session by single sign-on.
         let is_by_password = row.flag(by_password)?;
         let set_at = row.opt_int(set_at)?.filter(|_| rotation > 0 && is_by_password);
-        let agent = match row.opt_int(connector)? {
+        let agent = match row.opt_id(connector)? {
             Some(connector) => Some(Agent { connector, client: row.text(client)?.into() }),
             None => None,
         };
@@ -132,12 +132,12 @@ fn load_where(
             None => Permissions::for_account_type(account_type),
         };
         Ok(Caller {
-            user: row.int(user)?,
+            user: row.id(user)?,
             session: claims.session,
             permissions,
             account_type,
             agent,
-            narrowed_to: row.opt_int(task)?,
+            narrowed_to: row.opt_id(task)?,
             version,
             password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY_US)),
             ranges,

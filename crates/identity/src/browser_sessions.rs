@@ -13,6 +13,7 @@ use kit::answer::{Answer, Outcome};
 use kit::caller::CredentialClaims;
 use kit::cookies;
 use kit::domain::front_end;
+use kit::ids::{SessionId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -96,10 +97,10 @@ fn kept_for(request: &Request, is_kept: bool) -> Option<i64> {
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
-    user: i64,
+    user: UserId,
     way: SessionOrigin,
     is_kept: bool,
-    replaced: Option<i64>,
+    replaced: Option<SessionId>,
 ) -> Result<Cookie, Refusal> {
     let replaced = match replaced {
         Some(session) => {
@@ -122,8 +123,8 @@ pub fn begin(
 
 /// An active session of a browser.
 struct BrowserSession {
-    session: i64,
-    user: i64,
+    session: SessionId,
+    user: UserId,
     way: SessionOrigin,
     is_kept: bool,
 }
@@ -136,13 +137,13 @@ fn find(request: &Request, conn: &mut Conn) -> Result<Option<BrowserSession>, St
          JOIN sessions s ON s.id = b.session_id WHERE b.hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2",
     );
     conn.query_optional(&sql.arg(sha256_hex(value)).arg(request.now), |row| {
-        let way = SessionOrigin::from_columns([row.opt_int(2)?, row.opt_int(3)?]);
-        Ok(BrowserSession { session: row.int(0)?, user: row.int(1)?, way, is_kept: row.flag(4)? })
+        let way = SessionOrigin::from_columns(row.opt_id(2)?, row.opt_id(3)?);
+        Ok(BrowserSession { session: row.id(0)?, user: row.id(1)?, way, is_kept: row.flag(4)? })
     })
 }
 
 /// Returns the id of the active session of the request's cookie.
-pub fn session(request: &Request, conn: &mut Conn) -> Result<Option<i64>, StoreError> {
+pub fn session(request: &Request, conn: &mut Conn) -> Result<Option<SessionId>, StoreError> {
     Ok(find(request, conn)?.map(|found| found.session))
 }
 

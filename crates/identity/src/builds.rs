@@ -344,7 +344,7 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
     let read = move |conn: &mut Conn| {
         let sql =
             Sql::new("SELECT id, password_salt FROM users WHERE username_fold = $1 AND is_deleted = 0").arg(&name);
-        conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_text(1)?.map(str::to_owned))))
+        conn.query_optional(&sql, |row| Ok((row.id(0)?, row.opt_text(1)?.map(str::to_owned))))
     };
     let found = build.db.read(read).await.map_err(error_line)?;
     let (user, salt) = found.ok_or_else(|| format!("{username}: there is no such user"))?;
@@ -363,7 +363,7 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
             conn.exec(&sql.arg(now).arg(user))?;
             sessions::end_all(conn, user, now, None)?;
             rights::raise_version(conn)?;
-            log::write_by_operator(conn, now, "set_password", &USER, user, &username, log::Diff::new())
+            log::write_by_operator(conn, now, "set_password", &USER, user.get(), &username, log::Diff::new())
         })
         .await
         .map_err(refusal_line)

@@ -13,6 +13,7 @@ use administration::mail::queue::{self, ComposeContext, MailKind, QueuedMail};
 use administration::mail::templates;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{JobId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use store::{Conn, Sql, StoreError};
@@ -53,7 +54,7 @@ impl LinkKind {
 }
 
 /// Queues another activation mail (`send-activation-link`), within the limit of the account.
-pub fn send_activation_again(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
+pub fn send_activation_again(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Refusal> {
     limit_activations(conn, user, request.now)?;
     match send_activation(request, conn, user)? {
         Some(job) => Ok(record_mail(conn, job, user, LinkKind::Activation, request.now)?),
@@ -62,14 +63,14 @@ pub fn send_activation_again(request: &Request, conn: &mut Conn, user: i64) -> R
 }
 
 /// Refuses with 429 an account that has reached its maximum of activation links within an hour.
-fn limit_activations(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
+fn limit_activations(conn: &mut Conn, user: UserId, now: i64) -> Result<(), Refusal> {
     let (links, first, _) = recent_mails(conn, user, LinkKind::Activation, now)?;
     if links >= ACTIVATIONS_AN_HOUR { Err(Refusal::too_many(first + HOUR_US - now)) } else { Ok(()) }
 }
 
 /// Queues the activation mail and stores the caller as its sender. The sending time is stored when a mail server has accepted the
 /// mail. Returns the id of the queued mail. It is never `None`, since this mail has no key.
-pub fn send_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<i64>, Refusal> {
+pub fn send_activation(request: &Request, conn: &mut Conn, user: UserId) -> Result<Option<JobId>, Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let sql = Sql::new("UPDATE users SET status = 'invited', link_sent_by = $1 WHERE id = $2").arg(by).arg(user);
     conn.exec(&sql)?;
@@ -84,7 +85,7 @@ pub struct OneTimeLink {
 
 /// Creates an activation link without a mail, within the limit of the account. The earlier links of the account end, including
 /// those of mails that still wait.
-pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<OneTimeLink, Refusal> {
+pub fn make_activation(request: &Request, conn: &mut Conn, user: UserId) -> Result<OneTimeLink, Refusal> {
     limit_activations(conn, user, request.now)?;
     conn.exec(&Sql::new("UPDATE users SET status = 'invited' WHERE id = $1").arg(user))?;
     delete_links(conn, user)?;
@@ -97,14 +98,14 @@ pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<
 }
 
 /// Returns the number under which a link without a mail counts against the limit. The numbers of mails are positive.
-fn number_of_shown(token: &str) -> i64 {
+fn number_of_shown(token: &str) -> JobId {
     let digits = sha256_hex(token);
-    -1 - digits.get(..15).and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0)
+    JobId::new(-1 - digits.get(..15).and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0))
 }
 
 /// Returns the number of links of a kind that an account got within an hour, and the times of the first and the last one in
 /// microseconds.
-fn recent_mails(conn: &mut Conn, user: i64, kind: LinkKind, now: i64) -> Result<(i64, i64, i64), StoreError> {
+fn recent_mails(conn: &mut Conn, user: UserId, kind: LinkKind, now: i64) -> Result<(i64, i64, i64), StoreError> {
     let sql = Sql::new(
         "SELECT count(*), COALESCE(min(at), 0), COALESCE(max(at), 0) FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at > $3",
     );
@@ -114,7 +115,7 @@ fn recent_mails(conn: &mut Conn, user: i64, kind: LinkKind, now: i64) -> Result<
 }
 
 /// Counts a mail against the limit, and deletes the rows of mails that are older than an hour.
-fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> Result<(), StoreError> {
+fn record_mail(conn: &mut Conn, job: JobId, user: UserId, kind: LinkKind, now: i64) -> Result<(), StoreError> {
     // The row of a mail that is still retried remains, because `may_reset` recognises the mail by it.
     let forget = Sql::new(
         "DELETE FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at <= $3 \
@@ -128,7 +129,7 @@ fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -
 
 /// Returns whether a reset mail may be sent now. If so, counts it against the limit. A mail that was tried before may always be
 /// sent again.
-fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, StoreError> {
+fn may_reset(conn: &mut Conn, job: JobId, user: UserId, now: i64) -> Result<bool, StoreError> {
     if conn.query_optional(&Sql::new("SELECT 1 FROM mailed_links WHERE job = $1").arg(job), |_| Ok(()))?.is_some() {
         return Ok(true);
     }
@@ -141,7 +142,7 @@ fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, Sto
 }
 
 /// Queues a reset mail for a username, whether or not it exists. Returns the id of the queued mail; `None` if too many wait.
-pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<Option<i64>, Refusal> {
+pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<Option<JobId>, Refusal> {
     let name = resource::fold(username.trim());
     queue::enqueue(request, conn, &QueuedMail { kind: &RESET, payload: username.into(), once_for: Some(&name) })
 }
@@ -149,7 +150,7 @@ pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Re
 /// The mail with an activation link. Its payload is the id of the user.
 pub static ACTIVATION: MailKind = MailKind {
     name: "activation",
-    make: |making, conn, payload| match payload.as_i64() {
+    make: |making, conn, payload| match payload.as_i64().map(UserId::new) {
         Some(user) => make(making, conn, user, LinkKind::Activation),
         None => Ok(None),
     },
@@ -169,7 +170,7 @@ pub static RESET: MailKind = MailKind {
              AND account_type IN ('internal', 'external', 'full', 'super_admin')",
         );
         let name = resource::fold(payload.as_str().unwrap_or("").trim());
-        match conn.query_optional(&sql.arg(name), |row| row.int(0))? {
+        match conn.query_optional(&sql.arg(name), |row| row.id(0))? {
             Some(user) => make(making, conn, user, LinkKind::Reset),
             None => Ok(None),
         }
@@ -182,7 +183,7 @@ pub static RESET: MailKind = MailKind {
 fn make(
     making: &ComposeContext,
     conn: &mut Conn,
-    user: i64,
+    user: UserId,
     kind: LinkKind,
 ) -> Result<Option<MailMessage>, StoreError> {
     let ComposeContext { app, build, job, asked_at, now } = *making;
@@ -219,7 +220,7 @@ fn make(
 
 /// Returns whether an activation link without a mail was created since a time. Such a link ends the mails that were requested
 /// before.
-fn has_shown_link_since(conn: &mut Conn, user: i64, asked_at: i64) -> Result<bool, StoreError> {
+fn has_shown_link_since(conn: &mut Conn, user: UserId, asked_at: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT 1 FROM link_tokens WHERE user_id = $1 AND kind = 'activation' AND job < 0 AND created_at >= $2",
     );
@@ -230,8 +231,8 @@ fn has_shown_link_since(conn: &mut Conn, user: i64, asked_at: i64) -> Result<boo
 fn insert_link(
     conn: &mut Conn,
     token: &str,
-    job: i64,
-    user: i64,
+    job: JobId,
+    user: UserId,
     kind: LinkKind,
     now: i64,
 ) -> Result<Option<i64>, StoreError> {
@@ -253,7 +254,7 @@ fn insert_link(
 }
 
 /// Deletes the link of an earlier attempt of the mail, expired links, and the oldest ones beyond [`MAX_LINKS`].
-fn make_room(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> Result<(), StoreError> {
+fn make_room(conn: &mut Conn, job: JobId, user: UserId, kind: LinkKind, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM link_tokens WHERE user_id = $1 AND (job = $2 OR expires_at <= $3)");
     conn.exec(&sql.arg(user).arg(job).arg(now))?;
     let sql = Sql::new(
@@ -270,11 +271,11 @@ fn address(app: &App, build: &Build, kind: LinkKind, token: &str) -> String {
 }
 
 /// Returns the user of a valid token.
-pub fn user_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<i64>, StoreError> {
+pub fn user_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<UserId>, StoreError> {
     let sql = Sql::new(
         "SELECT user_id FROM link_tokens WHERE hash = $1 AND kind = $2 AND (expires_at IS NULL OR expires_at > $3)",
     );
-    conn.query_optional(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.int(0))
+    conn.query_optional(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.id(0))
 }
 
 /// Returns the username of the user of a valid token.
@@ -286,14 +287,14 @@ pub fn username_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64)
 }
 
 /// Deletes a valid token and returns its user. A token therefore works once.
-pub fn spend(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<i64>, StoreError> {
+pub fn spend(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<UserId>, StoreError> {
     let sql = Sql::new(
         "DELETE FROM link_tokens WHERE hash = $1 AND kind = $2 AND (expires_at IS NULL OR expires_at > $3) RETURNING user_id",
     );
-    conn.query_optional(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.int(0))
+    conn.query_optional(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.id(0))
 }
 
 /// Deletes all links of a user.
-pub fn delete_links(conn: &mut Conn, user: i64) -> Result<(), StoreError> {
+pub fn delete_links(conn: &mut Conn, user: UserId) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM link_tokens WHERE user_id = $1").arg(user)).map(|_| ())
 }

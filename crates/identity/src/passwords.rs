@@ -4,6 +4,7 @@
 use crate::hasher::{Complexity, Hasher, QueuePath};
 use crate::mailed_links;
 use kit::app::App;
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use store::{Argument, Conn, Sql, StoreError};
 use web::clock::random_token;
@@ -76,7 +77,7 @@ pub fn complexity(conn: &mut Conn) -> Result<Complexity, StoreError> {
 /// Returns the messages of the rules that a new password breaks. Reuse is checked only with a user and a hash.
 pub fn broken_rules(
     conn: &mut Conn,
-    user: Option<i64>,
+    user: Option<UserId>,
     password: &str,
     prepared: Option<&HashedPassword>,
 ) -> Result<Vec<String>, StoreError> {
@@ -114,7 +115,7 @@ pub fn as_sentences(conn: &mut Conn, messages: &[String]) -> Result<Vec<String>,
 }
 
 /// Adds a password to the user's history, which retains the last [`HISTORY_LENGTH`].
-pub fn add_to_history(conn: &mut Conn, user: i64, prepared: &HashedPassword) -> Result<(), StoreError> {
+pub fn add_to_history(conn: &mut Conn, user: UserId, prepared: &HashedPassword) -> Result<(), StoreError> {
     conn.exec(
         &Sql::new("INSERT INTO password_history(user_id, digest) VALUES ($1, $2)").arg(user).arg(&prepared.digest),
     )?;
@@ -126,7 +127,7 @@ pub fn add_to_history(conn: &mut Conn, user: i64, prepared: &HashedPassword) -> 
 }
 
 /// Stores a user's password, adds it to the history, unlocks the account, and deletes all links for setting a password.
-pub fn store(conn: &mut Conn, user: i64, prepared: &HashedPassword, now: i64) -> Result<(), StoreError> {
+pub fn store(conn: &mut Conn, user: UserId, prepared: &HashedPassword, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE users SET password_hash = $1, password_salt = $2, password_set_at = $3, failed_attempts = 0, failed_since = NULL, \
          locked_until = NULL WHERE id = $4",
@@ -137,7 +138,7 @@ pub fn store(conn: &mut Conn, user: i64, prepared: &HashedPassword, now: i64) ->
 }
 
 /// Returns the salt of a user's password history.
-pub fn history_salt(conn: &mut Conn, user: i64) -> Result<Option<String>, StoreError> {
+pub fn history_salt(conn: &mut Conn, user: UserId) -> Result<Option<String>, StoreError> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1").arg(user);
     Ok(conn.query_optional(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))?.flatten())
 }

@@ -2,6 +2,7 @@
 
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome, etag};
+use kit::ids::UserId;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::path::unchecked_text;
 use kit::reactions::{Reaction, ReactionTime};
@@ -80,7 +81,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-fn user_condition(user: i64) -> Sql {
+fn user_condition(user: UserId) -> Sql {
     Sql::new("t.user_id = $1").arg(user)
 }
 

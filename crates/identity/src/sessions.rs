@@ -7,6 +7,7 @@ use crate::settings::IdentitySettings;
 use crate::single_sign_on::configuration::is_enabled;
 use crate::system_events::{self, AuthEvent};
 use kit::commit;
+use kit::ids::{PrincipalId, SessionId, SingleSignOnId, TaskId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -23,23 +24,23 @@ const MAX_OF_LINK: i64 = 20;
 pub enum SessionOrigin {
     Password,
     /// By the single sign-on configuration with this id.
-    SingleSignOn(i64),
+    SingleSignOn(SingleSignOnId),
     /// By the link to the task with this id, to which the session is narrowed.
-    TaskLink(i64),
+    TaskLink(TaskId),
 }
 
 impl SessionOrigin {
     /// Returns the configuration or the task for the columns of `sessions`: `single_sign_on_id`, `task`.
-    fn to_columns(self) -> [Option<i64>; 2] {
+    fn to_columns(self) -> (Option<SingleSignOnId>, Option<TaskId>) {
         match self {
-            SessionOrigin::Password => [None, None],
-            SessionOrigin::SingleSignOn(id) => [Some(id), None],
-            SessionOrigin::TaskLink(task) => [None, Some(task)],
+            SessionOrigin::Password => (None, None),
+            SessionOrigin::SingleSignOn(id) => (Some(id), None),
+            SessionOrigin::TaskLink(task) => (None, Some(task)),
         }
     }
 
     /// Returns the origin for these columns of `sessions`.
-    pub fn from_columns([single_sign_on, task]: [Option<i64>; 2]) -> SessionOrigin {
+    pub fn from_columns(single_sign_on: Option<SingleSignOnId>, task: Option<TaskId>) -> SessionOrigin {
         match (single_sign_on, task) {
             (_, Some(task)) => SessionOrigin::TaskLink(task),
             (Some(id), None) => SessionOrigin::SingleSignOn(id),
@@ -51,9 +52,9 @@ impl SessionOrigin {
 /// The functions that the module of tasks registers for the links to tasks.
 pub struct TaskLinks {
     /// Returns whether a user may still open a task by a link. The arguments are the user and the task.
-    pub holds: fn(&mut Conn, i64, i64) -> Result<bool, StoreError>,
+    pub holds: fn(&mut Conn, UserId, TaskId) -> Result<bool, StoreError>,
     /// Ends the mailed links of a user.
-    pub delete_tokens: fn(&mut Conn, i64) -> Result<(), StoreError>,
+    pub delete_tokens: fn(&mut Conn, UserId) -> Result<(), StoreError>,
 }
 
 impl Default for TaskLinks {
@@ -64,13 +65,18 @@ impl Default for TaskLinks {
 }
 
 /// Begins a session and returns its first tokens.
-pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: SessionOrigin) -> Result<Json, StoreError> {
+pub fn begin(request: &Request, conn: &mut Conn, user: UserId, way: SessionOrigin) -> Result<Json, StoreError> {
     let (session, expires_at) = insert(request, conn, user, way)?;
     issue_tokens(request, conn, user, session, expires_at)
 }
 
 /// Begins a session without a refresh token. Returns its id and its expiry in microseconds.
-pub fn insert(request: &Request, conn: &mut Conn, user: i64, way: SessionOrigin) -> Result<(i64, i64), StoreError> {
+pub fn insert(
+    request: &Request,
+    conn: &mut Conn,
+    user: UserId,
+    way: SessionOrigin,
+) -> Result<(SessionId, i64), StoreError> {
     let now = request.now;
     let expires_at = now + request.app.slot::<IdentitySettings>().refresh_token_seconds * 1_000_000;
     let sql = Sql::new(
@@ -78,17 +84,17 @@ pub fn insert(request: &Request, conn: &mut Conn, user: i64, way: SessionOrigin)
          VALUES ($1, $2, $2, $3, $4, $5, $6, $7) RETURNING id",
     );
     let sql = sql.arg(user).arg(now).arg(expires_at).arg(request.address.to_string()).arg(request.user_agent());
-    let [single_sign_on, task] = way.to_columns();
+    let (single_sign_on, task) = way.to_columns();
     let sql = sql.arg(single_sign_on).arg(task);
-    Ok((conn.query_one(&sql, |row| row.int(0))?, expires_at))
+    Ok((conn.query_one(&sql, |row| row.id(0))?, expires_at))
 }
 
 /// Issues a new pair of tokens for a session.
 fn issue_tokens(
     request: &Request,
     conn: &mut Conn,
-    user: i64,
-    session: i64,
+    user: UserId,
+    session: SessionId,
     expires_at: i64,
 ) -> Result<Json, StoreError> {
     let refresh_token = random_token();
@@ -99,7 +105,7 @@ fn issue_tokens(
 }
 
 /// Issues an access token for a session. Returns it with its lifetime in seconds.
-pub fn issue_access_token(request: &Request, user: i64, session: i64) -> (String, i64) {
+pub fn issue_access_token(request: &Request, user: UserId, session: SessionId) -> (String, i64) {
     let seconds = request.app.slot::<IdentitySettings>().access_token_seconds;
     let tokens = request.app.slot::<AccessTokens>();
     (tokens.issue(&request.build.uid, user, session, request.now, seconds), seconds)
@@ -123,8 +129,8 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Refresh
          WHERE r.hash = $1 AND r.expires_at > $2 AND s.ended_at IS NULL",
     );
     let found = conn.query_optional(&sql.arg(&hash).arg(now), |row| {
-        let way = SessionOrigin::from_columns([row.opt_int(3)?, row.opt_int(4)?]);
-        Ok((row.int(0)?, row.opt_int(1)?.is_some(), row.int(2)?, way))
+        let way = SessionOrigin::from_columns(row.opt_id(3)?, row.opt_id(4)?);
+        Ok((row.id(0)?, row.opt_int(1)?.is_some(), row.id(2)?, way))
     })?;
     let Some((session, mut is_used, user, way)) = found else { return Ok(RefreshOutcome::Refused) };
     if !lock(conn, session)? {
@@ -151,7 +157,7 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Refresh
 }
 
 /// Locks a session. Returns false if it has ended. Each transaction locks a session before its tokens, which prevents deadlocks.
-pub fn lock(conn: &mut Conn, session: i64) -> Result<bool, StoreError> {
+pub fn lock(conn: &mut Conn, session: SessionId) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND ended_at IS NULL FOR NO KEY UPDATE").arg(session);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
@@ -170,8 +176,8 @@ pub enum SessionRenewal {
 pub fn renew(
     request: &Request,
     conn: &mut Conn,
-    session: i64,
-    user: i64,
+    session: SessionId,
+    user: UserId,
     way: SessionOrigin,
 ) -> Result<SessionRenewal, Refusal> {
     let account =
@@ -190,7 +196,7 @@ pub fn renew(
 }
 
 /// Ends a session. Its access tokens end in all processes.
-pub fn end_at_once(request: &Request, conn: &mut Conn, session: i64) -> Result<(), Refusal> {
+pub fn end_at_once(request: &Request, conn: &mut Conn, session: SessionId) -> Result<(), Refusal> {
     end(conn, session, request.now)?;
     Ok(rights::mark_rights_changed(request, conn)?)
 }
@@ -210,18 +216,18 @@ pub fn could_begin(
 }
 
 /// Returns whether the account of a user may use a link now, from the request's address. `lock` locks its row.
-pub fn may_use_link(request: &Request, conn: &mut Conn, user: i64, lock: bool) -> Result<bool, StoreError> {
+pub fn may_use_link(request: &Request, conn: &mut Conn, user: UserId, lock: bool) -> Result<bool, StoreError> {
     let account =
         if lock { SignInAccount::load_by_id_for_change(conn, user)? } else { SignInAccount::load_by_id(conn, user)? };
     Ok(account.is_some_and(|account| account.is_active && account.may_call_from(request)))
 }
 
 /// Begins a session that is narrowed to a task, as a sign-in. If the link has too many sessions, the oldest ones end.
-pub fn begin_by_link(request: &Request, conn: &mut Conn, user: i64, task: i64) -> Result<Json, Refusal> {
+pub fn begin_by_link(request: &Request, conn: &mut Conn, user: UserId, task: TaskId) -> Result<Json, Refusal> {
     let sql = Sql::new(
         "SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.task = $2 AND s.ended_at IS NULL ORDER BY s.id DESC LIMIT 100 OFFSET $3",
     );
-    for session in conn.query_all(&sql.arg(user).arg(task).arg(MAX_OF_LINK - 1), |row| row.int(0))? {
+    for session in conn.query_all(&sql.arg(user).arg(task).arg(MAX_OF_LINK - 1), |row| row.id(0))? {
         end(conn, session, request.now)?;
         rights::mark_rights_changed(request, conn)?;
     }
@@ -231,16 +237,16 @@ pub fn begin_by_link(request: &Request, conn: &mut Conn, user: i64, task: i64) -
 }
 
 /// Returns the session of a refresh token, whether or not the token was used.
-pub fn find_by_refresh_token(conn: &mut Conn, token: &str, now: i64) -> Result<Option<i64>, StoreError> {
+pub fn find_by_refresh_token(conn: &mut Conn, token: &str, now: i64) -> Result<Option<SessionId>, StoreError> {
     let sql = Sql::new(
         "SELECT r.session_id FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id \
          WHERE r.hash = $1 AND r.expires_at > $2 AND s.ended_at IS NULL",
     );
-    conn.query_optional(&sql.arg(sha256_hex(token)).arg(now), |row| row.int(0))
+    conn.query_optional(&sql.arg(sha256_hex(token)).arg(now), |row| row.id(0))
 }
 
 /// Ends a session. Returns false if it had ended before.
-pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, StoreError> {
+pub fn end(conn: &mut Conn, session: SessionId, now: i64) -> Result<bool, StoreError> {
     let ended = conn.exec(
         &Sql::new("UPDATE sessions SET ended_at = $1 WHERE id = $2 AND ended_at IS NULL").arg(now).arg(session),
     )? == 1;
@@ -253,8 +259,8 @@ pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, StoreError> 
 }
 
 /// Ends all sessions of a user except `but`, including grants of agents, and sign-ins that do not have a session yet.
-pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result<(), StoreError> {
-    let but = but.unwrap_or(0);
+pub fn end_all(conn: &mut Conn, user: UserId, now: i64, but: Option<SessionId>) -> Result<(), StoreError> {
+    let but = but.map_or(0, SessionId::get);
     let sql = Sql::new("UPDATE sessions SET ended_at = $1 WHERE user_id = $2 AND ended_at IS NULL AND id <> $3");
     conn.exec(&sql.arg(now).arg(user).arg(but))?;
     for text in [
@@ -266,24 +272,29 @@ pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result
     conn.exec(&Sql::new("UPDATE users SET sessions_ended_at = $1 WHERE id = $2").arg(now).arg(user)).map(|_| ())
 }
 
-/// Ends the sessions that are narrowed to one of these tasks, of these users or of all users.
-pub fn end_of_tasks(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i64]>) -> Result<(), Refusal> {
+/// Ends the sessions that are narrowed to one of these tasks, of the users among these principals or of all users.
+pub fn end_of_tasks(
+    request: &Request,
+    conn: &mut Conn,
+    tasks: &[TaskId],
+    principals: Option<&[PrincipalId]>,
+) -> Result<(), Refusal> {
     let mut narrowed = Sql::new("s.task");
-    narrowed.push_any(tasks);
-    if let Some(users) = users {
-        narrowed.push(" AND s.user_id").push_any(users.to_vec());
+    narrowed.push_any(tasks.iter().copied());
+    if let Some(principals) = principals {
+        narrowed.push(" AND s.user_id").push_any(principals.iter().copied());
     }
     end_narrowed(request, conn, &narrowed)
 }
 
 /// Ends the narrowed sessions of a user.
-pub fn end_narrowed_of(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
+pub fn end_narrowed_of(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Refusal> {
     end_narrowed(request, conn, Sql::new("s.task IS NOT NULL AND s.user_id = ").bind(user))
 }
 
 fn end_narrowed(request: &Request, conn: &mut Conn, condition: &Sql) -> Result<(), Refusal> {
     let mut sql = Sql::new("SELECT s.id FROM sessions s WHERE s.ended_at IS NULL AND ");
-    let sessions = conn.query_all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.int(0))?;
+    let sessions = conn.query_all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.id(0))?;
     if sessions.is_empty() {
         return Ok(());
     }
@@ -292,9 +303,9 @@ fn end_narrowed(request: &Request, conn: &mut Conn, condition: &Sql) -> Result<(
     }
     for sessions in sessions.chunks(1_000) {
         let mut ended = Sql::new("UPDATE sessions SET ended_at = ");
-        conn.exec(ended.bind(request.now).push(" WHERE id").push_any(sessions))?;
+        conn.exec(ended.bind(request.now).push(" WHERE id").push_any(sessions.iter().copied()))?;
         let mut tokens = Sql::new("DELETE FROM refresh_tokens WHERE session_id");
-        conn.exec(tokens.push_any(sessions))?;
+        conn.exec(tokens.push_any(sessions.iter().copied()))?;
     }
     Ok(rights::mark_rights_changed(request, conn)?)
 }

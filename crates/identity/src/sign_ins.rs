@@ -5,6 +5,7 @@ use crate::system_events::SOURCE_TYPE_USER;
 use events::system_history::{ShownSystemEvent, SystemEvents, system_events};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
+use kit::ids::UserId;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use kit::rows;
@@ -58,7 +59,7 @@ pub fn routes() -> Vec<Route> {
 
 async fn list(request: Arc<Request>) -> Outcome {
     let events = system_events(&request, &SIGN_IN, &NAMED_THERE).await?;
-    let users: Vec<i64> = events.results.iter().filter_map(user_of).collect();
+    let users: Vec<UserId> = events.results.iter().filter_map(user_of).collect();
     let users = request.build.db.read(move |conn| users_by_id(conn, &users)).await?;
     let mut out = JsonWriter::with_capacity(2 + 400 * events.results.len());
     out.raw("[");
@@ -73,8 +74,8 @@ async fn list(request: Arc<Request>) -> Outcome {
 }
 
 /// Returns the user of an event; `None` if the account does not exist.
-fn user_of(event: &ShownSystemEvent) -> Option<i64> {
-    (event.source_type == SOURCE_TYPE_USER).then_some(event.source_id)
+fn user_of(event: &ShownSystemEvent) -> Option<UserId> {
+    (event.source_type == SOURCE_TYPE_USER).then_some(UserId::new(event.source_id))
 }
 
 fn write(out: &mut JsonWriter, event: &ShownSystemEvent, user: Option<&String>) -> Result<(), StoreError> {
@@ -91,12 +92,12 @@ fn unreadable(error: serde_json::Error) -> StoreError {
 }
 
 /// Returns the cells of the references to users, as JSON.
-fn users_by_id(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, String>, StoreError> {
+fn users_by_id(conn: &mut Conn, ids: &[UserId]) -> Result<HashMap<UserId, String>, StoreError> {
     let mut sql = Sql::new("SELECT u.id, CAST(json_build_array(");
     for (n, column) in USER_REFERENCE.iter().enumerate() {
         sql.push(if n > 0 { ", u." } else { "u." }).name(column);
     }
-    sql.push(") AS TEXT) FROM users u WHERE u.id").push_any(ids);
-    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
+    sql.push(") AS TEXT) FROM users u WHERE u.id").push_any(ids.iter().copied());
+    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.text(1)?.to_owned())))?;
     Ok(found.into_iter().collect())
 }

@@ -7,6 +7,7 @@
 //! enter their password there.
 
 use events::outbox::{self, OutboxSystemEvent, Pressure};
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::{Map, json};
@@ -46,13 +47,13 @@ pub fn write(
     request: &Request,
     conn: &mut Conn,
     event: AuthEvent,
-    user: Option<i64>,
+    user: Option<UserId>,
     reason: Option<&str>,
 ) -> Result<(), Refusal> {
     let pressure = if event.is_foldable() { outbox::pressure(request, conn)? } else { Pressure::Light };
     let is_bare = matches!(pressure, Pressure::Bare | Pressure::Full);
     let (user, ip) = if is_bare { (None, String::new()) } else { (user, request.address.to_string()) };
-    let (kind, source, minute) = (event as i64, user.unwrap_or(0), request.now.div_euclid(MINUTE_US));
+    let (kind, source, minute) = (event as i64, user.map_or(0, UserId::get), request.now.div_euclid(MINUTE_US));
     let fold_key = match pressure {
         Pressure::Light => None,
         Pressure::Folded => Some(format!("{kind}/{source}/{ip}/{minute}")),

@@ -1,5 +1,6 @@
 //! The answers of handlers.
 
+use crate::ids::{ClassId, RecordId, TaskId};
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
@@ -132,16 +133,16 @@ const ATTRIBUTE_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerSubject {
     /// A class, by its id.
-    Class(i64),
+    Class(ClassId),
     /// A record, and its class if it is known.
-    Record { id: i64, class: Option<i64> },
+    Record { id: RecordId, class: Option<ClassId> },
     /// A task, and its record if it has one.
-    Task { id: i64, record: Option<i64> },
+    Task { id: TaskId, record: Option<RecordId> },
 }
 
 impl AnswerSubject {
     /// The id of the class, or of the class of the record.
-    pub fn object_class(self) -> Option<i64> {
+    pub fn object_class(self) -> Option<ClassId> {
         match self {
             AnswerSubject::Class(id) => Some(id),
             AnswerSubject::Record { class, .. } => class,
@@ -149,7 +150,7 @@ impl AnswerSubject {
         }
     }
     /// The id of the record, or of the record of the task.
-    pub fn record(self) -> Option<i64> {
+    pub fn record(self) -> Option<RecordId> {
         match self {
             AnswerSubject::Class(_) => None,
             AnswerSubject::Record { id, .. } => Some(id),

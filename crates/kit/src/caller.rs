@@ -2,6 +2,7 @@
 
 use crate::account_type::AccountType;
 use crate::address::Ranges;
+use crate::ids::{ConnectorId, SessionId, TaskId, UserId};
 use crate::permissions::Permissions;
 use crate::refusal::Refusal;
 use http::StatusCode;
@@ -37,10 +38,8 @@ pub struct Requirement {
 /// The claims of a credential, which are read without the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CredentialClaims {
-    /// The user's id in the build.
-    pub user: i64,
-    /// The session's id in the build.
-    pub session: i64,
+    pub user: UserId,
+    pub session: SessionId,
     /// The expiry of the credential, in microseconds since 1970.
     pub expires_at: i64,
 }
@@ -48,13 +47,11 @@ pub struct CredentialClaims {
 /// The caller of a request: a signed-in account with its rights. Times are in microseconds since 1970.
 #[derive(Debug)]
 pub struct Caller {
-    /// The user's id.
-    pub user: i64,
-    /// The session's id.
-    pub session: i64,
+    pub user: UserId,
+    pub session: SessionId,
     pub account_type: AccountType,
-    /// The id of the only object that the session may use. The handlers of the few routes that it may call compare this id.
-    pub narrowed_to: Option<i64>,
+    /// The only task that the session may use. The handlers of the few routes that it may call compare this id.
+    pub narrowed_to: Option<TaskId>,
     /// The agent that calls for the account. It has none of the account's rights. On records it may do what
     /// permission sets grant both to the account and to the agent's connector.
     pub agent: Option<Agent>,
@@ -75,8 +72,8 @@ pub struct Caller {
 /// An AI agent that calls for an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
-    /// The id of the connector that it uses.
-    pub connector: i64,
+    /// The connector that it uses.
+    pub connector: ConnectorId,
     /// The name and version of its client; empty if the client has not sent them.
     pub client: Arc<str>,
 }
@@ -105,8 +102,8 @@ impl Caller {
     pub fn must_change_password(&self, now: i64) -> bool {
         self.password_expires_at.is_some_and(|expires_at| expires_at <= now)
     }
-    /// Refuses with 403 if the session is narrowed to another object.
-    pub fn reaches(&self, id: i64) -> Result<(), Refusal> {
+    /// Refuses with 403 if the session is narrowed to another task.
+    pub fn reaches(&self, id: TaskId) -> Result<(), Refusal> {
         if self.narrowed_to.is_none_or(|only| only == id) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
     /// Refuses with 403 unless the caller meets a route's requirement. The handler checks rights on the instance.

@@ -5,6 +5,7 @@
 //! the version again [`STALE_AFTER`] after their last read, so their caches are stale for at most that time.
 
 use crate::caller::Caller;
+use crate::ids::SessionId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ pub struct CallerCache(Mutex<KnownCallers>);
 struct KnownCallers {
     version: i64,
     asked: Option<Instant>,
-    sessions: HashMap<i64, Arc<Caller>>,
+    sessions: HashMap<SessionId, Arc<Caller>>,
 }
 
 /// The size of the cache. A full cache is cleared, which costs each session one statement.
@@ -31,7 +32,7 @@ impl CallerCache {
         web::lock(&self.0)
     }
     /// Returns the cached caller of a session, and whether the version of the rights was read less than [`STALE_AFTER`] ago.
-    pub fn get(&self, session: i64) -> (Option<Arc<Caller>>, bool) {
+    pub fn get(&self, session: SessionId) -> (Option<Arc<Caller>>, bool) {
         let known = self.lock();
         let is_fresh = known.asked.is_some_and(|asked| asked.elapsed() < STALE_AFTER);
         (known.sessions.get(&session).cloned(), is_fresh)

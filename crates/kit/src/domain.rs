@@ -7,6 +7,7 @@ use crate::app::{App, BuildHooks, OpenError};
 use crate::authenticate::{Authenticate, Credential};
 use crate::build::Build;
 use crate::description;
+use crate::ids::UserId;
 use crate::jobs::{self, JobFuture, JobKind, Jobs, StandingJob};
 use crate::limits::Limit;
 use crate::permissions::{self, PermissionResource};
@@ -67,8 +68,8 @@ pub struct FrontEnd {
     pub answer: fn(&Build, &Parts) -> Option<Outcome>,
 }
 
-/// A function that returns whether the user with an id has rights on single objects.
-pub type ObjectRights = fn(&mut Conn, i64) -> Result<bool, StoreError>;
+/// A function that returns whether a user has rights on single objects.
+pub type ObjectRights = fn(&mut Conn, UserId) -> Result<bool, StoreError>;
 
 impl Module {
     /// A module without routes, permissions, jobs or anything else.
@@ -175,7 +176,7 @@ pub type Health = fn(&App) -> Option<HealthReport>;
 pub type HealthSchema = (&'static str, fn() -> Json);
 
 /// Returns whether a user has rights on single objects in any module.
-pub fn holds_objects(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
+pub fn holds_objects(conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
     for holds in registered().iter().flat_map(|domain| domain.object_rights) {
         if holds(conn, user)? {
             return Ok(true);

@@ -18,6 +18,7 @@ pub mod cookies;
 mod description;
 pub mod domain;
 pub mod html;
+pub mod ids;
 pub mod inner_call;
 pub mod jobs;
 pub mod limits;

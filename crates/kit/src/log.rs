@@ -1,6 +1,7 @@
 //! Writes the administration log of all changes and their authors (`docs/reference/administration-log.md`). An entry is
 //! written in the transaction of the change, mostly by [`crate::rows`]. The module `administration` has its endpoint.
 
+use crate::ids::UserId;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use resource::{Changes, CheckedValue, ColumnSource, Field, FieldAccess, FieldKind, Resource};
@@ -29,7 +30,7 @@ pub fn write(
 pub fn write_by(
     request: &Request,
     conn: &mut Conn,
-    by: Option<i64>,
+    by: Option<UserId>,
     action: &str,
     resource: &Resource,
     id: impl Into<Option<i64>>,
@@ -76,7 +77,7 @@ type LogEntry<'a> = (Option<i64>, &'a str, &'a Diff);
 fn insert(
     conn: &mut Conn,
     at: i64,
-    by: Option<i64>,
+    by: Option<UserId>,
     ip: &str,
     action: &str,
     resource: &Resource,
@@ -90,7 +91,7 @@ fn insert(
         let changes = serde_json::to_string(changes).map_err(|error| StoreError::Db(error.to_string()))?;
         texts.push((resource::fold(name), changes));
     }
-    let by = by.map_or(SqlValue::Null, SqlValue::Int);
+    let by = by.map_or(SqlValue::Null, SqlValue::from);
     let rows: Vec<_> = (entries.iter().zip(&texts))
         .map(|((id, name, _), (folded, changes))| {
             [

@@ -12,10 +12,11 @@ use crate::rights;
 use crate::rows;
 use resource::json::JsonWriter;
 use resource::{
-    Changes, CheckedBody, CheckedValue, EnumOption, Errors, Field, FieldKey, FieldKind, Resource, SentObject,
+    Changes, CheckedBody, CheckedValue, EnumOption, Errors, Field, FieldKey, FieldKind, Id, Resource, SentObject,
     UNDIRECTED, fold::fold_compatible, options,
 };
 use serde_json::{Map, Value as Json, json};
+use std::marker::PhantomData;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
@@ -155,16 +156,18 @@ impl PermissionKey {
 }
 
 /// The permission sets of groups, of classes or of records. It has their declaration, the actions that
-/// they can grant, and their limit per parent (a group or a class).
-pub struct PermissionSets {
+/// they can grant, and their limit per parent (a group or a class). The type parameters are the ids of the parents and of
+/// the sets.
+pub struct PermissionSets<P, S> {
     pub resource: &'static LazyLock<Resource>,
     pub vocabulary: &'static Vocabulary,
     pub limit: &'static Limit,
     /// The column with the id of the parent.
     pub parent_column: &'static str,
+    pub ids: PhantomData<fn(P) -> S>,
 }
 
-impl PermissionSets {
+impl<P: Id, S: Id> PermissionSets<P, S> {
     /// Answers the schema document of the collection, with the build's limit.
     pub fn document(&self, conn: &mut Conn) -> Outcome {
         let mut document = options::document(self.resource);
@@ -174,9 +177,9 @@ impl PermissionSets {
     }
 
     /// Refuses one more set beyond the limit of a parent. The calling code must have locked the parent's row.
-    pub fn check_limit(&self, conn: &mut Conn, parent: i64) -> Result<(), Refusal> {
+    pub fn check_limit(&self, conn: &mut Conn, parent: P) -> Result<(), Refusal> {
         let mut sql = Sql::new("SELECT count(*) FROM ");
-        sql.name(&self.resource.table).push(" WHERE ").name(self.parent_column).push(" = ").bind(parent);
+        sql.name(&self.resource.table).push(" WHERE ").name(self.parent_column).push(" = ").bind(parent.to_number());
         let count = conn.query_one(&sql, |row| row.int(0))?;
         limits::check(conn, self.limit, count, 1)
     }
@@ -186,13 +189,21 @@ impl PermissionSets {
         &self,
         request: &Request,
         conn: &mut Conn,
-        id: i64,
+        id: S,
         mut before: Changes,
         changes: &Changes,
         (held, grants): (i64, i64),
     ) -> Result<(), Refusal> {
         before.set(&GRANTS, CheckedValue::Json(self.vocabulary.to_json(held)));
-        rows::update(request, conn, self.resource, id, &before, changes, &[("permissions", grants.into())])?;
+        rows::update(
+            request,
+            conn,
+            self.resource,
+            id.to_number(),
+            &before,
+            changes,
+            &[("permissions", grants.into())],
+        )?;
         if held & !grants != 0 {
             rights::object_rights_ended(request);
         }
@@ -206,8 +217,8 @@ impl PermissionSets {
 const CUSTOM: &str = "custom";
 
 /// A stored set with a type, of a group or of a class.
-pub struct StoredSet {
-    pub id: i64,
+pub struct StoredSet<S> {
+    pub id: S,
     pub name: String,
     /// The type.
     pub kind: String,
@@ -215,7 +226,7 @@ pub struct StoredSet {
     pub grants: i64,
 }
 
-impl StoredSet {
+impl<S> StoredSet<S> {
     /// Returns whether the system created the set. The name of such a set is fixed; it cannot be deleted and has no assignees.
     pub fn is_system(&self) -> bool {
         self.kind != CUSTOM
@@ -246,12 +257,12 @@ pub fn fields<const N: usize>(
     fields.into_iter().chain(Field::audit())
 }
 
-impl PermissionSets {
+impl<P: Id, S: Id> PermissionSets<P, S> {
     /// Returns a set of a parent and locks its row; 404 if the parent has no such set.
-    pub fn load_for_change(&self, conn: &mut Conn, parent: i64, id: i64) -> Result<StoredSet, Refusal> {
+    pub fn load_for_change(&self, conn: &mut Conn, parent: P, id: S) -> Result<StoredSet<S>, Refusal> {
         let mut sql = Sql::new("SELECT name, type, permissions FROM ");
-        sql.name(&self.resource.table).push(" WHERE id = ").bind(id);
-        sql.push(" AND ").name(self.parent_column).push(" = ").bind(parent).push(" FOR UPDATE");
+        sql.name(&self.resource.table).push(" WHERE id = ").bind(id.to_number());
+        sql.push(" AND ").name(self.parent_column).push(" = ").bind(parent.to_number()).push(" FOR UPDATE");
         let set = conn.query_optional(&sql, |row| {
             Ok(StoredSet { id, name: row.text(0)?.to_owned(), kind: row.text(1)?.to_owned(), grants: row.int(2)? })
         })?;
@@ -264,11 +275,11 @@ impl PermissionSets {
         &self,
         conn: &mut Conn,
         body: &SentObject<'_>,
-        parent: i64,
-        set: Option<&StoredSet>,
+        parent: P,
+        set: Option<&StoredSet<S>>,
     ) -> Result<CheckedBody, Refusal> {
         let own = set.filter(|set| set.is_system()).map(|set| set.name.as_str());
-        let (id, scope) = (set.map(|set| set.id), (self.parent_column, parent));
+        let (id, scope) = (set.map(|set| set.id.to_number()), (self.parent_column, parent.to_number()));
         let Some(refused) = refused_name(body, own) else {
             return rows::accepted_within(conn, self.resource, body, id, scope);
         };
@@ -285,13 +296,14 @@ impl PermissionSets {
         &self,
         request: &Request,
         conn: &mut Conn,
-        parent: i64,
+        parent: P,
         changes: &Changes,
         grants: i64,
-    ) -> Result<i64, Refusal> {
+    ) -> Result<S, Refusal> {
         self.check_limit(conn, parent)?;
-        let columns = [(self.parent_column, parent.into()), ("type", CUSTOM.into()), ("permissions", grants.into())];
-        rows::insert(request, conn, self.resource, changes, &columns)
+        let columns =
+            [(self.parent_column, parent.to_number().into()), ("type", CUSTOM.into()), ("permissions", grants.into())];
+        rows::insert(request, conn, self.resource, changes, &columns).map(S::from_number)
     }
 
     /// Inserts a set that the system creates with its parent. It has the name of its type, no creator and no entry in the log.
@@ -299,18 +311,19 @@ impl PermissionSets {
         &self,
         request: &Request,
         conn: &mut Conn,
-        parent: i64,
+        parent: P,
         kind: &'static str,
         grants: i64,
     ) -> Result<(), Refusal> {
         let mut changes = Changes::new();
         changes.set(&NAME, kind);
-        let columns = [(self.parent_column, parent.into()), ("type", kind.into()), ("permissions", grants.into())];
+        let columns =
+            [(self.parent_column, parent.to_number().into()), ("type", kind.into()), ("permissions", grants.into())];
         rows::insert_row(conn, self.resource, &changes, &columns, request.now, None).map(drop)
     }
 
     /// Deletes a set, unless the system created it.
-    pub fn delete(&self, request: &Request, conn: &mut Conn, set: &StoredSet) -> Outcome {
+    pub fn delete(&self, request: &Request, conn: &mut Conn, set: &StoredSet<S>) -> Outcome {
         if set.is_system() {
             let kind = self.resource.field(TYPE.name()).map(|field| &field.kind);
             let text = kind.and_then(|kind| kind.choice_text(&set.kind)).unwrap_or_default();
@@ -318,7 +331,7 @@ impl PermissionSets {
                 "Permission set of type {text} is restricted and cannot be deleted."
             )));
         }
-        rows::delete(request, conn, self.resource, set.id, &set.name)?;
+        rows::delete(request, conn, self.resource, set.id.to_number(), &set.name)?;
         rights::object_rights_ended(request);
         Ok(Answer::empty())
     }

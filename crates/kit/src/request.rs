@@ -9,7 +9,7 @@ use crate::caller::{Caller, Requirement, RouteAccess};
 use crate::path::PathValue;
 use crate::refusal::Refusal;
 use http::{HeaderMap, Method, StatusCode, header};
-use resource::{Errors, JsonBody, JsonValue, Query, SentObject, message};
+use resource::{Errors, Id, JsonBody, JsonValue, Query, SentObject, message};
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -68,16 +68,16 @@ pub struct ReceivedRequest {
 
 /// The ids of a batch before its first item that is not an id. One of these ids may be wrong too. Of
 /// several errors, the first one in the order sent is reported (`docs/reference/conventions.md`).
-pub struct BatchIds {
+pub struct BatchIds<I = i64> {
     /// The ids without repetitions, in the order sent.
-    pub ids: Vec<i64>,
+    pub ids: Vec<I>,
     /// The error of the first item that is not an id.
     pub wrong: Option<String>,
 }
 
-impl BatchIds {
+impl<I> BatchIds<I> {
     /// Returns the ids, or a refusal for the item that is not an id. To be called after the check of the ids.
-    pub fn finish(self) -> Result<Vec<i64>, Refusal> {
+    pub fn finish(self) -> Result<Vec<I>, Refusal> {
         match self.wrong {
             Some(wrong) => Err(Refusal::bad_request(wrong)),
             None => Ok(self.ids),
@@ -194,7 +194,7 @@ impl Request {
     /// Returns the holder of the request's shared permits: its caller, else the network of its address.
     pub fn holder(&self) -> PermitHolder {
         let account = match &self.caller {
-            Some(caller) => ShareAccount::Id(caller.user),
+            Some(caller) => ShareAccount::Id(caller.user.get()),
             None => ShareAccount::from_address(self.address),
         };
         self.build.holder(account)
@@ -203,13 +203,13 @@ impl Request {
     pub fn caller(&self) -> Result<&Caller, Refusal> {
         self.caller.as_deref().ok_or_else(Refusal::unauthenticated)
     }
-    /// Returns the first id in the path, 0 if there is none.
-    pub fn id(&self) -> i64 {
-        self.ids().next().unwrap_or(0)
+    /// Returns the first id in the path as an id of the resource that the route names, 0 if there is none.
+    pub fn id<I: Id>(&self) -> I {
+        I::from_number(self.ids().next().unwrap_or(0))
     }
-    /// Returns the second id in the path, 0 if there is none.
-    pub fn second_id(&self) -> i64 {
-        self.ids().nth(1).unwrap_or(0)
+    /// Returns the second id in the path, 0 if there is none. See [`Request::id`].
+    pub fn second_id<I: Id>(&self) -> I {
+        I::from_number(self.ids().nth(1).unwrap_or(0))
     }
     fn ids(&self) -> impl Iterator<Item = i64> {
         self.path_values.iter().filter_map(PathValue::integer)
@@ -285,7 +285,7 @@ impl Request {
         Ok(texts)
     }
     /// Returns the body as a list of at most `max` different ids.
-    pub fn batch(&self, max: usize) -> Result<BatchIds, Refusal> {
+    pub fn batch<I: Id>(&self, max: usize) -> Result<BatchIds<I>, Refusal> {
         let body = self.body()?;
         let (ids, wrong) = resource::ids(body, max).map_err(Refusal::bad_request)?;
         Ok(BatchIds { ids, wrong })

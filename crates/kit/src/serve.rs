@@ -207,7 +207,7 @@ async fn respond(
         }
         None => None,
     };
-    seen.user = caller.as_ref().map(|caller| caller.user);
+    seen.user = caller.as_ref().map(|caller| caller.user.get());
     let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
     let is_public_post = (is_open || own.is_some()) && route.method == Method::POST;
     if is_public_post && !is_open_to_browsers && origin::is_by_page(&parts.headers) {
@@ -226,7 +226,7 @@ async fn respond(
         true => (Ok(JsonBody::from_json(&Json::Null)), None, Some(body)),
         false => {
             let account = match &caller {
-                Some(caller) => ShareAccount::Id(caller.user),
+                Some(caller) => ShareAccount::Id(caller.user.get()),
                 None => ShareAccount::from_address(address),
             };
             let holder = build.holder(account);

@@ -8,6 +8,7 @@
 use kit::app::App;
 use kit::build::Build;
 use kit::domain::Module;
+use kit::ids::{ClassId, FieldId};
 use kit::jobs::{JobFuture, StandingJob};
 use migrations::text_forms::{LAST_PASS, refold_names};
 use records::classes::ClassField;
@@ -25,7 +26,7 @@ const LEASE_US: i64 = 4 * 3_600_000_000;
 /// The pause after a failure before the next attempt to create an index.
 const PAUSE_US: i64 = 60_000_000;
 /// The class id of a pass that has finished all classes.
-const BEHIND_CLASSES: i64 = -1;
+const BEHIND_CLASSES: ClassId = ClassId::new(-1);
 
 fn next_pass_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
     conn.query_one(&Sql::new("SELECT min(due_at) FROM text_passes"), |row| row.opt_int(0))
@@ -36,7 +37,7 @@ enum RemainingWork {
     /// Further steps are due.
     Taken,
     /// An index of a field of a class must be created outside of transactions.
-    Index(i64, Arc<ClassField>),
+    Index(ClassId, Arc<ClassField>),
     /// Nothing is due.
     Done,
 }
@@ -61,29 +62,29 @@ fn step(app: &App, build: &Build, conn: &mut Conn) -> Result<RemainingWork, Stor
     let sql = Sql::new(
         "SELECT n, changed_since, class_id, after_n FROM text_passes WHERE due_at <= $1 ORDER BY n LIMIT 1 FOR UPDATE",
     );
-    let pass = conn.query_optional(&sql.arg(now), |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?)))?;
+    let pass = conn.query_optional(&sql.arg(now), |row| Ok((row.int(0)?, row.int(1)?, row.id(2)?, row.int(3)?)))?;
     let Some((n, since, class, after)) = pass else { return Ok(RemainingWork::Done) };
     if class == BEHIND_CLASSES {
         return next_index(conn, n, after, now);
     }
-    if class == 0 {
+    if class == ClassId::NONE {
         refold_names(conn)?;
     } else if let Some(last) = refold_records(app, build, conn, class, (after, since))? {
         return go_on(conn, n, class, last);
     }
     let sql = Sql::new("SELECT min(id) FROM object_classes WHERE id > $1").arg(class);
-    let next = conn.query_one(&sql, |row| row.opt_int(0))?;
+    let next = conn.query_one(&sql, |row| row.opt_id(0))?;
     go_on(conn, n, next.unwrap_or(BEHIND_CLASSES), 0)
 }
 
-fn go_on(conn: &mut Conn, n: i64, class: i64, after: i64) -> Result<RemainingWork, StoreError> {
+fn go_on(conn: &mut Conn, n: i64, class: ClassId, after: i64) -> Result<RemainingWork, StoreError> {
     let sql = Sql::new("UPDATE text_passes SET class_id = $1, after_n = $2 WHERE n = $3");
     conn.exec(&sql.arg(class).arg(after).arg(n)).map(|_| RemainingWork::Taken)
 }
 
 /// Returns the next index of a pass that has finished all classes, or ends the pass.
 fn next_index(conn: &mut Conn, n: i64, after: i64, now: i64) -> Result<RemainingWork, StoreError> {
-    let next = if n == LAST_PASS { next_unique_by_stored_texts(conn, after)? } else { None };
+    let next = if n == LAST_PASS { next_unique_by_stored_texts(conn, FieldId::new(after))? } else { None };
     let Some((class, field)) = next else {
         conn.exec(&Sql::new("DELETE FROM text_passes WHERE n = $1").arg(n))?;
         return Ok(RemainingWork::Taken);
@@ -93,7 +94,7 @@ fn next_index(conn: &mut Conn, n: i64, after: i64, now: i64) -> Result<Remaining
     Ok(RemainingWork::Index(class, Arc::new(field)))
 }
 
-async fn make_index(app: &App, build: &Build, class: i64, field: Arc<ClassField>) -> Result<(), StoreError> {
+async fn make_index(app: &App, build: &Build, class: ClassId, field: Arc<ClassField>) -> Result<(), StoreError> {
     let made = field.clone();
     let is_made = match build.db.run_outside_transaction(move |conn: &mut Conn| index_in_nfc(conn, class, &made)).await
     {
@@ -108,8 +109,8 @@ async fn make_index(app: &App, build: &Build, class: i64, field: Arc<ClassField>
     if !is_made {
         tracing::warn!(
             build = build.domain,
-            object_class = class,
-            field = field.id,
+            object_class = class.get(),
+            field = field.id.get(),
             "two records have one text in several Unicode forms, the field stays unique by its stored texts"
         );
     }

@@ -5,6 +5,7 @@ use crate::rights::{ALL, CLASS_VIEW, from_permissions, global, load_class_action
 use identity::visibility::{visible_groups, visible_users};
 use identity::{as_caller, roles_of};
 use kit::caller::Caller;
+use kit::ids::{ClassId, GroupId, UserId};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -65,7 +66,7 @@ impl AccessWay {
 /// The group through which a grant comes. It has neither id nor name if the caller may not view it.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GrantGroup {
-    id: Option<i64>,
+    id: Option<GroupId>,
     name: Option<String>,
 }
 
@@ -88,7 +89,7 @@ impl Grant {
 
     /// Reads a set from the columns id, name, permissions, and id and name of the group.
     pub fn set_access(source: AccessWay, row: &Row<'_>) -> Result<Grant, StoreError> {
-        let group = match row.opt_int(3)? {
+        let group = match row.opt_id(3)? {
             Some(id) => Some(GrantGroup { id: Some(id), name: row.opt_text(4)?.map(str::to_owned) }),
             None => None,
         };
@@ -107,7 +108,7 @@ impl AccessSubject {
     ) -> Result<Option<AccessSubject>, Refusal> {
         let caller = request.caller()?;
         let sent = request.query.last_value("user");
-        let user = sent.map_or(Some(caller.user), |sent| sent.parse().ok());
+        let user = sent.map_or(Some(caller.user), |sent| sent.parse().ok().map(UserId::new));
         if user != Some(caller.user) && !may_ask {
             return Err(Refusal::forbidden());
         }
@@ -115,9 +116,9 @@ impl AccessSubject {
         for column in USER_REFERENCE {
             sql.push(", t.").name(column);
         }
-        sql.push(" FROM users t WHERE t.id = ").bind(user.unwrap_or(0));
+        sql.push(" FROM users t WHERE t.id = ").bind(user.unwrap_or(UserId::NONE));
         sql.push(" AND ").append(&visible_users(caller));
-        let found = conn.query_optional(&sql, |row| Ok((row.int(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
+        let found = conn.query_optional(&sql, |row| Ok((row.id(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
         let Some((user, status, reference)) = found else {
             errors.add("user", message::invalid_id_message(sent.unwrap_or_default()));
             return Ok(None);
@@ -129,7 +130,13 @@ impl AccessSubject {
 
     /// Removes ids and names that the caller may not view from the grants of another user. These are roles, the permission sets
     /// of the class, and groups.
-    pub fn hide(&self, request: &Request, conn: &mut Conn, class: i64, grants: &mut [Grant]) -> Result<(), Refusal> {
+    pub fn hide(
+        &self,
+        request: &Request,
+        conn: &mut Conn,
+        class: ClassId,
+        grants: &mut [Grant],
+    ) -> Result<(), Refusal> {
         if self.is_caller {
             return Ok(());
         }
@@ -159,7 +166,7 @@ impl AccessSubject {
     }
 
     /// The grants of the account type, the roles, the ownership of a class and its sets.
-    pub fn grants_of_class(&self, conn: &mut Conn, class: i64) -> Result<Vec<Grant>, StoreError> {
+    pub fn grants_of_class(&self, conn: &mut Conn, class: ClassId) -> Result<Vec<Grant>, StoreError> {
         let user = self.caller.user;
         let account_type = self.caller.account_type;
         let bits = match account_type.is_super() {
@@ -236,7 +243,7 @@ fn write_grant(out: &mut JsonWriter, grant: &Grant) {
     match &grant.group {
         Some(group) => {
             match group.id {
-                Some(id) => out.raw("{").name("id").int(id),
+                Some(id) => out.raw("{").name("id").int(id.get()),
                 None => out.raw("{").name("id").raw("null"),
             };
             out.name("name").opt_text(group.name.as_deref()).raw("}")
@@ -246,13 +253,13 @@ fn write_grant(out: &mut JsonWriter, grant: &Grant) {
 }
 
 /// The groups among these that the caller may view.
-fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<i64>) -> Result<HashSet<i64>, StoreError> {
+fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<GroupId>) -> Result<HashSet<GroupId>, StoreError> {
     if groups.is_empty() {
         return Ok(HashSet::new());
     }
     let mut sql = Sql::new("SELECT t.id FROM user_groups t WHERE t.id");
     sql.push_any(groups).push(" AND (").append(&visible_groups(caller)).push(")");
-    Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
+    Ok(conn.query_all(&sql, |row| row.id(0))?.into_iter().collect())
 }
 
 /// Reads the user reference in the columns from `at` on.

@@ -6,6 +6,7 @@ use crate::field_type::FieldType;
 pub use crate::object_classes::raise_version;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{ClassId, FieldId};
 use kit::rows::{Declaration, RowShape};
 use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
@@ -37,7 +38,7 @@ const TURNS: usize = 64;
 
 /// A class at one version.
 pub struct Class {
-    pub id: i64,
+    pub id: ClassId,
     pub version: i64,
     pub name: String,
     pub alias: String,
@@ -61,7 +62,7 @@ pub struct Class {
 /// A field of a class.
 #[derive(Clone)]
 pub struct ClassField {
-    pub id: i64,
+    pub id: FieldId,
     pub alias: String,
     pub label: String,
     pub description: String,
@@ -84,7 +85,7 @@ pub struct ClassField {
     pub options: Arc<[EnumOption]>,
     /// The initial option of a status.
     pub initial: Option<String>,
-    pub related_object_class: Option<i64>,
+    pub related_object_class: Option<ClassId>,
     /// True if a relation becomes null when its parent is deleted.
     pub clears_on_delete: bool,
     /// The number of the class's table with its column.
@@ -92,12 +93,12 @@ pub struct ClassField {
 }
 
 /// The table of the records of a class.
-pub fn table(class: i64) -> String {
+pub fn table(class: ClassId) -> String {
     format!("r{class}")
 }
 
 /// The table of the fields with this number. Number 0 is the class's own table.
-pub fn table_of(class: i64, number: i64) -> String {
+pub fn table_of(class: ClassId, number: i64) -> String {
     if number == 0 { table(class) } else { format!("r{class}_{number}") }
 }
 
@@ -113,13 +114,13 @@ impl ClassField {
     }
 
     /// The name of the index that enforces uniqueness.
-    pub fn unique_index(&self, class: i64) -> String {
+    pub fn unique_index(&self, class: ClassId) -> String {
         let suffix = if self.kind.is_text() && self.is_unique_in_nfc { "_nfc" } else { "" };
         format!("r{class}_f{}_unique{suffix}", self.id)
     }
 
     /// The name of the index for the filters and the order of lists.
-    pub fn index(&self, class: i64) -> String {
+    pub fn index(&self, class: ClassId) -> String {
         format!("r{class}_f{}", self.id)
     }
 
@@ -168,7 +169,7 @@ impl ClassField {
             FieldType::User => FieldKind::UserId,
             FieldType::Document => FieldKind::Files { max_items: size(self.max_num_of_files, 1) },
             FieldType::Relation => {
-                let class = self.related_object_class.unwrap_or(0);
+                let class = self.related_object_class.unwrap_or(ClassId::NONE);
                 let autocomplete =
                     format!("/api/object-classes/{class}/object-records/autocomplete/?text__icontains=").into();
                 FieldKind::Reference {
@@ -179,7 +180,7 @@ impl ClassField {
     }
 
     /// The declaration of the field in records.
-    fn to_resource_field(&self, class: i64) -> Field {
+    fn to_resource_field(&self, class: ClassId) -> Field {
         let mut field = Field::new(self.alias.clone(), self.value_kind());
         field.label = Some(self.label.clone().into());
         field.description = Some(self.description.clone().into());
@@ -217,7 +218,7 @@ impl ClassField {
 
 impl Class {
     /// Reads a class with its fields. This is one statement, so that version and fields are consistent.
-    pub(crate) fn load(conn: &mut Conn, id: i64) -> Result<Option<Class>, StoreError> {
+    pub(crate) fn load(conn: &mut Conn, id: ClassId) -> Result<Option<Class>, StoreError> {
         let mut sql = Sql::new("SELECT ");
         sql.push(FIELD_COLUMNS).push(
             ", c.version, c.name, c.alias, c.label_field, c.makes_tasks FROM object_classes c \
@@ -242,7 +243,7 @@ impl Class {
     }
 
     pub(crate) fn new(
-        id: i64,
+        id: ClassId,
         version: i64,
         name: String,
         alias: String,
@@ -316,7 +317,7 @@ impl Class {
 pub const FIRST_FIELD: usize = 3;
 
 /// The declaration of the records of a class.
-pub fn record(class: i64, fields: &[ClassField]) -> Resource {
+pub fn record(class: ClassId, fields: &[ClassField]) -> Resource {
     let [created_at, created_by, modified_at, modified_by] = Field::audit().map(Field::sort);
     let mut id = Field::id().also_in();
     // The id is written together with the class, which has no column.
@@ -350,7 +351,7 @@ pub fn read_field(row: &Row<'_>) -> Result<ClassField, StoreError> {
     let kind = FieldType::parse(row.text(4)?)
         .ok_or_else(|| StoreError::Db(format!("no type of fields: {:?}", row.text(4))))?;
     Ok(ClassField {
-        id: row.int(0)?,
+        id: row.id(0)?,
         alias: row.text(1)?.to_owned(),
         label: row.text(2)?.to_owned(),
         description: row.text(3)?.to_owned(),
@@ -367,7 +368,7 @@ pub fn read_field(row: &Row<'_>) -> Result<ClassField, StoreError> {
         max_num_of_files: row.opt_int(14)?,
         options: options_of(json(15)?),
         initial: row.opt_text(16)?.map(str::to_owned),
-        related_object_class: row.opt_int(17)?,
+        related_object_class: row.opt_id(17)?,
         clears_on_delete: row.opt_text(18)? == Some("clear"),
         table_number: row.int(19)?,
         is_unique_in_nfc: row.flag(20)?,
@@ -389,7 +390,7 @@ pub struct KnownClasses {
 }
 
 /// The uid of a build, and a class.
-type ClassKey = (String, i64);
+type ClassKey = (String, ClassId);
 
 /// Weighs a class by its approximate bytes.
 #[derive(Clone)]
@@ -440,7 +441,7 @@ pub fn class_at(
     app: &App,
     build: &Build,
     conn: &mut Conn,
-    id: i64,
+    id: ClassId,
     version: i64,
 ) -> Result<Option<Arc<Class>>, StoreError> {
     let (known, key) = (app.slot::<KnownClasses>(), (build.uid.clone(), id));
@@ -457,12 +458,12 @@ pub fn class_at(
 }
 
 /// Returns a class from the cache of this process. Its version must be compared with that in the database.
-pub fn known_class(app: &App, build: &Build, id: i64) -> Option<Arc<Class>> {
+pub fn known_class(app: &App, build: &Build, id: ClassId) -> Option<Arc<Class>> {
     app.slot::<KnownClasses>().kept.get(&(build.uid.clone(), id))
 }
 
 /// Returns a class in the snapshot of the transaction. `None` if there is no such class.
-pub fn class(app: &App, build: &Build, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, StoreError> {
+pub fn class(app: &App, build: &Build, conn: &mut Conn, id: ClassId) -> Result<Option<Arc<Class>>, StoreError> {
     let sql = Sql::new("SELECT version FROM object_classes WHERE id = $1").arg(id);
     match conn.query_optional(&sql, |row| row.int(0))? {
         Some(version) => class_at(app, build, conn, id, version),
@@ -477,24 +478,27 @@ mod tests {
     #[test]
     fn all_classes_stay_within_their_bytes_and_the_largest_finds_its_place() {
         let cache = KnownClasses::default();
-        let keep = |id: i64, fields: Vec<ClassField>| {
+        let keep = |id: ClassId, fields: Vec<ClassField>| {
             let class = Class::new(id, 1, "Order".to_owned(), "order".to_owned(), None, fields);
             cache.store(("build".to_owned(), id), &Arc::new(class));
             cache.get(&("build".to_owned(), id), 1).is_some()
         };
-        (0..20_000).for_each(|id| assert!(keep(id, Vec::new())));
+        (0..20_000).for_each(|id| assert!(keep(ClassId::new(id), Vec::new())));
         assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&cache.kept.weight()), "{}", cache.kept.weight());
         let options: Json =
             (0..500).map(|n| serde_json::json!({"value": format!("{n:050}"), "text": format!("{n:0100}")})).collect();
-        let field =
-            |n: i64| ClassField { id: n, alias: format!("f{n}"), ..with_options(options_of(Some(options.clone()))) };
-        assert!(keep(20_000, (0..500).map(field).collect()));
+        let field = |n: i64| ClassField {
+            id: FieldId::new(n),
+            alias: format!("f{n}"),
+            ..with_options(options_of(Some(options.clone())))
+        };
+        assert!(keep(ClassId::new(20_000), (0..500).map(field).collect()));
         assert!(cache.kept.weight() <= MAX_KEPT_BYTES, "{}", cache.kept.weight());
     }
 
     fn with_options(options: Arc<[EnumOption]>) -> ClassField {
         ClassField {
-            id: 0,
+            id: FieldId::NONE,
             alias: String::new(),
             label: String::new(),
             description: String::new(),

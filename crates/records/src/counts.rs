@@ -1,6 +1,7 @@
 //! Counts the records of each class against the limit of the build (`docs/reference/limits.md`). Every create would lock the
 //! single row of a class, so the number is the sum of slots.
 
+use kit::ids::ClassId;
 use kit::limits::{self, Limit, LimitSummary, SLOTS, slot};
 use kit::refusal::Refusal;
 use store::{Conn, Sql, StoreError};
@@ -20,7 +21,7 @@ const PLENTY: i64 = 100_000;
 
 /// Adds new records to the count. Refuses them if they exceed the limit. This is the last write of its transaction, because
 /// others wait for the slot until the commit.
-pub fn add_records(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
+pub fn add_records(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), Refusal> {
     let [mut held, mut most] = held_and_most(conn, class)?;
     if !conn.is_embedded() && held + more + PLENTY > most {
         lock_all(conn, class)?;
@@ -31,13 +32,13 @@ pub fn add_records(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal
 }
 
 /// Refuses new records that would exceed the limit, without counting them.
-pub fn check(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
+pub fn check(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), Refusal> {
     let [held, most] = held_and_most(conn, class)?;
     limits::check_bound(&OBJECT_RECORDS, most, held + more)
 }
 
 /// The number of records of a class, and the limit.
-fn held_and_most(conn: &mut Conn, class: i64) -> Result<[i64; 2], StoreError> {
+fn held_and_most(conn: &mut Conn, class: ClassId) -> Result<[i64; 2], StoreError> {
     let sql = Sql::new(
         "SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT), \
          COALESCE((SELECT l.value FROM limits l WHERE l.name = $2), CAST($3 AS BIGINT)) \
@@ -48,11 +49,11 @@ fn held_and_most(conn: &mut Conn, class: i64) -> Result<[i64; 2], StoreError> {
 }
 
 /// Subtracts records from the count.
-pub fn give_back(conn: &mut Conn, class: i64, less: i64) -> Result<(), StoreError> {
+pub fn give_back(conn: &mut Conn, class: ClassId, less: i64) -> Result<(), StoreError> {
     add(conn, class, -less)
 }
 
-fn add(conn: &mut Conn, class: i64, more: i64) -> Result<(), StoreError> {
+fn add(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "INSERT INTO record_counts(class_id, slot, n) VALUES ($1, $2, $3) \
          ON CONFLICT (class_id, slot) DO UPDATE SET n = record_counts.n + excluded.n",
@@ -61,13 +62,13 @@ fn add(conn: &mut Conn, class: i64, more: i64) -> Result<(), StoreError> {
 }
 
 /// The number of records of a class.
-pub fn sum(conn: &mut Conn, class: i64) -> Result<i64, StoreError> {
+pub fn sum(conn: &mut Conn, class: ClassId) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT) FROM record_counts c WHERE c.class_id = $1");
     conn.query_one(&sql.arg(class), |row| row.int(0))
 }
 
 /// Locks all slots in ascending order. The embedded database has one writer and needs no locks.
-fn lock_all(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+fn lock_all(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     if conn.is_embedded() {
         return Ok(());
     }

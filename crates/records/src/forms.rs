@@ -6,6 +6,7 @@ use crate::object_classes::class::RECORD_ACTIONS;
 use crate::rights::{CLASS_EDIT, HELD, global, load_class_actions, load_class_rights, lock_class, visible_classes};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome, etag};
+use kit::ids::ClassId;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::log;
 use kit::reactions::{Reaction, ReactionTime};
@@ -200,7 +201,7 @@ fn configuration(request: &Request, conn: &mut Conn) -> Outcome {
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let body = request.object()?;
     let (class, wrong) = class_sent(request, conn, &body)?;
-    let mut accepted = check_body(conn, &body, None, class.unwrap_or(0))?;
+    let mut accepted = check_body(conn, &body, None, class.unwrap_or(ClassId::NONE))?;
     accepted.errors.merge(wrong);
     accepted.errors.refuse()?;
     let count = Sql::new("SELECT count(*) FROM object_class_forms WHERE class_id = $1").arg(class);
@@ -270,13 +271,13 @@ fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Ou
 /// A stored form.
 struct StoredForm {
     id: i64,
-    class: i64,
+    class: ClassId,
 }
 
 /// Loads the form of the path. Answers 404 if there is none, or the caller may not view its class.
 fn load_from_path(request: &Request, conn: &mut Conn) -> Result<StoredForm, Refusal> {
     let sql = Sql::new("SELECT id, class_id FROM object_class_forms WHERE uuid = $1").arg(request.uuid().to_string());
-    let found = conn.query_optional(&sql, |row| Ok(StoredForm { id: row.int(0)?, class: row.int(1)? }))?;
+    let found = conn.query_optional(&sql, |row| Ok(StoredForm { id: row.int(0)?, class: row.id(1)? }))?;
     let found = found.ok_or_else(Refusal::not_found)?;
     load_class_rights(conn, request.caller()?, found.class)?;
     Ok(found)
@@ -293,17 +294,17 @@ fn load_for_change(request: &Request, conn: &mut Conn) -> Result<(StoredForm, Ch
 }
 
 /// Returns the class that a create names, with its row locked, and the errors of it beyond those of the declaration.
-fn class_sent(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Result<(Option<i64>, Errors), Refusal> {
+fn class_sent(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Result<(Option<ClassId>, Errors), Refusal> {
     let Some(sent) = body.get(OBJECT_CLASS.name()).filter(|sent| sent.is_integer()) else {
         return Ok((None, Errors::new()));
     };
     let locked = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(sent.as_i64().unwrap_or(0));
-    let rights = match conn.query_optional(&locked, |row| row.int(0))? {
+    let rights = match conn.query_optional(&locked, |row| row.id(0))? {
         Some(class) => load_class_actions(conn, request.caller()?, class)?.filter(|rights| rights.sees_class()),
         None => None,
     };
     let wrong = match rights {
-        Some(rights) if rights.allows(CLASS_EDIT) => return Ok((sent.as_i64(), Errors::new())),
+        Some(rights) if rights.allows(CLASS_EDIT) => return Ok((sent.as_i64().map(ClassId::new), Errors::new())),
         Some(_) => "You do not have permission to use this object class.".to_owned(),
         None => format!("Invalid pk {} - object class does not exist.", sent.text()),
     };
@@ -311,9 +312,9 @@ fn class_sent(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Resu
 }
 
 /// Checks a body. Names are unique within the class.
-fn check_body(conn: &mut Conn, body: &SentObject<'_>, id: Option<i64>, class: i64) -> Result<CheckedBody, Refusal> {
+fn check_body(conn: &mut Conn, body: &SentObject<'_>, id: Option<i64>, class: ClassId) -> Result<CheckedBody, Refusal> {
     let others = body.clone().filter_members(|name| name != CUSTOM_COMPONENTS.name());
-    let mut accepted = rows::accepted_within(conn, &FORM, &others, id, ("class_id", class))?;
+    let mut accepted = rows::accepted_within(conn, &FORM, &others, id, ("class_id", class.get()))?;
     if let Some(sent) = body.get(CUSTOM_COMPONENTS.name()) {
         match named_components::accept(conn, sent)? {
             Ok(ids) => accepted.changes.set(&CUSTOM_COMPONENTS, ids),

@@ -3,6 +3,7 @@
 use crate::classes::ClassField;
 use events::outbox::{self, OutboxHistoryEvent};
 use events::record_events::{Assignee, EventPerson, EventSource, FieldValue, RecordChangeEvent, SetName};
+use kit::ids::{Principal, PrincipalId, RecordId, RecordSetId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::Value as Json;
@@ -13,9 +14,9 @@ use store::{Conn, Sql};
 /// An assignment of a principal to a record by a permission set. The principal is a user, or a group as its negative id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
-    pub set: i64,
+    pub set: RecordSetId,
     pub set_name: Arc<str>,
-    pub principal: i64,
+    pub principal: PrincipalId,
     /// The name of the user or group.
     pub name: Arc<str>,
 }
@@ -24,7 +25,7 @@ pub struct Assignment {
 pub struct Events {
     source: EventSource,
     /// The full names of the users in the events.
-    names: HashMap<i64, String>,
+    names: HashMap<UserId, String>,
     at: i64,
     all: Vec<OutboxHistoryEvent>,
 }
@@ -34,7 +35,7 @@ impl Events {
     pub fn for_request(
         request: &Request,
         conn: &mut Conn,
-        about: impl IntoIterator<Item = i64>,
+        about: impl IntoIterator<Item = UserId>,
     ) -> Result<Events, Refusal> {
         let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
         let names = names_of_users(conn, about.into_iter().chain([user]))?;
@@ -46,14 +47,14 @@ impl Events {
         Ok(Events { source, names, at: request.now, all: Vec::new() })
     }
 
-    fn push(&mut self, record: i64, event: &RecordChangeEvent<'_>) {
+    fn push(&mut self, record: RecordId, event: &RecordChangeEvent<'_>) {
         self.all.push(event.to_history_event(record, &self.source, self.at));
     }
 
     fn push_about<'a>(
         &'a mut self,
-        record: i64,
-        user: i64,
+        record: RecordId,
+        user: UserId,
         event: impl FnOnce(EventPerson<'a>) -> RecordChangeEvent<'a>,
     ) {
         let name = self.names.get(&user).map_or("", String::as_str);
@@ -61,39 +62,39 @@ impl Events {
         self.all.push(event);
     }
 
-    pub fn push_created(&mut self, record: i64, values: Vec<FieldValue<'_>>) {
+    pub fn push_created(&mut self, record: RecordId, values: Vec<FieldValue<'_>>) {
         self.push(record, &RecordChangeEvent::RecordCreated(values));
     }
 
-    pub fn status_initialized(&mut self, record: i64, value: FieldValue<'_>) {
+    pub fn status_initialized(&mut self, record: RecordId, value: FieldValue<'_>) {
         self.push(record, &RecordChangeEvent::StatusInitialized(value));
     }
 
-    pub fn owner_initialized(&mut self, record: i64, owner: i64) {
+    pub fn owner_initialized(&mut self, record: RecordId, owner: UserId) {
         self.push_about(record, owner, RecordChangeEvent::OwnerInitialized);
     }
 
-    pub fn owners_added(&mut self, record: i64, owner: i64) {
+    pub fn owners_added(&mut self, record: RecordId, owner: UserId) {
         self.push_about(record, owner, |owner| RecordChangeEvent::OwnersAdded(vec![owner]));
     }
 
-    pub fn owners_removed(&mut self, record: i64, owner: i64) {
+    pub fn owners_removed(&mut self, record: RecordId, owner: UserId) {
         self.push_about(record, owner, |owner| RecordChangeEvent::OwnersRemoved(vec![owner]));
     }
 
-    pub fn assignees_added(&mut self, record: i64, assignments: &[Assignment]) {
+    pub fn assignees_added(&mut self, record: RecordId, assignments: &[Assignment]) {
         self.push(record, &RecordChangeEvent::AssigneesAdded(assignments.iter().map(assignee).collect()));
     }
 
-    pub fn assignees_removed(&mut self, record: i64, assignments: &[Assignment]) {
+    pub fn assignees_removed(&mut self, record: RecordId, assignments: &[Assignment]) {
         self.push(record, &RecordChangeEvent::AssigneesRemoved(assignments.iter().map(assignee).collect()));
     }
 
-    pub fn push_values_changed(&mut self, record: i64, values: Vec<FieldValue<'_>>) {
+    pub fn push_values_changed(&mut self, record: RecordId, values: Vec<FieldValue<'_>>) {
         self.push(record, &RecordChangeEvent::FieldValuesChanged(values));
     }
 
-    pub fn deleted(&mut self, record: i64) {
+    pub fn deleted(&mut self, record: RecordId) {
         self.push(record, &RecordChangeEvent::RecordDeleted);
     }
 
@@ -106,16 +107,16 @@ impl Events {
 /// The full names of users.
 pub fn names_of_users(
     conn: &mut Conn,
-    users: impl Iterator<Item = i64>,
-) -> Result<HashMap<i64, String>, store::StoreError> {
-    let mut ids: Vec<i64> = users.collect();
+    users: impl Iterator<Item = UserId>,
+) -> Result<HashMap<UserId, String>, store::StoreError> {
+    let mut ids: Vec<UserId> = users.collect();
     ids.sort_unstable();
     ids.dedup();
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
     let mut sql = Sql::new("SELECT u.id, u.full_name FROM users u WHERE u.id");
-    Ok(conn.query_all(sql.push_any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
+    Ok(conn.query_all(sql.push_any(ids), |row| Ok((row.id(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
 }
 
 /// The value of a field in the format of answers.
@@ -125,9 +126,9 @@ pub fn value(field: &ClassField, shown: Json) -> FieldValue<'_> {
 
 fn assignee(assignment: &Assignment) -> Assignee<'_> {
     let name = assignment.name.as_ref();
-    let person = match assignment.principal {
-        group if group < 0 => EventPerson::user_group(-group, name),
-        user => EventPerson::user(user, name),
+    let person = match assignment.principal.to_enum() {
+        Principal::Group(group) => EventPerson::user_group(group, name),
+        Principal::User(user) => EventPerson::user(user, name),
     };
     Assignee { person, permission_set: SetName { id: assignment.set, name: &assignment.set_name } }
 }

@@ -116,15 +116,16 @@ pub static MODULE: Module = Module {
 pub mod readers {
     use crate::classes::{ClassField, record};
     use crate::object_classes::fields;
+    use kit::ids::{ClassId, FieldId};
     use resource::{Errors, Resource, SentObject};
 
     /// Reads a field of a class from the body of its create, with the checks that need no database.
-    pub fn field(id: i64, body: &SentObject<'_>) -> Result<ClassField, Errors> {
+    pub fn field(id: FieldId, body: &SentObject<'_>) -> Result<ClassField, Errors> {
         fields::read(id, body)
     }
 
     /// The declaration of the records of a class with these fields.
     pub fn records(fields: &[ClassField]) -> Resource {
-        record(1, fields)
+        record(ClassId::new(1), fields)
     }
 }

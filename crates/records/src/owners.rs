@@ -3,6 +3,7 @@
 
 use identity::assignees::{Principals, check_each};
 use kit::caller::Caller;
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::rows::{Declaration, RowCells, RowShape};
 use resource::json::{Cells, JsonWriter, RowForm};
@@ -66,7 +67,7 @@ pub fn rows_of(ownerships: &Sql) -> Sql {
 }
 
 /// Refuses users whom the caller may not make owners of a `thing`.
-pub fn check_users(conn: &mut Conn, caller: &Caller, users: &[i64], thing: &str) -> Result<(), Refusal> {
+pub fn check_users(conn: &mut Conn, caller: &Caller, users: &[UserId], thing: &str) -> Result<(), Refusal> {
     let unlisted = |user| format!("You do not have permission to make user {user} the owner of the {thing}.");
     check_each(conn, caller, Principals::Users, users, "owner", unlisted)
 }

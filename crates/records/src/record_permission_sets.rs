@@ -8,6 +8,7 @@ use crate::rights::{
     rights_on_class,
 };
 use kit::answer::{Answer, Outcome};
+use kit::ids::{ClassId, ConnectorId, RecordId, RecordSetId, UserId};
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::{GRANTS, NAME, PERMISSIONS, PermissionSets, grants_schema};
 use kit::reactions::{Reaction, ReactionTime};
@@ -23,6 +24,7 @@ use resource::{
 };
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
@@ -47,8 +49,13 @@ static SET: LazyLock<Resource> = LazyLock::new(|| declaration(|field| field));
 /// A new set, for which connectors have no actions yet.
 static NEW_SET: LazyLock<Resource> = LazyLock::new(|| declaration(Field::read_only));
 
-static SETS: PermissionSets =
-    PermissionSets { resource: &SET, vocabulary: &RECORD_VOCABULARY, limit: &RECORD_SETS, parent_column: "class_id" };
+static SETS: PermissionSets<ClassId, RecordSetId> = PermissionSets {
+    resource: &SET,
+    vocabulary: &RECORD_VOCABULARY,
+    limit: &RECORD_SETS,
+    parent_column: "class_id",
+    ids: PhantomData,
+};
 
 fn declaration(mcp_permissions: fn(Field) -> Field) -> Resource {
     let fields = [
@@ -108,18 +115,18 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rights_on_class(request, conn)?;
     let connectors = connectors(conn, request.id(), None)?;
     let total = connectors.len() as i64;
-    let scope = Scope::matching(Sql::new("t.class_id = $1").arg(request.id())).cacheable();
+    let scope = Scope::matching(Sql::new("t.class_id = $1").arg(request.id::<ClassId>())).cacheable();
     rows::list(request, conn, &shape(connectors), Scope { total: Some(total), ..scope })
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
-    let class = request.id();
+    let class: ClassId = request.id();
     let rights = rights_for_change(request, conn)?;
     let accepted = accept(request, conn, rights, None)?;
     SETS.check_limit(conn, class)?;
     let columns = [("class_id", class.into()), ("permissions", accepted.grants.into())];
     let id = rows::insert(request, conn, &NEW_SET, &accepted.changes, &columns)?;
-    let connectors = connectors(conn, class, Some(id))?;
+    let connectors = connectors(conn, class, Some(RecordSetId::new(id)))?;
     rows::created_answer(request, conn, &shape(connectors), id)
 }
 
@@ -127,17 +134,17 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     let (set, rights) = change_target(request, conn)?;
     let accepted = accept(request, conn, rights, Some(&set))?;
-    let mut before = rows::load(conn, &STORED, set.id)?.ok_or_else(Refusal::not_found)?;
+    let mut before = rows::load(conn, &STORED, set.id.get())?.ok_or_else(Refusal::not_found)?;
     before.set(&MCP_GRANTS, to_value(&set.connectors));
     SETS.update(request, conn, set.id, before, &accepted.changes, (set.grants, accepted.grants))?;
     store_connectors(conn, &set, &accepted)?;
     let connectors = connectors(conn, class, Some(set.id))?;
-    rows::edited_answer(request, conn, &shape(connectors), set.id)
+    rows::edited_answer(request, conn, &shape(connectors), set.id.get())
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let (set, _) = change_target(request, conn)?;
-    rows::delete(request, conn, &SET, set.id, &set.name)?;
+    rows::delete(request, conn, &SET, set.id.get(), &set.name)?;
     rights::object_rights_ended(request);
     Ok(Answer::empty())
 }
@@ -148,13 +155,13 @@ pub const ON_LEAVING: Reaction = Reaction {
     when: ReactionTime::Leaving,
     run: |request, conn, id| {
         conn.exec(&Sql::new("DELETE FROM record_set_connectors WHERE permission_set = $1").arg(id))?;
-        Ok(leaving::queue_set_removal(request, conn, id)?)
+        Ok(leaving::queue_set_removal(request, conn, RecordSetId::new(id))?)
     },
 };
 
 /// A stored set.
 struct RecordPermissionSet {
-    id: i64,
+    id: RecordSetId,
     name: String,
     /// The actions, as bits.
     grants: i64,
@@ -164,7 +171,7 @@ struct RecordPermissionSet {
 /// A connector that is associated with the class, with its actions of a set.
 #[derive(Clone)]
 struct AssociatedConnector {
-    id: i64,
+    id: ConnectorId,
     name: String,
     /// The actions, as bits.
     grants: i64,
@@ -179,9 +186,9 @@ fn to_value(connectors: &[AssociatedConnector]) -> CheckedValue {
 /// The sets of a class, or one of them, each with the connectors that are associated with the class.
 fn connectors(
     conn: &mut Conn,
-    class: i64,
-    set: Option<i64>,
-) -> Result<BTreeMap<i64, Vec<AssociatedConnector>>, StoreError> {
+    class: ClassId,
+    set: Option<RecordSetId>,
+) -> Result<BTreeMap<RecordSetId, Vec<AssociatedConnector>>, StoreError> {
     let mut sql = Sql::new(
         "SELECT s.id, c.id, c.name, COALESCE(x.permissions, 0) FROM record_permission_sets s \
          LEFT JOIN mcp_connector_classes k ON k.object_class = s.class_id LEFT JOIN mcp_connectors c ON c.id = k.connector \
@@ -191,10 +198,10 @@ fn connectors(
     if let Some(set) = set {
         sql.push(" AND s.id = ").bind(set);
     }
-    let mut of_sets: BTreeMap<i64, Vec<AssociatedConnector>> = BTreeMap::new();
+    let mut of_sets: BTreeMap<RecordSetId, Vec<AssociatedConnector>> = BTreeMap::new();
     conn.for_each_row(sql.push(" ORDER BY s.id, c.id"), |row| {
-        let connectors = of_sets.entry(row.int(0)?).or_default();
-        if let Some(id) = row.opt_int(1)? {
+        let connectors = of_sets.entry(row.id(0)?).or_default();
+        if let Some(id) = row.opt_id(1)? {
             connectors.push(AssociatedConnector { id, name: row.text(2)?.to_owned(), grants: row.int(3)? });
         }
         Ok(())
@@ -204,7 +211,7 @@ fn connectors(
 
 /// The actions of a set that a connector has.
 pub struct ConnectorActions {
-    pub id: i64,
+    pub id: RecordSetId,
     pub name: String,
     /// The actions, as bits.
     grants: i64,
@@ -222,9 +229,9 @@ impl ConnectorActions {
 /// The sets of a class that grant actions to a connector, in ascending order of their ids, for an agent of a person.
 pub fn sets_of_connector(
     conn: &mut Conn,
-    class: i64,
-    connector: i64,
-    person: i64,
+    class: ClassId,
+    connector: ConnectorId,
+    person: UserId,
 ) -> Result<Vec<ConnectorActions>, StoreError> {
     let mut sql = Sql::new("SELECT s.id, s.name, s.permissions & x.permissions, CASE WHEN EXISTS (SELECT 1 ");
     from_assignments(&mut sql, person).push(" AND a.permission_set = s.id) THEN 1 ELSE 0 END ");
@@ -234,22 +241,26 @@ pub fn sets_of_connector(
     sql.bind(connector).push(" WHERE s.class_id = ").bind(class);
     sql.push(" AND (s.permissions & x.permissions) <> 0 ORDER BY s.id");
     conn.query_all(&sql, |row| {
-        let (id, name) = (row.int(0)?, row.text(1)?.to_owned());
+        let (id, name) = (row.id(0)?, row.text(1)?.to_owned());
         Ok(ConnectorActions { id, name, grants: row.int(2)?, is_assigned: row.flag(3)? })
     })
 }
 
 /// Returns a record for which an agent may create tasks by one of these sets. It prefers a record that the agent may edit.
-pub fn record_for_tasks(conn: &mut Conn, sets: &[ConnectorActions], person: i64) -> Result<Option<i64>, StoreError> {
+pub fn record_for_tasks(
+    conn: &mut Conn,
+    sets: &[ConnectorActions],
+    person: UserId,
+) -> Result<Option<RecordId>, StoreError> {
     let makes = |set: &&ConnectorActions| set.is_assigned && set.grants & (VIEW | TASKS_CREATE) == VIEW | TASKS_CREATE;
     let Some(set) = sets.iter().filter(makes).max_by_key(|set| set.grants & EDIT) else { return Ok(None) };
     let mut sql = Sql::new("SELECT a.record ");
     from_assignments(&mut sql, person).push(" AND a.permission_set = ").bind(set.id).push(" LIMIT 1");
-    conn.query_optional(&sql, |row| row.int(0))
+    conn.query_optional(&sql, |row| row.id(0))
 }
 
 /// Appends the assignments of a person and of their groups.
-fn from_assignments(sql: &mut Sql, person: i64) -> &mut Sql {
+fn from_assignments(sql: &mut Sql, person: UserId) -> &mut Sql {
     sql.push("FROM record_assignees a WHERE a.principal IN (SELECT CAST(").bind(person).push(" AS BIGINT) UNION ALL ");
     sql.push("SELECT -m.group_id FROM user_group_members m WHERE m.user_id = ").bind(person).push(")")
 }
@@ -265,7 +276,7 @@ fn rights_for_change(request: &Request, conn: &mut Conn) -> Result<ClassRights, 
 /// Loads the path's set, and locks its row and the associations of its class. Refuses callers without the right, and an
 /// `If-Match` that differs.
 fn change_target(request: &Request, conn: &mut Conn) -> Result<(RecordPermissionSet, ClassRights), Refusal> {
-    let (class, id) = (request.id(), request.second_id());
+    let (class, id) = (request.id::<ClassId>(), request.second_id::<RecordSetId>());
     let rights = rights_for_change(request, conn)?;
     let sql =
         Sql::new("SELECT name, permissions FROM record_permission_sets WHERE id = $1 AND class_id = $2 FOR UPDATE");
@@ -274,7 +285,7 @@ fn change_target(request: &Request, conn: &mut Conn) -> Result<(RecordPermission
     let associated = "SELECT connector FROM mcp_connector_classes WHERE object_class = $1 ORDER BY connector FOR SHARE";
     conn.for_each_row(&Sql::new(associated).arg(class), |_| Ok(()))?;
     let of_sets = connectors(conn, class, Some(id))?;
-    rows::check_if_match(request, conn, &shape(of_sets.clone()), id)?;
+    rows::check_if_match(request, conn, &shape(of_sets.clone()), id.get())?;
     let connectors = of_sets.into_values().next().unwrap_or_default();
     Ok((RecordPermissionSet { id, name, grants, connectors }, rights))
 }
@@ -298,7 +309,7 @@ fn accept(
     let body = request.object()?;
     let own = body.clone().filter_members(|name| name != MCP_PERMISSIONS);
     let scope = ("class_id", request.id());
-    let mut accepted = rows::accepted_within(conn, &SET, &own, set.map(|set| set.id), scope)?;
+    let mut accepted = rows::accepted_within(conn, &SET, &own, set.map(|set| set.id.get()), scope)?;
     let before = set.map_or(0, |set| set.grants);
     let grants = RECORD_VOCABULARY.accept(&mut accepted, before, ALL);
     let known: &[AssociatedConnector] = set.map_or(&[], |set| &set.connectors);
@@ -420,12 +431,12 @@ fn store_connectors(conn: &mut Conn, set: &RecordPermissionSet, accepted: &Check
 static STORED: RowShape = RowShape::from_declaration(Declaration::Static(&SET));
 
 /// The shape of sets with these connectors.
-fn shape(of_sets: BTreeMap<i64, Vec<AssociatedConnector>>) -> RowShape {
+fn shape(of_sets: BTreeMap<RecordSetId, Vec<AssociatedConnector>>) -> RowShape {
     RowShape::with_declaration(
         Declaration::Static(&SET),
         Sql::new("t.id, t.permissions"),
         move |out, _: RowForm, row, at, _| {
-            let connectors = of_sets.get(&row.int(at)?.unwrap_or(0)).map_or(&[][..], Vec::as_slice);
+            let connectors = of_sets.get(&RecordSetId::new(row.int(at)?.unwrap_or(0))).map_or(&[][..], Vec::as_slice);
             RECORD_VOCABULARY.write(out.name(PERMISSIONS), row.int(at + 1)?.unwrap_or(0));
             write_connectors(out, connectors);
             Ok(())
@@ -437,7 +448,7 @@ fn write_connectors(out: &mut JsonWriter, connectors: &[AssociatedConnector]) {
     out.name(MCP_PERMISSIONS).raw("[");
     for connector in connectors {
         RECORD_VOCABULARY
-            .write(out.comma().raw("{").name(CONNECTOR).int(connector.id).name(PERMISSIONS), connector.grants);
+            .write(out.comma().raw("{").name(CONNECTOR).int(connector.id.get()).name(PERMISSIONS), connector.grants);
         out.raw("}");
     }
     out.raw("]").name("_meta").raw("{").name("labels").raw("{").name("connectors").raw("{");

@@ -7,6 +7,7 @@ pub use crate::object_records::read::labels_of_related;
 use crate::object_records::write::{StoredRecord, each_stored};
 use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible};
 use files::held::load_by_ids;
+use kit::ids::{ClassId, FileId, RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::CheckedValue;
@@ -35,7 +36,7 @@ pub struct DisplayRecord {
     /// The values by alias, and also `id`, `created_at` and `modified_at`.
     pub values: HashMap<String, DisplayValue>,
     /// The related records, by the aliases of the relations.
-    pub related: HashMap<String, i64>,
+    pub related: HashMap<String, RecordId>,
     /// The full name of the owner.
     pub owner: Option<String>,
 }
@@ -68,10 +69,10 @@ pub fn shown_records(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    ids: Vec<i64>,
+    ids: Vec<RecordId>,
     aliases: &HashSet<&str>,
     room: &mut usize,
-) -> Result<HashMap<i64, DisplayRecord>, DisplayError> {
+) -> Result<HashMap<RecordId, DisplayRecord>, DisplayError> {
     let mut found: Vec<StoredRecord> = Vec::with_capacity(ids.len());
     let mut is_too_large = false;
     let is_wanted = |field: &ClassField| aliases.contains(field.alias.as_str());
@@ -98,23 +99,23 @@ fn bytes_of(value: &CheckedValue) -> usize {
 
 /// The labels of users, records and files.
 struct Labels {
-    users: HashMap<i64, String>,
-    records: HashMap<i64, String>,
-    files: HashMap<i64, files::held::StoredFile>,
+    users: HashMap<UserId, String>,
+    records: HashMap<RecordId, String>,
+    files: HashMap<FileId, files::held::StoredFile>,
 }
 
 impl Labels {
     fn load(request: &Request, conn: &mut Conn, class: &Class, all: &[StoredRecord]) -> Result<Labels, DisplayError> {
-        let (mut users, mut related, mut files) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
+        let (mut users, mut related, mut files) = (Vec::new(), BTreeMap::<ClassId, Vec<RecordId>>::new(), Vec::new());
         for stored in all {
             users.extend(stored.owner);
             for (alias, value) in stored.values.iter() {
                 match (class.field(alias).map(|field| (field.kind, field.related_object_class)), value) {
-                    (Some((FieldType::User, _)), CheckedValue::Int(id)) => users.push(*id),
+                    (Some((FieldType::User, _)), CheckedValue::Int(id)) => users.push(UserId::new(*id)),
                     (Some((FieldType::Relation, Some(class))), CheckedValue::Int(id)) => {
-                        related.entry(class).or_default().push(*id);
+                        related.entry(class).or_default().push(RecordId::new(*id));
                     }
-                    (Some((FieldType::Document, _)), value) => files.extend(value.ids()),
+                    (Some((FieldType::Document, _)), value) => files.extend(value.ids::<FileId>()),
                     _ => {}
                 }
             }
@@ -137,7 +138,7 @@ impl Labels {
         for (alias, value) in stored.values.iter() {
             let Some(field) = class.field(alias) else { continue };
             if let (FieldType::Relation, CheckedValue::Int(id)) = (field.kind, value) {
-                shown.related.insert(alias.to_owned(), *id);
+                shown.related.insert(alias.to_owned(), RecordId::new(*id));
             }
             shown.values.insert(alias.to_owned(), self.value(field, value)?);
         }
@@ -159,13 +160,13 @@ impl Labels {
                 DisplayValue::Text(texts.collect::<Vec<_>>().join(", "))
             }
             (FieldType::User, CheckedValue::Int(id)) => {
-                DisplayValue::Text(self.users.get(id).cloned().unwrap_or_default())
+                DisplayValue::Text(self.users.get(&UserId::new(*id)).cloned().unwrap_or_default())
             }
             (FieldType::Relation, CheckedValue::Int(id)) => {
-                DisplayValue::Text(self.records.get(id).cloned().ok_or(DisplayError::Hidden)?)
+                DisplayValue::Text(self.records.get(&RecordId::new(*id)).cloned().ok_or(DisplayError::Hidden)?)
             }
             (FieldType::Document, value) => {
-                let ids = value.ids();
+                let ids: Vec<FileId> = value.ids();
                 let names: Vec<&str> = ids.iter().filter_map(|id| Some(self.files.get(id)?.name.as_str())).collect();
                 if names.is_empty() { DisplayValue::Empty } else { DisplayValue::Text(names.join(", ")) }
             }
@@ -181,19 +182,24 @@ impl Labels {
 }
 
 /// Returns those of these records of a class that the caller may view.
-pub fn viewable_of(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) -> Result<HashSet<i64>, Refusal> {
+pub fn viewable_of(
+    request: &Request,
+    conn: &mut Conn,
+    class: ClassId,
+    ids: &[RecordId],
+) -> Result<HashSet<RecordId>, Refusal> {
     let Some(VisibleClass { class, visible, .. }) = classes_with_visible(request, conn, vec![class])?.pop() else {
         return Ok(HashSet::new());
     };
     let mut sql = Sql::new("SELECT t.id, t.n FROM ");
-    sql.name(&class.table()).push(" t WHERE t.id").push_any(ids.to_vec());
-    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    sql.name(&class.table()).push(" t WHERE t.id").push_any(ids.iter().copied());
+    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?)))?;
     Ok(found.into_iter().filter(|(_, n)| visible.contains(*n)).map(|(id, _)| id).collect())
 }
 
 /// Returns whether the caller may view all of these records of a class. Callers who may view all records of the class may also
 /// view its deleted records.
-pub fn may_view_all(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) -> Result<bool, Refusal> {
+pub fn may_view_all(request: &Request, conn: &mut Conn, class: ClassId, ids: &[RecordId]) -> Result<bool, Refusal> {
     let visible = classes_with_visible(request, conn, vec![class])?.pop().map(|class| class.visible);
     match visible {
         Some(VisibleRecords::All) => Ok(true),
@@ -203,8 +209,8 @@ pub fn may_view_all(request: &Request, conn: &mut Conn, class: i64, ids: &[i64])
 
 /// A record that points to another.
 pub struct ChildOf {
-    pub parent: i64,
-    pub id: i64,
+    pub parent: RecordId,
+    pub id: RecordId,
 }
 
 /// Returns at most `most` records of a class that point to one of these parents by a relation. The caller may view them. The
@@ -212,9 +218,9 @@ pub struct ChildOf {
 pub fn children_of(
     request: &Request,
     conn: &mut Conn,
-    child_class: i64,
+    child_class: ClassId,
     relation: &ClassField,
-    parents: Vec<i64>,
+    parents: Vec<RecordId>,
     most: usize,
 ) -> Result<Vec<ChildOf>, Refusal> {
     let Some(VisibleClass { class, visible, .. }) = classes_with_visible(request, conn, vec![child_class])?.pop()
@@ -230,15 +236,15 @@ pub fn children_of(
     sql.push(" x JOIN ").name(&class.table()).push(" t ON t.id = x.id WHERE x.").name(&column).push_any(parents);
     visible.condition(sql.push(" AND "), "t.n");
     sql.push(" ORDER BY t.id LIMIT ").bind(most as i64);
-    Ok(conn.query_all(&sql, |row| Ok(ChildOf { parent: row.int(0)?, id: row.int(1)? }))?)
+    Ok(conn.query_all(&sql, |row| Ok(ChildOf { parent: row.id(0)?, id: row.id(1)? }))?)
 }
 
 /// Loads a class that the transaction changes, without the cache. Other transactions must not see it yet.
-pub fn changing_class(conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, StoreError> {
+pub fn changing_class(conn: &mut Conn, id: ClassId) -> Result<Option<Arc<Class>>, StoreError> {
     Ok(Class::load(conn, id)?.map(Arc::new))
 }
 
 /// Returns a class in the snapshot of the transaction.
-pub fn class_of_id(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, StoreError> {
+pub fn class_of_id(request: &Request, conn: &mut Conn, id: ClassId) -> Result<Option<Arc<Class>>, StoreError> {
     class(&request.app, &request.build, conn, id)
 }

@@ -4,6 +4,7 @@
 //! the records of a class that a caller may view.
 
 use kit::caller::{Agent, Caller};
+use kit::ids::{ClassId, UserId};
 use kit::permission_set::{PermissionKey, SetAction, Vocabulary};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
@@ -236,7 +237,7 @@ impl ClassRights {
 
     /// The actions of the caller on one record of the class. An owner has all of them. Others have the actions on all records,
     /// and those that record permission sets grant on this one.
-    pub fn record_actions(self, caller: &Caller, owner: Option<i64>, granted: i64) -> i64 {
+    pub fn record_actions(self, caller: &Caller, owner: Option<UserId>, granted: i64) -> i64 {
         if caller.agent.is_none() && owner == Some(caller.user) {
             RECORD_ALL
         } else {
@@ -266,7 +267,7 @@ impl ClassRights {
 }
 
 /// Loads the rights of a caller on a class. Answers 404 if there is no such class, or the caller may not view it.
-pub fn load_class_rights(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
+pub fn load_class_rights(conn: &mut Conn, caller: &Caller, class: ClassId) -> Result<ClassRights, Refusal> {
     let rights = load_class_actions(conn, caller, class)?.ok_or_else(Refusal::not_found)?;
     rights.needs_to_see()?;
     Ok(rights)
@@ -274,7 +275,7 @@ pub fn load_class_rights(conn: &mut Conn, caller: &Caller, class: i64) -> Result
 
 /// Returns the same as [`load_class_rights`], in two steps. First it reads the rights on the class itself, which nearly all
 /// writers have. Only if these do not show the class, it reads whether the caller may view one of its records, which is slower.
-pub fn load_class_rights_for_write(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
+pub fn load_class_rights_for_write(conn: &mut Conn, caller: &Caller, class: ClassId) -> Result<ClassRights, Refusal> {
     let mut sql = Sql::new("SELECT ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
@@ -286,7 +287,7 @@ pub fn load_class_rights_for_write(conn: &mut Conn, caller: &Caller, class: i64)
 }
 
 /// Loads the rights of a caller on a class, even if there are none. `None` if there is no such class.
-pub fn load_class_actions(conn: &mut Conn, caller: &Caller, class: i64) -> Result<Option<ClassRights>, StoreError> {
+pub fn load_class_actions(conn: &mut Conn, caller: &Caller, class: ClassId) -> Result<Option<ClassRights>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     select_rights(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
@@ -299,20 +300,20 @@ pub fn rights_on_class(request: &Request, conn: &mut Conn) -> Result<ClassRights
 }
 
 /// Locks the row of a class for a change of the class or its parts, and returns its name. Answers 404 if there is no such class.
-pub fn lock_class(conn: &mut Conn, class: i64) -> Result<String, Refusal> {
+pub fn lock_class(conn: &mut Conn, class: ClassId) -> Result<String, Refusal> {
     let sql = Sql::new("SELECT name FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
     conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
 }
 
 /// Returns whether a user owns a class.
-pub fn owns_class(conn: &mut Conn, user: i64, class: i64) -> Result<bool, StoreError> {
+pub fn owns_class(conn: &mut Conn, user: UserId, class: ClassId) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM object_class_owners WHERE class_id = $1 AND user_id = $2").arg(class).arg(user);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
 /// Returns whether an account has rights on single classes or records: it owns one, or is assigned to a set, directly or through
 /// a group.
-pub fn holds_records(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
+pub fn holds_records(conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT CASE WHEN EXISTS (");
     let values = [("{caller}", user)];
     tokens(&mut sql, "SELECT 1 FROM object_class_owners o WHERE o.user_id = {caller}", &values);

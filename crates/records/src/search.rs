@@ -11,6 +11,7 @@ use crate::visible_records::{VisibleClass, seen_classes};
 use http::Method;
 use identity::visibility::{visible_groups, visible_users};
 use kit::answer::Answer;
+use kit::ids::ClassId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -99,7 +100,7 @@ fn search_people(
     request: &Request,
     conn: &mut Conn,
     wanted: &Arc<SearchQuery>,
-) -> Result<(BestResults, Vec<i64>), Refusal> {
+) -> Result<(BestResults, Vec<ClassId>), Refusal> {
     let caller = request.caller()?;
     let mut found = BestResults::new(wanted);
     if caller.agent.is_none() {
@@ -109,7 +110,7 @@ fn search_people(
     }
     let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE ");
     sql.append(&visible_classes(caller)).push(" ORDER BY t.id");
-    Ok((found, conn.query_all(&sql, |row| row.int(0))?))
+    Ok((found, conn.query_all(&sql, |row| row.id(0))?))
 }
 
 /// Returns the best records of some classes.
@@ -117,7 +118,7 @@ fn records(
     request: &Request,
     conn: &mut Conn,
     wanted: &Arc<SearchQuery>,
-    classes: Vec<i64>,
+    classes: Vec<ClassId>,
     share: i64,
 ) -> Result<BestResults, Refusal> {
     let mut found = BestResults::new(wanted);
@@ -199,7 +200,7 @@ struct SearchResult {
     kind: ResultKind,
     id: i64,
     label: String,
-    object_class: Option<i64>,
+    object_class: Option<ClassId>,
 }
 
 impl SearchResult {
@@ -230,7 +231,7 @@ impl BestResults {
         }
     }
 
-    fn add(&mut self, kind: ResultKind, id: i64, label: &str, object_class: Option<i64>) {
+    fn add(&mut self, kind: ResultKind, id: i64, label: &str, object_class: Option<ClassId>) {
         let folded = fold(label);
         let is_inside = !without_marks(&folded).starts_with(&self.wanted.plain);
         self.insert(SearchResult { is_inside, folded, kind, id, label: label.to_owned(), object_class });
@@ -282,7 +283,7 @@ impl BestResults {
             return Ok(());
         }
         conn.for_each_row(&sql, |row| {
-            self.add(ResultKind::Record, row.int(1)?, row.text(2)?, Some(row.int(0)?));
+            self.add(ResultKind::Record, row.int(1)?, row.text(2)?, Some(row.id(0)?));
             Ok(())
         })
     }

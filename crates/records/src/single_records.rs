@@ -6,6 +6,7 @@ use crate::object_records::change::{self, Edit};
 use crate::object_records::{held, write};
 use crate::rights::{ClassRights, select_held};
 use kit::caller::Caller;
+use kit::ids::{ClassId, FileId, RecordId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::{Changes, Checked, CheckedValue, Errors, SentObject};
@@ -18,7 +19,7 @@ pub use crate::object_records::read::{RecordValues, load_values};
 pub use crate::object_records::write::{CreatedRecord, RecordChange, RecordHooks};
 
 /// The files in the `document` fields of a record, by the aliases of the fields.
-pub fn files_of(conn: &mut Conn, class: &Class, record: i64) -> Result<HashMap<String, Vec<i64>>, StoreError> {
+pub fn files_of(conn: &mut Conn, class: &Class, record: RecordId) -> Result<HashMap<String, Vec<FileId>>, StoreError> {
     let mut files = HashMap::new();
     let is_wanted = |field: &ClassField| field.kind == FieldType::Document;
     write::each_stored(conn, class, vec![record], is_wanted, |stored| {
@@ -33,12 +34,12 @@ pub fn add_file(
     conn: &mut Conn,
     held: &RecordAccess,
     field: &ClassField,
-    file: i64,
+    file: FileId,
 ) -> Result<(), Refusal> {
     let mut files = files_of(conn, &held.class, held.id)?.remove(&field.alias).unwrap_or_default();
     files.push(file);
     let mut values = Changes::new();
-    values.insert(field.alias.clone(), CheckedValue::List(files.into_iter().map(CheckedValue::Int).collect()));
+    values.insert(field.alias.clone(), CheckedValue::List(files.into_iter().map(CheckedValue::from).collect()));
     let change = RecordChange::from_values(held.id, held.n, values);
     write::update(request, conn, &held.class, &[change])
 }
@@ -50,7 +51,7 @@ pub fn validate_values(
     conn: &mut Conn,
     record: &RecordAccess,
     fields: &SentObject<'_>,
-    files: &[i64],
+    files: &[FileId],
 ) -> Result<Checked<RecordChange>, Refusal> {
     let edit = Edit::by_task(record, fields, files);
     Ok(match change::validate_edits(request, conn, &record.class, vec![edit])? {
@@ -74,12 +75,12 @@ pub fn write_values(
 }
 
 /// The class of the record of this id, or `None` if there is none.
-pub fn class_of(conn: &mut Conn, record: i64) -> Result<Option<i64>, StoreError> {
-    conn.query_optional(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
+pub fn class_of(conn: &mut Conn, record: RecordId) -> Result<Option<ClassId>, StoreError> {
+    conn.query_optional(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.id(0))
 }
 
 /// The label of a record.
-pub fn label(conn: &mut Conn, class: &Arc<Class>, record: i64) -> Result<String, StoreError> {
+pub fn label(conn: &mut Conn, class: &Arc<Class>, record: RecordId) -> Result<String, StoreError> {
     use crate::object_records::read::{join_label, select_label};
     let mut sql = Sql::new("SELECT ");
     select_label(&mut sql, class, "t");
@@ -88,8 +89,12 @@ pub fn label(conn: &mut Conn, class: &Arc<Class>, record: i64) -> Result<String,
 }
 
 /// The caller's actions on each of these records, even if there are none. Records are pairs of class and id.
-pub fn actions_on(conn: &mut Conn, caller: &Caller, records: &[(i64, i64)]) -> Result<HashMap<i64, i64>, StoreError> {
-    let mut by_class: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+pub fn actions_on(
+    conn: &mut Conn,
+    caller: &Caller,
+    records: &[(ClassId, RecordId)],
+) -> Result<HashMap<RecordId, i64>, StoreError> {
+    let mut by_class: BTreeMap<ClassId, Vec<RecordId>> = BTreeMap::new();
     for (class, record) in records {
         by_class.entry(*class).or_default().push(*record);
     }
@@ -100,11 +105,11 @@ pub fn actions_on(conn: &mut Conn, caller: &Caller, records: &[(i64, i64)]) -> R
     let mut sql = Sql::new("SELECT t.id, ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id").push_any(by_class.keys().copied().collect::<Vec<_>>());
-    for (class, on_class) in conn.query_all(&sql, |row| Ok((row.int(0)?, ClassRights::new(caller, row.int(1)?))))? {
+    for (class, on_class) in conn.query_all(&sql, |row| Ok((row.id(0)?, ClassRights::new(caller, row.int(1)?))))? {
         let ids = by_class.remove(&class).unwrap_or_default();
         let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
         sql.name(&table(class)).push(" t WHERE t.id").push_any(ids);
-        let owners = conn.query_all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+        let owners = conn.query_all(&sql, |row| Ok((row.id(0)?, row.opt_id(1)?)))?;
         actions.extend(held::actions(conn, caller, on_class, &owners)?);
     }
     Ok(actions)

@@ -3,13 +3,14 @@
 
 use crate::classes::{ClassField, table, table_of};
 use crate::field_type::FieldType;
+use kit::ids::ClassId;
 use kit::rows::sql::to_argument;
 use resource::fold::normal_forms;
 use resource::{Field, nfc};
 use store::{Argument, BorrowedArgument, ColumnKind, Conn, Index, IndexKind, Sql, StoreError, TableColumn, TableLock};
 
 /// Creates the tables of a new class.
-pub fn create_class(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+pub fn create_class(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     let name = table(class);
     let numbers =
         ["owner", "ownership", "owner_at", "owner_by", "created_at", "created_by", "modified_at", "modified_by"];
@@ -23,7 +24,7 @@ pub fn create_class(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
 }
 
 /// Drops the tables of a class.
-pub fn drop_class(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+pub fn drop_class(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT fields_made FROM object_classes WHERE id = $1").arg(class);
     let made = conn.query_one(&sql, |row| row.int(0))?;
     conn.drop_word_index(&table(class))?;
@@ -35,7 +36,12 @@ pub fn drop_class(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
 
 /// Adds the columns of a new field, and its table if it is the first field in it. Existing records get the initial value of a
 /// status, otherwise null.
-pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_table: bool) -> Result<(), StoreError> {
+pub fn add_field(
+    conn: &mut Conn,
+    class: ClassId,
+    field: &ClassField,
+    is_first_in_table: bool,
+) -> Result<(), StoreError> {
     let (name, fold) = (field.column(), field.fold_column());
     let kind = match field.kind {
         FieldType::Integer | FieldType::Boolean | FieldType::Datetime | FieldType::User | FieldType::Relation => {
@@ -67,7 +73,7 @@ pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_ta
 }
 
 /// Drops the columns of a field, with their indexes. Returns whether the database retains the columns with their values.
-pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, StoreError> {
+pub fn drop_field(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<bool, StoreError> {
     let columns = [Some(field.column()), field.fold_column()];
     let columns: Vec<&str> = columns.iter().flatten().map(String::as_str).collect();
     // The database does not know which column an index on an expression uses.
@@ -79,7 +85,7 @@ pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<boo
 ///
 /// # Errors
 /// [`StoreError::Unique`] if two records have the same value.
-pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
+pub fn make_unique(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), StoreError> {
     with_unique_index(class, field, |index| conn.create_index(index))?;
     set_unique_in_nfc(conn, field)
 }
@@ -89,18 +95,18 @@ pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<()
 ///
 /// # Errors
 /// [`StoreError::Unique`] if two records have the same text in different forms.
-pub fn make_unique_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
+pub fn make_unique_in_nfc(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), StoreError> {
     let field = ClassField { is_unique_in_nfc: true, ..field.clone() };
     with_unique_index(class, &field, |index| conn.create_index_concurrently(index))
 }
 
 /// Drops the index on the stored texts of a field after its index on texts in form NFC exists.
-pub fn replace_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
+pub fn replace_unique(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), StoreError> {
     conn.drop_index(&ClassField { is_unique_in_nfc: false, ..field.clone() }.unique_index(class))?;
     set_unique_in_nfc(conn, field)
 }
 
-fn with_unique_index<T>(class: i64, field: &ClassField, make: impl FnOnce(&Index<'_>) -> T) -> T {
+fn with_unique_index<T>(class: ClassId, field: &ClassField, make: impl FnOnce(&Index<'_>) -> T) -> T {
     let (name, column, table) = (field.unique_index(class), field.column(), table_of(class, field.table_number));
     let kind = if field.kind.is_text() { IndexKind::UniqueText } else { IndexKind::Unique };
     make(&Index { name: &name, table: &table, columns: &[&column], kind })
@@ -115,7 +121,7 @@ fn set_unique_in_nfc(conn: &mut Conn, field: &ClassField) -> Result<(), StoreErr
 }
 
 /// Removes the uniqueness of a field.
-pub fn drop_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
+pub fn drop_unique(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), StoreError> {
     for is_unique_in_nfc in [false, true] {
         conn.drop_index(&ClassField { is_unique_in_nfc, ..field.clone() }.unique_index(class))?;
     }
@@ -158,13 +164,13 @@ pub fn push_has_one_of(sql: &mut Sql, field: &ClassField, declared: &Field, valu
 }
 
 /// Drops the index for filters and order of lists, if it exists.
-pub fn drop_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
+pub fn drop_index(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), StoreError> {
     conn.drop_index(&field.index(class))
 }
 
 /// Creates the index for filters and order of lists, concurrently with other writes. For
 /// [`store::Database::run_outside_transaction`].
-pub fn make_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
+pub fn make_index(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), StoreError> {
     let (name, table) = (field.index(class), table_of(class, field.table_number));
     let column = field.fold_column().unwrap_or_else(|| field.column());
     let kind = match field.table_number {
@@ -176,33 +182,33 @@ pub fn make_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(),
 }
 
 /// Returns whether a class has records. Its tables are locked, so that no record is created meanwhile.
-pub fn has_records(conn: &mut Conn, class: i64) -> Result<bool, StoreError> {
+pub fn has_records(conn: &mut Conn, class: ClassId) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(&table(class)).push(" LIMIT 1");
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
 /// Returns whether a record has a value in a field.
-pub fn has_values(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, StoreError> {
+pub fn has_values(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(&table_of(class, field.table_number)).push(" x WHERE x.").name(&field.column());
     Ok(conn.query_optional(sql.push(" IS NOT NULL LIMIT 1"), |_| Ok(()))?.is_some())
 }
 
 /// Returns whether a record has a text of more than `most` characters in a field.
-pub fn has_longer(conn: &mut Conn, class: i64, field: &ClassField, most: i64) -> Result<bool, StoreError> {
+pub fn has_longer(conn: &mut Conn, class: ClassId, field: &ClassField, most: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(&table_of(class, field.table_number)).push(" x WHERE length(x.").name(&field.column());
     Ok(conn.query_optional(sql.push(") > ").bind(most).push(" LIMIT 1"), |_| Ok(()))?.is_some())
 }
 
 /// Prevents changes of a class's declaration until the end of a write to its records.
-pub fn lock_for_write(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+pub fn lock_for_write(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     conn.lock_table(&table(class), TableLock::Rows)
 }
 
 /// Blocks writers of records until the end of a change of their class.
-pub fn lock_for_change(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+pub fn lock_for_change(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     conn.lock_table(&table(class), TableLock::Declaration)
 }
 

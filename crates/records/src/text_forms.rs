@@ -6,6 +6,7 @@ use crate::object_records::texts::refold_page;
 use crate::tables;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{ClassId, FieldId};
 use store::{Conn, Sql, StoreError};
 
 /// The number of records that one step reads.
@@ -17,7 +18,7 @@ pub fn refold_records(
     app: &App,
     build: &Build,
     conn: &mut Conn,
-    id: i64,
+    id: ClassId,
     (after, since): (i64, i64),
 ) -> Result<Option<i64>, StoreError> {
     if class(app, build, conn, id)?.is_none() {
@@ -32,19 +33,22 @@ pub fn refold_records(
 }
 
 /// Returns the next field after this id that is unique by its stored texts, with its class.
-pub fn next_unique_by_stored_texts(conn: &mut Conn, after: i64) -> Result<Option<(i64, ClassField)>, StoreError> {
+pub fn next_unique_by_stored_texts(
+    conn: &mut Conn,
+    after: FieldId,
+) -> Result<Option<(ClassId, ClassField)>, StoreError> {
     let at = FIELD_COLUMNS.split(',').count();
     let mut sql = Sql::new("SELECT ");
     sql.push(FIELD_COLUMNS).push(
         ", f.class_id FROM object_class_fields f WHERE f.is_unique = 1 AND f.unique_in_nfc = 0 \
          AND f.type IN ('string', 'email') AND f.id > ",
     );
-    conn.query_optional(sql.bind(after).push(" ORDER BY f.id LIMIT 1"), |row| Ok((row.int(at)?, read_field(row)?)))
+    conn.query_optional(sql.bind(after).push(" ORDER BY f.id LIMIT 1"), |row| Ok((row.id(at)?, read_field(row)?)))
 }
 
 /// Creates the index of a field that compares form NFC. For [`store::Database::run_outside_transaction`]. Returns `false` if two
 /// records have the same text in several forms. Both then remain, and the field stays unique by its stored texts.
-pub fn index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, StoreError> {
+pub fn index_in_nfc(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<bool, StoreError> {
     match tables::make_unique_in_nfc(conn, class, field) {
         Ok(()) => Ok(true),
         Err(StoreError::Unique(_)) => Ok(false),
@@ -53,7 +57,7 @@ pub fn index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<b
 }
 
 /// Makes the index of [`index_in_nfc`] the only unique index of a field. For [`store::Database::alter`].
-pub fn use_index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
+pub fn use_index_in_nfc(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), StoreError> {
     let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
     conn.query_optional(&lock, |_| Ok(()))?;
     let sql = Sql::new("SELECT 1 FROM object_class_fields WHERE id = $1 AND is_unique = 1").arg(field.id);

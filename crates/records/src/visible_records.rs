@@ -7,6 +7,7 @@
 use crate::bitmap::Bitmap;
 use crate::classes::{Class, class_at, table};
 use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, principals, select_held};
+use kit::ids::{ClassId, ConnectorId, PrincipalId, RecordSetId, UserId};
 use kit::limits::slot;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -124,9 +125,9 @@ pub struct VisibleClass {
 /// The cached sets of all builds.
 pub struct KnownSets(Cache<SetKey, CachedSet, SetWeighter>);
 
-/// The uid of a build, a class, a principal, the action that sets must grant, and the connector to which they must grant it. The
-/// connector is 0 if they must grant it only to the principal.
-type SetKey = (String, i64, i64, i64, i64);
+/// The uid of a build, a class, a principal, the action that sets must grant, and the connector to which they must grant it, or
+/// `None` if they must grant it only to the principal.
+type SetKey = (String, ClassId, PrincipalId, i64, Option<ConnectorId>);
 
 #[derive(Clone)]
 struct CachedSet {
@@ -138,7 +139,7 @@ struct CachedSet {
 #[derive(Clone, PartialEq)]
 struct SetVersion {
     version: i64,
-    sets: Arc<[i64]>,
+    sets: Arc<[RecordSetId]>,
 }
 
 /// Weighs a cached set by its approximate bytes.
@@ -193,7 +194,12 @@ pub fn number(stored: i64) -> Result<u32, StoreError> {
 }
 
 /// The records of a class that the caller may view, with these rights on the class.
-pub fn visible(request: &Request, conn: &mut Conn, class: i64, rights: ClassRights) -> Result<VisibleRecords, Refusal> {
+pub fn visible(
+    request: &Request,
+    conn: &mut Conn,
+    class: ClassId,
+    rights: ClassRights,
+) -> Result<VisibleRecords, Refusal> {
     if rights.allows(VIEW) {
         return Ok(VisibleRecords::All);
     }
@@ -211,16 +217,16 @@ fn empty_set() -> Bitmap {
 fn visible_in(
     request: &Request,
     conn: &mut Conn,
-    classes: &[i64],
+    classes: &[ClassId],
     action: i64,
-) -> Result<HashMap<i64, VisibleRecords>, Refusal> {
+) -> Result<HashMap<ClassId, VisibleRecords>, Refusal> {
     if classes.is_empty() {
         return Ok(HashMap::new());
     }
     let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
     let known: &KnownSets = request.app.slot();
-    let connector = agent.map_or(0, |agent| agent.connector);
-    let key = |class: i64, principal: i64| (request.build.uid.clone(), class, principal, action, connector);
+    let connector = agent.map(|agent| agent.connector);
+    let key = |class: ClassId, principal: PrincipalId| (request.build.uid.clone(), class, principal, action, connector);
     // Data that a write reads may be uncommitted, or differ from the snapshot of its next statement, so it is not cached.
     let is_kept = request.method == http::Method::GET;
     let mut sql =
@@ -230,28 +236,32 @@ fn visible_in(
         sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
         sql.push(" AND (x.permissions & ").bind(action).push(") <> 0");
     }
-    sql.push(" WHERE (s.permissions & ").bind(action).push(") <> 0 AND s.class_id").push_any(classes.to_vec()).push(
-        " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
+    sql.push(" WHERE (s.permissions & ")
+        .bind(action)
+        .push(") <> 0 AND s.class_id")
+        .push_any(classes.iter().copied())
+        .push(
+            " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
          FROM record_viewers v WHERE v.principal IN ",
-    );
+        );
     tokens(&mut sql, principals!(), &[("{caller}", user)]);
-    sql.push(" AND v.class_id").push_any(classes.to_vec()).push(" GROUP BY v.class_id, v.principal");
-    let (mut sets, mut versions) = (BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
+    sql.push(" AND v.class_id").push_any(classes.iter().copied()).push(" GROUP BY v.class_id, v.principal");
+    let (mut sets, mut versions) = (BTreeMap::<ClassId, Vec<RecordSetId>>::new(), Vec::new());
     conn.for_each_row(&sql, |row| {
         match row.int(1)? {
-            0 => sets.entry(row.int(0)?).or_default().push(row.int(2)?),
-            principal => versions.push((row.int(0)?, principal, row.int(2)?, row.int(3)?)),
+            0 => sets.entry(row.id(0)?).or_default().push(row.id(2)?),
+            principal => versions.push((row.id(0)?, PrincipalId::new(principal), row.int(2)?, row.int(3)?)),
         }
         Ok(())
     })?;
-    let sets: HashMap<i64, Arc<[i64]>> = sets
+    let sets: HashMap<ClassId, Arc<[RecordSetId]>> = sets
         .into_iter()
         .map(|(class, mut ids)| {
             ids.sort_unstable();
             (class, ids.into())
         })
         .collect();
-    let (mut found, mut missing) = (HashMap::<i64, Vec<Arc<Bitmap>>>::new(), Vec::new());
+    let (mut found, mut missing) = (HashMap::<ClassId, Vec<Arc<Bitmap>>>::new(), Vec::new());
     for (class, principal, version, owned) in versions {
         let state = SetVersion { version, sets: sets.get(&class).cloned().unwrap_or_default() };
         // Ownership of the person grants an agent nothing.
@@ -273,7 +283,7 @@ fn visible_in(
         all => Arc::new(Bitmap::union(all.iter().map(Arc::as_ref))),
     };
     let of = if agent.is_some() { VisibleRecords::OfAgent } else { VisibleRecords::Some };
-    let mut visible: HashMap<i64, VisibleRecords> =
+    let mut visible: HashMap<ClassId, VisibleRecords> =
         found.into_iter().map(|(class, numbers)| (class, of(united(numbers)))).collect();
     for class in classes {
         visible.entry(*class).or_insert_with(|| of(Arc::new(empty_set())));
@@ -283,7 +293,7 @@ fn visible_in(
 
 /// The visible records of a class and the caller's rights on it, before the class is loaded.
 pub struct ClassView {
-    id: i64,
+    id: ClassId,
     version: i64,
     on_class: ClassRights,
     pub visible: VisibleRecords,
@@ -299,13 +309,13 @@ impl ClassView {
 }
 
 /// Returns those of these classes that exist. The number of statements does not depend on the number of classes.
-pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<ClassView>, Refusal> {
+pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<ClassId>) -> Result<Vec<ClassView>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id").push_any(ids);
-    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
-    let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.allows(VIEW)).map(|(id, _, _)| *id).collect();
+    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
+    let by_sets: Vec<ClassId> = found.iter().filter(|(_, _, on)| !on.allows(VIEW)).map(|(id, _, _)| *id).collect();
     let mut visible = visible_in(request, conn, &by_sets, VIEW)?;
     let seen = |(id, version, on_class)| {
         let visible = visible.remove(&id).unwrap_or(VisibleRecords::All);
@@ -315,7 +325,11 @@ pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result
 }
 
 /// Loads those of these classes that exist, each with the caller's rights on it and its visible records.
-pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<VisibleClass>, Refusal> {
+pub fn classes_with_visible(
+    request: &Request,
+    conn: &mut Conn,
+    ids: Vec<ClassId>,
+) -> Result<Vec<VisibleClass>, Refusal> {
     let mut classes = Vec::with_capacity(ids.len());
     for seen in seen_classes(request, conn, ids)? {
         classes.extend(seen.read(request, conn)?);
@@ -324,17 +338,17 @@ pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -
 }
 
 /// The classes in which the caller may view tasks of records, each with these records. Not needed for a super admin.
-pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(i64, VisibleRecords)>, Refusal> {
+pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(ClassId, VisibleRecords)>, Refusal> {
     let (caller, agent) = ([("{caller}", request.caller()?.user)], request.caller()?.agent.as_ref());
     let mut sql = Sql::new("SELECT DISTINCT c.class_id FROM (");
     tokens(&mut sql, CLASSES_OF_TASKS, &caller);
     let whole = match agent {
         Some(_) => Vec::new(),
-        None => conn.query_all(sql.push(") c ORDER BY c.class_id"), |row| row.int(0))?,
+        None => conn.query_all(sql.push(") c ORDER BY c.class_id"), |row| row.id(0))?,
     };
     let mut sql = Sql::new("SELECT DISTINCT v.class_id FROM record_viewers v WHERE v.principal IN ");
     tokens(&mut sql, principals!(), &caller);
-    let mut some = conn.query_all(sql.push(" ORDER BY v.class_id"), |row| row.int(0))?;
+    let mut some = conn.query_all(sql.push(" ORDER BY v.class_id"), |row| row.id(0))?;
     some.retain(|class| !whole.contains(class));
     let mut visible = visible_in(request, conn, &some, TASKS_VIEW)?;
     let whole = whole.into_iter().map(|class| (class, VisibleRecords::All));
@@ -343,19 +357,19 @@ pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(i64, Vis
 }
 
 /// A class, a principal whose set is not cached, the state for its computation, and the number of records that the user owns.
-type MissingSet = (i64, i64, SetVersion, i64);
+type MissingSet = (ClassId, PrincipalId, SetVersion, i64);
 /// A class and a principal, the state of their set, and the numbers of the records.
-type LoadedSet = ((i64, i64), SetVersion, Vec<u32>);
+type LoadedSet = ((ClassId, PrincipalId), SetVersion, Vec<u32>);
 
 /// Loads the numbers of the records that each of these principals may view.
-fn load_sets(conn: &mut Conn, user: i64, missing: &[MissingSet]) -> Result<Vec<LoadedSet>, StoreError> {
+fn load_sets(conn: &mut Conn, user: UserId, missing: &[MissingSet]) -> Result<Vec<LoadedSet>, StoreError> {
     if missing.is_empty() {
         return Ok(Vec::new());
     }
-    let class_of: HashMap<i64, i64> =
+    let class_of: HashMap<RecordSetId, ClassId> =
         missing.iter().flat_map(|(class, _, state, _)| state.sets.iter().map(|set| (*set, *class))).collect();
-    let mut numbers: HashMap<(i64, i64), Vec<u32>> = HashMap::new();
-    let mut add = |class: i64, principal: i64, n: i64| -> Result<(), StoreError> {
+    let mut numbers: HashMap<(ClassId, PrincipalId), Vec<u32>> = HashMap::new();
+    let mut add = |class: ClassId, principal: PrincipalId, n: i64| -> Result<(), StoreError> {
         numbers.entry((class, principal)).or_default().push(number(n)?);
         Ok(())
     };
@@ -365,12 +379,12 @@ fn load_sets(conn: &mut Conn, user: i64, missing: &[MissingSet]) -> Result<Vec<L
         sql.push_any(class_of.keys().copied().collect::<Vec<_>>()).push(" AND a.principal");
         sql.push_any(missing.iter().map(|(_, principal, _, _)| *principal).collect::<Vec<_>>());
         conn.for_each_row(&sql, |row| {
-            let class = class_of.get(&row.int(0)?).copied().unwrap_or(0);
-            add(class, row.int(1)?, row.int(2)?)
+            let class = class_of.get(&row.id(0)?).copied().unwrap_or(ClassId::NONE);
+            add(class, row.id(1)?, row.int(2)?)
         })?;
     }
     let mut sql = Sql::new("");
-    for (class, _, _, _) in missing.iter().filter(|(_, principal, _, owned)| *principal == user && *owned > 0) {
+    for (class, _, _, _) in missing.iter().filter(|(_, principal, _, owned)| *principal == user.into() && *owned > 0) {
         if !sql.text().is_empty() {
             sql.push(" UNION ALL ");
         }
@@ -378,7 +392,7 @@ fn load_sets(conn: &mut Conn, user: i64, missing: &[MissingSet]) -> Result<Vec<L
         sql.push(" t WHERE t.owner = ").bind(user);
     }
     if !sql.text().is_empty() {
-        conn.for_each_row(&sql, |row| add(row.int(0)?, user, row.int(1)?))?;
+        conn.for_each_row(&sql, |row| add(row.id(0)?, user.into(), row.int(1)?))?;
     }
     let taken = missing.iter().map(|(class, principal, state, _)| {
         let key = (*class, *principal);
@@ -388,7 +402,7 @@ fn load_sets(conn: &mut Conn, user: i64, missing: &[MissingSet]) -> Result<Vec<L
 }
 
 /// The number of records of each of these classes that the caller may view.
-pub fn counts(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<HashMap<i64, i64>, Refusal> {
+pub fn counts(request: &Request, conn: &mut Conn, classes: &[ClassId]) -> Result<HashMap<ClassId, i64>, Refusal> {
     if classes.is_empty() {
         return Ok(HashMap::new());
     }
@@ -397,12 +411,12 @@ pub fn counts(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<Has
         "SELECT t.id, CAST(COALESCE((SELECT sum(c.n) FROM record_counts c WHERE c.class_id = t.id), 0) AS BIGINT), ",
     );
     select_held(&mut sql, caller);
-    sql.push(" FROM object_classes t WHERE t.id").push_any(classes.to_vec());
-    let rights = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
-    let by_sets: Vec<i64> =
+    sql.push(" FROM object_classes t WHERE t.id").push_any(classes.iter().copied());
+    let rights = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
+    let by_sets: Vec<ClassId> =
         rights.iter().filter(|(_, _, rights)| !rights.allows(VIEW)).map(|(class, _, _)| *class).collect();
     let visible = visible_in(request, conn, &by_sets, VIEW)?;
-    let count = |(class, all, _): (i64, i64, ClassRights)| {
+    let count = |(class, all, _): (ClassId, i64, ClassRights)| {
         (class, visible.get(&class).map_or(all, |visible| visible.count().unwrap_or(all)))
     };
     Ok(rights.into_iter().map(count).collect())
@@ -410,24 +424,26 @@ pub fn counts(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<Has
 
 /// Changes of the visible records of principals in a class, written at the end of their transaction.
 #[derive(Default)]
-pub struct VersionChanges(BTreeMap<i64, i64>);
+pub struct VersionChanges(BTreeMap<PrincipalId, i64>);
 
 impl VersionChanges {
     /// Notes that the visible records of a principal have changed. The principal is a user, or a group as its negative id.
-    pub fn principal(&mut self, principal: i64) {
+    pub fn principal(&mut self, principal: PrincipalId) {
         self.0.entry(principal).or_default();
     }
 
     /// Notes that a user owns `more` records more than before. The number may be negative.
-    pub fn owner(&mut self, user: i64, more: i64) {
-        *self.0.entry(user).or_default() += more;
+    pub fn owner(&mut self, user: UserId, more: i64) {
+        *self.0.entry(user.into()).or_default() += more;
     }
 
     /// Raises the versions in the order of the principals, to avoid deadlocks between transactions. This is the last write,
     /// because others wait for these rows until the commit.
-    pub fn raise_versions(self, conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+    pub fn raise_versions(self, conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
         let slot = slot(conn);
-        let row = |(principal, owned)| [principal, class, slot, 1, owned].map(BorrowedArgument::Int);
+        let row = |(principal, owned): (PrincipalId, i64)| {
+            [principal.get(), class.get(), slot, 1, owned].map(BorrowedArgument::Int)
+        };
         let rows: Vec<_> = self.0.into_iter().map(row).collect();
         let columns = ["principal", "class_id", "slot", "version", "owned"];
         let then = "ON CONFLICT (principal, class_id, slot) DO UPDATE SET version = record_viewers.version + 1, \
@@ -444,8 +460,10 @@ mod tests {
     fn all_sets_stay_within_their_bytes_and_the_largest_finds_its_place() {
         let cache = KnownSets::default();
         let state = || SetVersion { version: 1, sets: Arc::default() };
+        let set_key =
+            |build: &str, principal: i64| (build.to_owned(), ClassId::new(1), PrincipalId::new(principal), VIEW, None);
         let keep = |build: &str, principal: i64, bytes: usize| {
-            let key = (build.to_owned(), 1, principal, VIEW, 0);
+            let key = set_key(build, principal);
             cache.0.insert(key.clone(), CachedSet { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });
             cache.get(&key, &state()).is_some()
         };
@@ -457,8 +475,8 @@ mod tests {
         assert!((MAX_KEPT_BYTES / 2..=MAX_KEPT_BYTES).contains(&cache.0.weight()), "{}", cache.0.weight());
         assert!(keep("d", 1, 12_500_000));
         assert!(cache.0.weight() <= MAX_KEPT_BYTES);
-        let key = ("d".to_owned(), 1, 1, VIEW, 0);
+        let key = set_key("d", 1);
         assert!(cache.get(&key, &SetVersion { version: 2, sets: Arc::default() }).is_none());
-        assert!(cache.get(&key, &SetVersion { version: 1, sets: [7].into() }).is_none());
+        assert!(cache.get(&key, &SetVersion { version: 1, sets: [RecordSetId::new(7)].into() }).is_none());
     }
 }

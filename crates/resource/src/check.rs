@@ -2,6 +2,7 @@
 
 use crate::errors::message;
 use crate::field::{Field, FieldKind};
+use crate::id::Id;
 use crate::sent::JsonValue;
 use crate::time;
 use crate::value::CheckedValue;
@@ -239,8 +240,8 @@ fn without_exponent(number: &str) -> String {
 }
 
 /// Reads an id, which must be an integer.
-pub fn parse_id(sent: JsonValue<'_>) -> Result<i64, String> {
-    sent.as_i64().ok_or_else(|| {
+pub fn parse_id<I: Id>(sent: JsonValue<'_>) -> Result<I, String> {
+    sent.as_i64().map(I::from_number).ok_or_else(|| {
         if sent.is_integer() { message::invalid_id_message(sent.text()) } else { message::pk_type(sent.type_name()) }
     })
 }
@@ -250,8 +251,8 @@ pub fn parse_id(sent: JsonValue<'_>) -> Result<i64, String> {
 ///
 /// # Errors
 /// The message for a value that is not a list, an empty list or too many items.
-pub fn ids(sent: JsonValue<'_>, max: usize) -> Result<(Vec<i64>, Option<String>), String> {
-    let (mut ids, mut known, mut wrong, mut count) = (Vec::new(), HashSet::new(), None, 0);
+pub fn ids<I: Id>(sent: JsonValue<'_>, max: usize) -> Result<(Vec<I>, Option<String>), String> {
+    let (mut ids, mut known, mut wrong, mut count) = (Vec::new(), HashSet::<I>::new(), None, 0);
     sent.for_each_item(|item| {
         // Items beyond the bound are not checked.
         if count > max {

@@ -1,6 +1,7 @@
 //! Typed names of fields, and the values that a request sends.
 
 use crate::field::{Field, FieldKind, StaticText};
+use crate::id::Id;
 use crate::value::CheckedValue;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -67,7 +68,7 @@ impl FromValue for bool {
         }
     }
 }
-impl FromValue for Vec<i64> {
+impl<I: Id> FromValue for Vec<I> {
     fn from_value(value: &CheckedValue) -> Option<Self> {
         if let CheckedValue::List(_) = value { Some(value.ids()) } else { None }
     }

@@ -12,6 +12,7 @@ pub mod decimal;
 pub mod errors;
 mod field;
 pub mod fold;
+mod id;
 pub mod items;
 pub mod json;
 mod key;
@@ -33,6 +34,7 @@ pub use field::{
     StaticText, TOKEN, UNDIRECTED,
 };
 pub use fold::{fold, nfc, without_marks};
+pub use id::Id;
 pub use key::{Changes, FieldKey, FromValue, RowAfterWrite};
 pub use limit::{Limit, LimitSummary};
 pub use query::Query;

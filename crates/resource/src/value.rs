@@ -1,5 +1,6 @@
 //! The values of fields, as they are checked and stored.
 
+use crate::id::Id;
 use crate::time;
 use serde_json::Value as Json;
 
@@ -40,13 +41,13 @@ impl CheckedValue {
     }
 
     /// Returns the ids of a list of ids, or a single id as a list.
-    pub fn ids(&self) -> Vec<i64> {
+    pub fn ids<I: Id>(&self) -> Vec<I> {
         match self {
             CheckedValue::List(items) => items
                 .iter()
-                .filter_map(|item| if let CheckedValue::Int(id) = item { Some(*id) } else { None })
+                .filter_map(|item| if let CheckedValue::Int(id) = item { Some(I::from_number(*id)) } else { None })
                 .collect(),
-            CheckedValue::Int(id) => vec![*id],
+            CheckedValue::Int(id) => vec![I::from_number(*id)],
             _ => Vec::new(),
         }
     }

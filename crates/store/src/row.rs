@@ -1,5 +1,6 @@
 //! The rows that statements return.
 
+use resource::Id;
 use rusqlite::types::ValueRef;
 
 use crate::error::StoreError;
@@ -57,6 +58,16 @@ impl Row<'_> {
             },
             RowSource::Postgres(row) => types::int(row, column),
         }
+    }
+
+    /// A BIGINT that is the id of a row.
+    pub fn id<I: Id>(&self, column: usize) -> Result<I, StoreError> {
+        self.int(column).map(I::from_number)
+    }
+
+    /// A BIGINT that is the id of a row, or NULL.
+    pub fn opt_id<I: Id>(&self, column: usize) -> Result<Option<I>, StoreError> {
+        Ok(self.opt_int(column)?.map(I::from_number))
     }
 
     /// A flag, which is stored as BIGINT: 0 is false, anything else is true.

@@ -4,6 +4,7 @@
 //! input is bound as arguments. The dialect is PostgreSQL's with `$1` placeholders; [`sqlite_text`] translates it for
 //! SQLite.
 
+use resource::Id;
 use std::borrow::Cow;
 
 /// An argument of a statement. These are all types that are stored: times are integers, flags are 0 and 1.
@@ -173,7 +174,7 @@ impl Sql {
         self
     }
 
-    /// Appends the condition that the preceding expression is one of some integers: ` = ANY($1)`. From two integers on,
+    /// Appends the condition that the preceding expression is one of some integers or ids: ` = ANY($1)`. From two on,
     /// the statement does not depend on their number, so that connections cache it as prepared. On SQLite it becomes
     /// `IN` with [`Argument::Ints`] as JSON.
     ///
@@ -189,8 +190,9 @@ impl Sql {
     /// let mut sql = Sql::new("SELECT name FROM users WHERE id");
     /// assert_eq!(sql.push_any([3]).text(), "SELECT name FROM users WHERE id = $1");
     /// ```
-    pub fn push_any(&mut self, numbers: impl Into<Vec<i64>>) -> &mut Sql {
-        let numbers = numbers.into();
+    pub fn push_any<I: Id>(&mut self, ids: impl IntoIterator<Item = I>) -> &mut Sql {
+        // A vector of ids is converted in place.
+        let numbers: Vec<i64> = ids.into_iter().map(I::to_number).collect();
         match numbers.as_slice() {
             [one] => self.push(" = ").bind(*one),
             _ => self.push(" = ANY(").bind(Argument::Ints(numbers)).push(")"),

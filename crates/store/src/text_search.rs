@@ -224,7 +224,9 @@ impl Conn {
     /// Removes the words of rows, if they have any.
     pub fn delete_words(&mut self, table: &str, rows: &[i64]) -> Result<(), StoreError> {
         let mut sql = Sql::new("DELETE FROM ");
-        sql.name(&index_of(table)).push(if self.is_embedded() { " WHERE rowid" } else { " WHERE n" }).push_any(rows);
+        sql.name(&index_of(table))
+            .push(if self.is_embedded() { " WHERE rowid" } else { " WHERE n" })
+            .push_any(rows.iter().copied());
         self.exec(&sql).map(|_| ())
     }
 

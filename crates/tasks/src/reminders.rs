@@ -8,6 +8,7 @@ use administration::company_details;
 use administration::mail::message::MailMessage;
 use administration::mail::queue::{self, ComposeContext, MailKind};
 use administration::mail::templates;
+use kit::ids::{TaskId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
@@ -18,20 +19,20 @@ use store::{Conn, Sql, StoreError};
 pub static REMINDER: MailKind = MailKind { name: "task_reminder", make, accepted: None };
 
 /// The receivers of a task's reminder in the order of their ids: at most `limit` users after the user `after`.
-pub fn receivers(conn: &mut Conn, task: i64, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
+pub fn receivers(conn: &mut Conn, task: TaskId, after: UserId, limit: usize) -> Result<Vec<UserId>, StoreError> {
     let sql = Sql::new(
         "SELECT u.id FROM (SELECT a.principal AS id FROM task_assignees a WHERE a.task = $1 AND a.principal > 0 \
          UNION SELECT m.user_id FROM task_assignees a JOIN user_group_members m ON m.group_id = -a.principal \
          WHERE a.task = $1 AND a.principal < 0) x JOIN users u ON u.id = x.id \
          WHERE u.id > $2 AND u.is_deleted = 0 AND u.status = 'active' ORDER BY u.id LIMIT $3",
     );
-    conn.query_all(&sql.arg(task).arg(after).arg(i64::try_from(limit).unwrap_or(i64::MAX)), |row| row.int(0))
+    conn.query_all(&sql.arg(task).arg(after).arg(i64::try_from(limit).unwrap_or(i64::MAX)), |row| row.id(0))
 }
 
 /// A mail that reminds a user of a task.
 pub struct ReminderMail {
-    pub task: i64,
-    pub user: i64,
+    pub task: TaskId,
+    pub user: UserId,
     /// True if the reminder counts from the expiry. It then applies to a completed task, too.
     pub of_expiry: bool,
 }

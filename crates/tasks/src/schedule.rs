@@ -13,6 +13,7 @@ use crate::tasks::task::{COMPLETED, EXPIRED, IN_APPROVAL, OPEN};
 use kit::app::App;
 use kit::build::Build;
 use kit::commit;
+use kit::ids::{RecordId, TaskId, UserId};
 use kit::jobs::{self, JobFuture, StandingJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -79,7 +80,7 @@ fn is_past((kind, _): MomentKey, at: i64, now: i64) -> bool {
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
-    tasks: &[i64],
+    tasks: &[TaskId],
     plan: &Plan,
     due_at: Option<i64>,
     expires_at: Option<i64>,
@@ -88,14 +89,14 @@ pub fn begin(
         .into_iter()
         .filter(|(key, at)| !is_past(*key, *at, request.now))
         .collect();
-    let of_task = |task: &i64| moments.iter().map(|(key, at)| row(*task, *key, *at)).collect::<Vec<_>>();
+    let of_task = |task: &TaskId| moments.iter().map(|(key, at)| row(*task, *key, *at)).collect::<Vec<_>>();
     let rows: Vec<_> = tasks.iter().flat_map(of_task).collect();
     insert(request, conn, &rows, "")
 }
 
-fn row(task: i64, (kind, n): MomentKey, at: i64) -> [BorrowedArgument<'static>; 5] {
+fn row(task: TaskId, (kind, n): MomentKey, at: i64) -> [BorrowedArgument<'static>; 5] {
     [
-        BorrowedArgument::Int(task),
+        task.into(),
         BorrowedArgument::Text(kind),
         BorrowedArgument::Int(n),
         BorrowedArgument::Int(at),
@@ -194,20 +195,20 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<ScheduleProgress, Refu
          FROM task_moments WHERE is_done = 0 AND at <= $1 ORDER BY at, task LIMIT $2) m GROUP BY task) d \
          JOIN tasks t ON t.id = d.task ORDER BY d.at, d.task",
     );
-    let due = conn.query_all(&sql.arg(now).arg(PAGE), |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let due = conn.query_all(&sql.arg(now).arg(PAGE), |row| Ok((row.id(0)?, row.opt_id(1)?)))?;
     if due.is_empty() {
         return Ok(ScheduleProgress::All);
     }
-    let records: BTreeSet<i64> = due.iter().filter_map(|(_, record)| *record).collect();
+    let records: BTreeSet<RecordId> = due.iter().filter_map(|(_, record)| *record).collect();
     let mut sql = Sql::new("SELECT id FROM records WHERE id");
     sql.push_any(records.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
     conn.for_each_row(&sql, |_| Ok(()))?;
-    let ids: Vec<i64> = due.iter().map(|(task, _)| *task).collect();
+    let ids: Vec<TaskId> = due.iter().map(|(task, _)| *task).collect();
     let mut tasks = held::unlocked(conn, ids)?;
     if tasks.is_empty() {
         return Ok(ScheduleProgress::Busy);
     }
-    let ids: Vec<i64> = tasks.keys().copied().collect();
+    let ids: Vec<TaskId> = tasks.keys().copied().collect();
     let due = take_due(conn, ids, now)?;
     let (mut expiring, mut reminders) = (Vec::new(), BTreeMap::new());
     let mut later = Later::default();
@@ -249,21 +250,21 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<ScheduleProgress, Refu
 
 /// A moment that is due.
 struct DueMoment {
-    task: i64,
+    task: TaskId,
     kind: String,
     n: i64,
     at: i64,
-    reminded_to: i64,
+    reminded_to: UserId,
 }
 
 /// Marks the due moments of some tasks as done, and returns them in the order of their times. Among moments of one task with the
 /// same time, a renewal comes first, then reminders, and the expiry last.
-fn take_due(conn: &mut Conn, tasks: Vec<i64>, now: i64) -> Result<Vec<DueMoment>, StoreError> {
+fn take_due(conn: &mut Conn, tasks: Vec<TaskId>, now: i64) -> Result<Vec<DueMoment>, StoreError> {
     let mut sql = Sql::new("SELECT task, kind, n, at, reminded_to FROM task_moments WHERE is_done = 0 AND at <= ");
-    sql.bind(now).push(" AND task").push_any(tasks.as_slice()).push(" ORDER BY at, task, kind DESC, n");
+    sql.bind(now).push(" AND task").push_any(tasks.iter().copied()).push(" ORDER BY at, task, kind DESC, n");
     let due = conn.query_all(&sql, |row| {
-        let (task, kind, n) = (row.int(0)?, row.text(1)?.to_owned(), row.int(2)?);
-        Ok(DueMoment { task, kind, n, at: row.int(3)?, reminded_to: row.int(4)? })
+        let (task, kind, n) = (row.id(0)?, row.text(1)?.to_owned(), row.int(2)?);
+        Ok(DueMoment { task, kind, n, at: row.int(3)?, reminded_to: row.id(4)? })
     })?;
     let mut sql = Sql::new("UPDATE task_moments SET is_done = 1 WHERE is_done = 0 AND at <= ");
     conn.exec(sql.bind(now).push(" AND task").push_any(tasks))?;
@@ -285,8 +286,8 @@ fn is_timely(task: &TaskAccess, moment: &DueMoment, now: i64) -> bool {
 /// The mails of reminders, which are grouped by task: at most [`MAILS`]. The others are left for later.
 fn mails_of(
     conn: &mut Conn,
-    tasks: &BTreeMap<i64, TaskAccess>,
-    reminders: BTreeMap<i64, DueMoment>,
+    tasks: &BTreeMap<TaskId, TaskAccess>,
+    reminders: BTreeMap<TaskId, DueMoment>,
     later: &mut Later,
 ) -> Result<Vec<ReminderMail>, StoreError> {
     let mut mails = Vec::new();
@@ -309,7 +310,7 @@ fn mails_of(
 /// record. `reminded_to` of a moment is the last user who was reminded.
 #[derive(Default)]
 struct Later {
-    tasks: BTreeSet<i64>,
+    tasks: BTreeSet<TaskId>,
     moments: Vec<DueMoment>,
 }
 
@@ -322,8 +323,8 @@ impl Later {
     fn store(self, conn: &mut Conn) -> Result<(), StoreError> {
         let rows = self.moments.iter().map(|moment| {
             [
-                BorrowedArgument::Int(moment.reminded_to),
-                BorrowedArgument::Int(moment.task),
+                moment.reminded_to.into(),
+                moment.task.into(),
                 BorrowedArgument::Text(&moment.kind),
                 BorrowedArgument::Int(moment.n),
             ]
@@ -347,8 +348,8 @@ fn expire(task: &mut TaskAccess, now: i64) -> Option<String> {
 }
 
 /// Writes the expiry of tasks, each with its former status, and deletes their future moments.
-fn write_expired(request: &Request, conn: &mut Conn, expired: Vec<(i64, String)>) -> Result<(), Refusal> {
-    let ids: Vec<i64> = expired.iter().map(|(id, _)| *id).collect();
+fn write_expired(request: &Request, conn: &mut Conn, expired: Vec<(TaskId, String)>) -> Result<(), Refusal> {
+    let ids: Vec<TaskId> = expired.iter().map(|(id, _)| *id).collect();
     if ids.is_empty() {
         return Ok(());
     }
@@ -357,11 +358,11 @@ fn write_expired(request: &Request, conn: &mut Conn, expired: Vec<(i64, String)>
     log::write_many(request, conn, ActorKind::System, "expire", entries)?;
     counts::remove(conn, &ids)?;
     let mut tasks = Sql::new("UPDATE tasks SET modified_by = NULL, modified_at = ");
-    tasks.bind(request.now).push(", status = ").bind(EXPIRED).push(" WHERE id").push_any(ids.as_slice());
+    tasks.bind(request.now).push(", status = ").bind(EXPIRED).push(" WHERE id").push_any(ids.iter().copied());
     let mut assigned = Sql::new("UPDATE task_assignees SET status = ");
-    assigned.bind(EXPIRED).push(" WHERE task").push_any(ids.as_slice());
+    assigned.bind(EXPIRED).push(" WHERE task").push_any(ids.iter().copied());
     let mut moments = Sql::new("DELETE FROM task_moments WHERE is_done = 0 AND task");
-    moments.push_any(ids.as_slice());
+    moments.push_any(ids.iter().copied());
     for sql in [tasks, assigned, moments] {
         conn.exec(&sql)?;
     }

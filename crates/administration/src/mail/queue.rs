@@ -14,6 +14,7 @@ use crate::mail::templates;
 use crate::smtp_settings::server;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::JobId;
 use kit::jobs::{self, FormerJob, Job, JobFailure, JobFuture, JobKind, NewJob, StandingJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -70,7 +71,7 @@ pub struct ComposeContext<'a> {
     pub app: &'a App,
     pub build: &'a Build,
     /// The id of the job, the same in each attempt.
-    pub job: i64,
+    pub job: JobId,
     /// The time at which the message was requested, in microseconds.
     pub asked_at: i64,
     pub now: i64,
@@ -96,12 +97,17 @@ const GIVEN_UP: &str = "given_up";
 
 /// Adds a message to the queue, in the transaction of its cause, and returns the id of its job. Returns `None` if the message was
 /// dropped because too many messages with a key wait.
-pub fn enqueue(request: &Request, conn: &mut Conn, mail: &QueuedMail) -> Result<Option<i64>, Refusal> {
+pub fn enqueue(request: &Request, conn: &mut Conn, mail: &QueuedMail) -> Result<Option<JobId>, Refusal> {
     put_at(request, conn, mail, request.now)
 }
 
 /// Adds a message like [`enqueue`]. The message is sent at `not_before` (microseconds since 1970) or later.
-pub fn put_at(request: &Request, conn: &mut Conn, mail: &QueuedMail, not_before: i64) -> Result<Option<i64>, Refusal> {
+pub fn put_at(
+    request: &Request,
+    conn: &mut Conn,
+    mail: &QueuedMail,
+    not_before: i64,
+) -> Result<Option<JobId>, Refusal> {
     // The key is hashed, so that the table does not show the text that a person entered as a username.
     let place = Context { build: &request.build.uid, table: "mail_jobs", column: "name_key", row: "" };
     let key = mail.once_for.map(|name| request.app.keys.name(&place, name.as_bytes()));
@@ -295,7 +301,7 @@ fn adopt_some(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<(),
         let payload = app.keys.open(&place, row.text(2)?).and_then(|plain| serde_json::from_slice(&plain).ok());
         let (key, last_error) = (row.opt_text(3)?.map(str::to_owned), row.opt_text(7)?.map(str::to_owned));
         let (created_at, next_at) = (row.int(4)?, row.int(5)?);
-        Ok((payload, key, FormerJob { id: row.int(0)?, created_at, next_at, attempts: row.int(6)?, last_error }))
+        Ok((payload, key, FormerJob { id: row.id(0)?, created_at, next_at, attempts: row.int(6)?, last_error }))
     })?;
     for (payload, key, former) in waiting {
         let is_over = now - former.created_at >= GIVEN_UP_AFTER.as_micros() as i64;
@@ -307,7 +313,7 @@ fn adopt_some(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<(),
             None if is_over => {
                 tracing::error!(
                     build = build.domain,
-                    message = former.id,
+                    message = former.id.get(),
                     "a message that cannot be unsealed was given up"
                 );
             }

@@ -6,6 +6,7 @@ use crate::connectors;
 use crate::mcp::tools;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
+use kit::ids::{ConnectorId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -50,30 +51,30 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// Refuses a missing connector with 404.
-fn require_connector(conn: &mut Conn, connector: i64) -> Result<(), Refusal> {
+fn require_connector(conn: &mut Conn, connector: ConnectorId) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM mcp_connectors WHERE id = $1").arg(connector);
     conn.query_optional(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
 }
 
 /// Lists the calls of a connector's tools, newest first.
 async fn list(request: Arc<Request>) -> Outcome {
-    let connector = request.id();
+    let connector: ConnectorId = request.id();
     request.build.db.read_short(move |conn| require_connector(conn, connector)).await?;
     notes::gather_lines(&request.app, &request.build).await?;
     let shared = request.clone();
     let lines = move |conn: &mut Conn| {
         let mut condition = Sql::new("t.build = ");
-        condition.bind(shared.build.uid.as_str()).push(" AND t.connector = ").bind(shared.id());
+        condition.bind(shared.build.uid.as_str()).push(" AND t.connector = ").bind(connector);
         condition.push(" AND t.at >= ").bind(shared.now - notes::RETENTION_US);
         rows::list(&shared, conn, &SHAPE, Scope::matching(condition))
     };
     let answer = request.app.store.control().read(lines).await?;
     // Lines and users are in different databases, so the users are inserted into the page that the list has written.
     let mut page: Json = serde_json::from_slice(answer.body.in_memory_bytes()).map_err(invalid_page)?;
-    let ids: Vec<i64> = results(&mut page).filter_map(|line| line["user"].as_i64()).collect();
+    let ids: Vec<UserId> = results(&mut page).filter_map(|line| line["user"].as_i64().map(UserId::new)).collect();
     let users = request.build.db.read::<_, StoreError>(move |conn| load_users(conn, &ids)).await?;
     for line in results(&mut page) {
-        let user = line["user"].as_i64().and_then(|id| users.get(&id));
+        let user = line["user"].as_i64().and_then(|id| users.get(&UserId::new(id)));
         if user.is_some_and(|user| user.is_anonymized) {
             line["client"] = "".into();
         }
@@ -98,7 +99,7 @@ struct ActivityPerson {
 }
 
 /// Loads the users with these ids.
-fn load_users(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, ActivityPerson>, StoreError> {
+fn load_users(conn: &mut Conn, ids: &[UserId]) -> Result<HashMap<UserId, ActivityPerson>, StoreError> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -106,7 +107,7 @@ fn load_users(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, ActivityPerso
     for column in USER_REFERENCE {
         sql.push(", u.").name(column);
     }
-    sql.push(" FROM users u WHERE u.id").push_any(ids.to_vec());
+    sql.push(" FROM users u WHERE u.id").push_any(ids.iter().copied());
     let reference = |row: &store::Row<'_>| {
         let mut reference = Map::new();
         for (at, name) in USER_REFERENCE.iter().enumerate() {
@@ -117,7 +118,7 @@ fn load_users(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, ActivityPerso
             };
             reference.insert((*name).to_owned(), value);
         }
-        Ok((row.int(0)?, ActivityPerson { reference: Json::Object(reference), is_anonymized: row.flag(1)? }))
+        Ok((row.id(0)?, ActivityPerson { reference: Json::Object(reference), is_anonymized: row.flag(1)? }))
     };
     Ok(conn.query_all(&sql, reference)?.into_iter().collect())
 }

@@ -5,6 +5,7 @@
 use crate::calls::{self, CallCounts};
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{ClassId, ConnectorId, RecordId, UserId};
 use kit::jobs::{self, JobFuture, StandingJob};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -52,15 +53,15 @@ pub static ACTIVITY: StandingJob = StandingJob { name: "agent_activity", at_a_ti
 /// A call of a tool.
 #[derive(Clone, Debug)]
 pub struct ActivityLine {
-    pub connector: i64,
+    pub connector: ConnectorId,
     pub at: i64,
-    pub user: i64,
+    pub user: UserId,
     pub client: Arc<str>,
     pub tool: &'static str,
     /// Is true if the tool only reads.
     pub is_read: bool,
-    pub object_class: Option<i64>,
-    pub record: Option<i64>,
+    pub object_class: Option<ClassId>,
+    pub record: Option<RecordId>,
     pub outcome: CallOutcome,
 }
 
@@ -82,15 +83,14 @@ impl CallOutcome {
 
 impl ActivityLine {
     fn values(&self) -> [BorrowedArgument<'_>; 8] {
-        let id = |id: Option<i64>| id.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
         [
-            BorrowedArgument::Int(self.connector),
+            self.connector.into(),
             BorrowedArgument::Int(self.at),
-            BorrowedArgument::Int(self.user),
+            self.user.into(),
             BorrowedArgument::Text(&self.client),
             BorrowedArgument::Text(self.tool),
-            id(self.object_class),
-            id(self.record),
+            self.object_class.map_or(BorrowedArgument::Null, BorrowedArgument::from),
+            self.record.map_or(BorrowedArgument::Null, BorrowedArgument::from),
             BorrowedArgument::Text(self.outcome.name()),
         ]
     }
@@ -100,8 +100,8 @@ impl ActivityLine {
         if !self.is_read {
             return None;
         }
-        let (class, record) = (self.object_class.unwrap_or(0), self.record.unwrap_or(0));
-        let numbers = [self.connector, self.at.div_euclid(MINUTE_US), self.user, class, record];
+        let (class, record) = (self.object_class.map_or(0, ClassId::get), self.record.map_or(0, RecordId::get));
+        let numbers = [self.connector.get(), self.at.div_euclid(MINUTE_US), self.user.get(), class, record];
         let identity = format!("{numbers:?} {} {} {}", self.tool, self.outcome.name(), self.client);
         Some(sha256_hex(&identity)[..32].to_owned())
     }
@@ -302,27 +302,26 @@ fn row<'a>(build: &'a str, line: [BorrowedArgument<'a>; 8], source: LineSource<'
 /// A line of `agent_writes`.
 struct WriteLine {
     id: i64,
-    connector: i64,
+    connector: ConnectorId,
     at: i64,
-    user: i64,
+    user: UserId,
     client: String,
     tool: String,
     outcome: String,
-    object_class: Option<i64>,
-    record: Option<i64>,
+    object_class: Option<ClassId>,
+    record: Option<RecordId>,
 }
 
 impl WriteLine {
     fn values(&self) -> [BorrowedArgument<'_>; 8] {
-        let id = |id: Option<i64>| id.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
         [
-            BorrowedArgument::Int(self.connector),
+            self.connector.into(),
             BorrowedArgument::Int(self.at),
-            BorrowedArgument::Int(self.user),
+            self.user.into(),
             BorrowedArgument::Text(&self.client),
             BorrowedArgument::Text(&self.tool),
-            id(self.object_class),
-            id(self.record),
+            self.object_class.map_or(BorrowedArgument::Null, BorrowedArgument::from),
+            self.record.map_or(BorrowedArgument::Null, BorrowedArgument::from),
             BorrowedArgument::Text(&self.outcome),
         ]
     }
@@ -340,14 +339,14 @@ async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, StoreError> 
             let text = |at: usize| Ok::<_, StoreError>(row.text(at)?.to_owned());
             Ok(WriteLine {
                 id: row.int(0)?,
-                connector: row.int(1)?,
+                connector: row.id(1)?,
                 at: row.int(2)?,
-                user: row.int(3)?,
+                user: row.id(3)?,
                 client: text(4)?,
                 tool: text(5)?,
                 outcome: text(6)?,
-                object_class: row.opt_int(7)?,
-                record: row.opt_int(8)?,
+                object_class: row.opt_id(7)?,
+                record: row.opt_id(8)?,
             })
         })
     };
@@ -411,9 +410,9 @@ async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), StoreError> {
 /// Erases the names of the programs of anonymized people. Lists omit them before.
 async fn erase_clients(app: &App, build: &Arc<Build>) -> Result<(), StoreError> {
     let anonymized = |conn: &mut Conn| {
-        conn.query_all(&Sql::new("SELECT id FROM users WHERE status = 'anonymized' ORDER BY id"), |row| row.int(0))
+        conn.query_all(&Sql::new("SELECT id FROM users WHERE status = 'anonymized' ORDER BY id"), |row| row.id(0))
     };
-    let anonymized: Vec<i64> = build.db.read::<_, StoreError>(anonymized).await?;
+    let anonymized: Vec<UserId> = build.db.read::<_, StoreError>(anonymized).await?;
     for users in anonymized.chunks(1_000) {
         let users = users.to_vec();
         run_in_steps(app, &build.uid, move |uid| {
@@ -436,7 +435,7 @@ async fn erase_clients(app: &App, build: &Arc<Build>) -> Result<(), StoreError> 
 /// Deletes the lines of a build that are older than [`RETENTION_US`], and the oldest lines of each connector above `maximum`.
 pub async fn enforce_retention(app: &App, build: &Build, maximum: i64) -> Result<(), StoreError> {
     let oldest = app.clock.now() - RETENTION_US;
-    let mut connector = 0;
+    let mut connector = ConnectorId::NONE;
     while let Some(next) = next_connector(app, build, connector).await? {
         connector = next;
         let excess = newest_excess_time(app, build, connector, maximum).await?;
@@ -465,19 +464,24 @@ pub async fn enforce_retention(app: &App, build: &Build, maximum: i64) -> Result
 }
 
 /// The next connector of a build with lines, by id. It may be deleted.
-async fn next_connector(app: &App, build: &Build, after: i64) -> Result<Option<i64>, StoreError> {
+async fn next_connector(app: &App, build: &Build, after: ConnectorId) -> Result<Option<ConnectorId>, StoreError> {
     let uid = build.uid.clone();
     let next = move |conn: &mut Conn| {
         let sql = Sql::new(
             "SELECT connector FROM agent_activity WHERE build = $1 AND connector > $2 ORDER BY connector LIMIT 1",
         );
-        conn.query_optional(&sql.arg(&uid).arg(after), |row| row.int(0))
+        conn.query_optional(&sql.arg(&uid).arg(after), |row| row.id(0))
     };
     app.store.control().read::<_, StoreError>(next).await
 }
 
 /// The time of the newest line of a connector above the maximum number of lines.
-async fn newest_excess_time(app: &App, build: &Build, connector: i64, maximum: i64) -> Result<Option<i64>, StoreError> {
+async fn newest_excess_time(
+    app: &App,
+    build: &Build,
+    connector: ConnectorId,
+    maximum: i64,
+) -> Result<Option<i64>, StoreError> {
     let uid = build.uid.clone();
     let time = move |conn: &mut Conn| {
         let sql = Sql::new(

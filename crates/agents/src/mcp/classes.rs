@@ -6,6 +6,7 @@ use super::run::{ToolOutput, ToolRun, filter_refusal};
 use http::{Method, StatusCode};
 use identity::as_caller;
 use kit::caller::Caller;
+use kit::ids::{ClassId, ConnectorId, RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::{Class, class};
@@ -29,7 +30,7 @@ const OBJECT_CLASS: &str = "object_class";
 
 /// A class of the list.
 struct ListedClass {
-    id: i64,
+    id: ClassId,
     alias: String,
     name: String,
     description: String,
@@ -46,9 +47,9 @@ pub async fn list(call: &ToolRun, arguments: &Arguments) -> Result<ToolOutput, R
         sql.append(&visible).push(" ORDER BY t.id").page(page.limit, page.offset);
         let classes = conn.query_all(&sql, |row| {
             let text = |at| Ok::<_, StoreError>(row.text(at)?.to_owned());
-            Ok(ListedClass { id: row.int(0)?, alias: text(1)?, name: text(2)?, description: text(3)? })
+            Ok(ListedClass { id: row.id(0)?, alias: text(1)?, name: text(2)?, description: text(3)? })
         })?;
-        let ids: Vec<i64> = classes.iter().map(|class| class.id).collect();
+        let ids: Vec<ClassId> = classes.iter().map(|class| class.id).collect();
         let counts = counts(request, conn, &ids)?;
         let entry = |class: &ListedClass| {
             json!({
@@ -88,14 +89,14 @@ fn parse_aliases(value: JsonValue<'_>) -> Result<Vec<String>, Refusal> {
 struct ClassDescription {
     json: Json,
     /// A record of the class for which the agent may create tasks.
-    record: Option<i64>,
+    record: Option<RecordId>,
 }
 
 /// Describes a class, with the fields `aliases`; `None`: all fields.
 fn describe_class(
     request: &Request,
     conn: &mut Conn,
-    id: i64,
+    id: ClassId,
     aliases: Option<&[String]>,
 ) -> Result<ClassDescription, Refusal> {
     let class = load_class(request, conn, id)?;
@@ -107,7 +108,7 @@ fn describe_class(
     let description = conn.query_one(&sql, |row| Ok(row.text(0)?.to_owned()))?;
     check_aliases(&class, aliases)?;
     let fields = describe_fields(conn, caller, &class, aliases);
-    let connector = caller.agent.as_ref().map_or(0, |agent| agent.connector);
+    let connector = caller.agent.as_ref().map_or(ConnectorId::NONE, |agent| agent.connector);
     let sets = sets_of_connector(conn, id, connector, caller.user)?;
     // The person may list the sets of a class that the person may view.
     let listed_sets = sets.iter().filter(|_| person_rights.is_some_and(ClassRights::sees_class));
@@ -180,7 +181,7 @@ fn with_operators(mut entry: Json, field: &Field, editing: Editing) -> Json {
 }
 
 /// Loads the templates from which the agent may create tasks for a record.
-async fn load_templates(call: &ToolRun, record: i64) -> Result<Json, Refusal> {
+async fn load_templates(call: &ToolRun, record: RecordId) -> Result<Json, Refusal> {
     let path = format!("/api/object-records/{record}/task-templates/");
     let list = match call.get(path, "limit=100".to_owned()).await {
         Ok(list) => list.json,
@@ -209,7 +210,7 @@ pub async fn create_record(call: &ToolRun, arguments: &Arguments) -> Result<Tool
 }
 
 /// The text of the entries of `permission_sets`. Each entry assigns only the person.
-fn assign_person(sets: JsonValue<'_>, person: i64) -> Result<String, Refusal> {
+fn assign_person(sets: JsonValue<'_>, person: UserId) -> Result<String, Refusal> {
     let (mut entries, mut names_others) = (Vec::new(), false);
     let is_list = sets.for_each_item(|item| {
         let entry = PersonEntry::from_item(item, person);
@@ -232,7 +233,7 @@ struct PersonEntry {
 
 impl PersonEntry {
     /// Reads an entry. One that is not an object stays as it is, for the check of the API.
-    fn from_item(item: JsonValue<'_>, person: i64) -> PersonEntry {
+    fn from_item(item: JsonValue<'_>, person: UserId) -> PersonEntry {
         let Some(entry) = item.as_object(|name| ["permission_set", USERS, USER_GROUPS].contains(&name)) else {
             return PersonEntry { json: item.text().to_owned(), names_others: false };
         };
@@ -240,7 +241,7 @@ impl PersonEntry {
         let users = entry.get(USERS).and_then(|users| {
             users.for_each_item(|user| {
                 count += 1;
-                names_others |= user.as_i64() != Some(person);
+                names_others |= user.as_i64() != Some(person.get());
             })
         });
         let groups = entry.get(USER_GROUPS).and_then(|groups| groups.as_list(0));
@@ -255,7 +256,7 @@ impl PersonEntry {
 }
 
 /// The id of the class that the arguments name. 404 if the agent may not view it. Refuses filters that the class does not have.
-pub async fn class_from_arguments(call: &ToolRun, arguments: &Arguments) -> Result<i64, Refusal> {
+pub async fn class_from_arguments(call: &ToolRun, arguments: &Arguments) -> Result<ClassId, Refusal> {
     let value = arguments.get(OBJECT_CLASS).ok_or_else(|| Refusal::field(OBJECT_CLASS, message::REQUIRED))?;
     let by_id = arguments::id(value);
     let alias = value.as_str().unwrap_or_default().into_owned();
@@ -275,7 +276,7 @@ pub async fn class_from_arguments(call: &ToolRun, arguments: &Arguments) -> Resu
                 sql.push(by_alias).bind(alias.as_str()).push("), 0)")
             }
         };
-        let id = conn.query_optional(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
+        let id = conn.query_optional(&sql, |row| row.id(0))?.ok_or_else(Refusal::not_found)?;
         if !filters.is_empty() {
             check_filters(request, conn, id, &filters)?;
         }
@@ -286,13 +287,13 @@ pub async fn class_from_arguments(call: &ToolRun, arguments: &Arguments) -> Resu
     Ok(id)
 }
 
-fn load_class(request: &Request, conn: &mut Conn, id: i64) -> Result<Arc<Class>, Refusal> {
+fn load_class(request: &Request, conn: &mut Conn, id: ClassId) -> Result<Arc<Class>, Refusal> {
     class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)
 }
 
 /// Refuses a filter that the class does not have: the API ignores unknown parameters, and an agent would misread the unfiltered
 /// answer. A filter over a relation to a class that the agent may not view accepts any name, so that it reveals nothing.
-fn check_filters(request: &Request, conn: &mut Conn, id: i64, names: &[String]) -> Result<(), Refusal> {
+fn check_filters(request: &Request, conn: &mut Conn, id: ClassId, names: &[String]) -> Result<(), Refusal> {
     let (class, caller) = (load_class(request, conn, id)?, request.caller()?);
     for name in names {
         if select::is_filter(&class.record, name) {

@@ -9,6 +9,7 @@ use http::{Method, StatusCode};
 use kit::answer::{Answer, AnswerBody, AnswerSubject};
 use kit::answer_cache;
 use kit::domain::registered;
+use kit::ids::{ClassId, RecordId, TaskId};
 use kit::inner_call::{AdmittedCaller, InnerCall, WriteWrapper, call};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -37,7 +38,7 @@ pub struct ToolRun {
     /// The line of the call, without its class and its outcome.
     pub line: ActivityLine,
     /// The class that the arguments name, once it is loaded.
-    pub object_class: OnceLock<i64>,
+    pub object_class: OnceLock<ClassId>,
     /// Is true once the transaction of the write has stored the line.
     pub is_noted: Arc<AtomicBool>,
     /// Is true if the connector did not offer the tool any more when the write was to take effect.
@@ -231,9 +232,13 @@ impl ToolRun {
 fn long_answer(subject: Option<AnswerSubject>) -> Bytes {
     let mut json = json!({"left_out": "It was done. What it is now is too long to be told as a whole."});
     let ids = match subject {
-        Some(AnswerSubject::Record { id, class }) => [("id", Some(id)), ("object_class", class)],
-        Some(AnswerSubject::Task { id, record }) => [("id", Some(id)), ("object_record", record)],
-        Some(AnswerSubject::Class(id)) => [("id", Some(id)), ("object_class", None)],
+        Some(AnswerSubject::Record { id, class }) => {
+            [("id", Some(id.get())), ("object_class", class.map(ClassId::get))]
+        }
+        Some(AnswerSubject::Task { id, record }) => {
+            [("id", Some(id.get())), ("object_record", record.map(RecordId::get))]
+        }
+        Some(AnswerSubject::Class(id)) => [("id", Some(id.get())), ("object_class", None)],
         None => [("id", None), ("object_class", None)],
     };
     for (name, id) in ids {
@@ -279,12 +284,12 @@ fn offers(conn: &mut Conn, line: &ActivityLine) -> Result<bool, StoreError> {
     Ok(allowed_tools.contains(&line.tool))
 }
 
-fn load_record_of_task(conn: &mut Conn, task: i64) -> Result<Option<i64>, StoreError> {
+fn load_record_of_task(conn: &mut Conn, task: TaskId) -> Result<Option<RecordId>, StoreError> {
     let sql = Sql::new("SELECT record FROM tasks WHERE id = $1").arg(task);
-    Ok(conn.query_optional(&sql, |row| row.opt_int(0))?.flatten())
+    Ok(conn.query_optional(&sql, |row| row.opt_id(0))?.flatten())
 }
 
-fn load_class_of_record(conn: &mut Conn, record: Option<i64>) -> Result<Option<i64>, StoreError> {
+fn load_class_of_record(conn: &mut Conn, record: Option<RecordId>) -> Result<Option<ClassId>, StoreError> {
     let Some(record) = record else { return Ok(None) };
-    conn.query_optional(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
+    conn.query_optional(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.id(0))
 }

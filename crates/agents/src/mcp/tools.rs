@@ -5,6 +5,7 @@ use super::arguments::{self, ArgumentName, Arguments};
 use super::classes;
 use super::run::{ToolOutput, ToolRun};
 use http::Method;
+use kit::ids::RecordId;
 use kit::refusal::Refusal;
 use resource::{CheckedValue, EnumOption};
 use serde_json::{Map, Value as Json, json};
@@ -47,9 +48,11 @@ pub enum ToolSubject {
 
 impl ToolSubject {
     /// The record that the arguments name.
-    pub fn named_record(self, arguments: &Arguments) -> Option<i64> {
+    pub fn named_record(self, arguments: &Arguments) -> Option<RecordId> {
         match self {
-            ToolSubject::Record | ToolSubject::NewTask => arguments.get(OBJECT_RECORD.name).and_then(arguments::id),
+            ToolSubject::Record | ToolSubject::NewTask => {
+                arguments.get(OBJECT_RECORD.name).and_then(arguments::id).map(RecordId::new)
+            }
             ToolSubject::Nothing | ToolSubject::Class | ToolSubject::NewRecord | ToolSubject::Task => None,
         }
     }

@@ -15,6 +15,7 @@ use identity::single_sign_on::start;
 use identity::single_sign_on::transaction::SignInStart;
 use identity::single_sign_on::way_back::ReturnTarget;
 use kit::answer::{Answer, Outcome};
+use kit::ids::{SingleSignOnId, UserId};
 use kit::origin;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -119,7 +120,7 @@ fn first_page(request: &Request, conn: &mut Conn) -> Result<Answer, StepFailure>
     Ok(pages::sign_in(request, &authorization, &transaction, SignInNotice::default(), &configurations))
 }
 
-fn username(conn: &mut Conn, user: i64) -> Result<Option<String>, StoreError> {
+fn username(conn: &mut Conn, user: UserId) -> Result<Option<String>, StoreError> {
     let sql = Sql::new("SELECT username FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
     conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))
 }
@@ -185,7 +186,7 @@ fn sign_in(request: Arc<Request>) -> HandlerFuture {
 
 /// The person of a correct password.
 struct PasswordSignIn {
-    user: i64,
+    user: UserId,
     must_change_password: bool,
 }
 
@@ -226,7 +227,7 @@ fn sign_in_at_provider(request: Arc<Request>) -> HandlerFuture {
 
 async fn start_at_provider(request: &Arc<Request>) -> Result<Answer, StepFailure> {
     let step = check_form(request).await?;
-    let id = field(request, "id")?.parse().unwrap_or(0);
+    let id = SingleSignOnId::new(field(request, "id")?.parse().unwrap_or(0));
     let begun = SignInStart { return_to: &step.authorization.query, way_back: WAY_BACK.name, browser: None };
     match start::start_page(request, id, begun).await {
         Err(refusal) => Ok(sign_in_failed(request, &step, refusal, "").await?),

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header;
+use kit::ids::ConnectorId;
 use kit::request::Request;
 use percent_encoding::percent_decode_str;
 use std::net::IpAddr;
@@ -13,7 +14,7 @@ use web::clock::sha256_hex;
 
 /// A connector as a client.
 pub struct OAuthClient {
-    pub id: i64,
+    pub id: ConnectorId,
     pub uuid: String,
     pub name: String,
     pub client_id: String,
@@ -41,7 +42,7 @@ impl OAuthClient {
         conn.query_optional(&sql, |row| {
             let list = |at| Ok::<Vec<String>, StoreError>(serde_json::from_str(row.text(at)?).unwrap_or_default());
             Ok(OAuthClient {
-                id: row.int(0)?,
+                id: row.id(0)?,
                 uuid: row.text(1)?.to_owned(),
                 name: row.text(2)?.to_owned(),
                 client_id: row.text(3)?.to_owned(),
@@ -146,7 +147,7 @@ mod tests {
 
     fn returning_to(uris: &[&str]) -> OAuthClient {
         OAuthClient {
-            id: 1,
+            id: ConnectorId::new(1),
             uuid: String::new(),
             name: String::new(),
             client_id: String::new(),

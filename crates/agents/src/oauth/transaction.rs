@@ -5,6 +5,7 @@
 use http::{HeaderName, HeaderValue, header};
 use identity::single_sign_on::transaction::spend;
 use kit::cookies;
+use kit::ids::{SingleSignOnId, UserId};
 use kit::request::Request;
 use kit::secret::Context;
 use serde::{Deserialize, Serialize};
@@ -18,9 +19,9 @@ const MAX_SECONDS: i64 = 600;
 /// A person who has signed in.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SignedIn {
-    pub user: i64,
+    pub user: UserId,
     /// The id of the provider's configuration; `None`: by a password.
-    pub single_sign_on: Option<i64>,
+    pub single_sign_on: Option<SingleSignOnId>,
     /// The time of the sign-in, in microseconds since 1970.
     pub at: i64,
 }

@@ -9,6 +9,7 @@ use crate::set_up::{INTEGRATIONS, class};
 use http::{HeaderMap, Method};
 use identity::agent_sessions;
 use kit::caller::{Caller, CredentialClaims};
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::{Effects, ReceivedRequest, Request};
 use kit::route::Handler;
@@ -28,7 +29,7 @@ const FIND: &str = "find";
 async fn caller(server: &TestServer) -> Arc<Caller> {
     let load = |conn: &mut Conn| {
         let sql = Sql::new("SELECT id, user_id FROM sessions WHERE connector IS NOT NULL");
-        let (session, user) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+        let (session, user) = conn.query_one(&sql, |row| Ok((row.id(0)?, row.id(1)?)))?;
         let claims = CredentialClaims { user, session, expires_at: i64::MAX };
         agent_sessions::load(conn, claims, testkit::NOW)
     };
@@ -294,7 +295,7 @@ async fn a_search_of_people_who_may_view_few_records_costs_the_same_whatever_is_
     for n in 0..20 {
         record(&format!("walnut hidden hidden{n}"), json!([1])).await;
     }
-    let user = person.id;
+    let user = UserId::new(person.id);
     let load = move |conn: &mut Conn| identity::as_caller(conn, user);
     let caller = Arc::new(server.build.db.read::<_, StoreError>(load).await.unwrap());
     let search = async |text: &str| {

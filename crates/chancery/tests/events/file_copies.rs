@@ -4,6 +4,7 @@ use crate::TestServer;
 use crate::record_history::{commit_events, delivered, start_with_history};
 use platform::events::file_copies::{CopyFailure, MAX_BYTES, put_copy};
 use platform::events::record_events::{EventSource, GeneratedDocument, RecordChangeEvent};
+use platform::kit::ids::{DocumentTemplateId, FieldId, RecordId};
 use std::fs::File;
 use std::io::Write;
 use testkit::{ApiClient, Behaviour, FakeHistory, HISTORY_KEY, HistoryServer, NOW, S3Server, eventually};
@@ -34,8 +35,13 @@ async fn a_copy_comes_back(service: &HistoryServer) {
     let server = start_with_history(service).await;
     let content: Vec<u8> = (0..3_000_001_u32).map(|number| (number / 7) as u8).collect();
     let file_id = copy_content(&server, &content).await.unwrap().unwrap();
-    let document = GeneratedDocument { document_template_id: 5, field_id: 0, file_id: &file_id };
-    let event = RecordChangeEvent::DocumentGenerated(document).to_history_event(12, &EventSource::system(), NOW);
+    let document = GeneratedDocument {
+        document_template_id: DocumentTemplateId::new(5),
+        field_id: FieldId::new(0),
+        file_id: &file_id,
+    };
+    let event =
+        RecordChangeEvent::DocumentGenerated(document).to_history_event(RecordId::new(12), &EventSource::system(), NOW);
     let event_id = event.event_id;
     commit_events(&server, vec![event]).await;
     delivered(&server).await;

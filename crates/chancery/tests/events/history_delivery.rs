@@ -5,6 +5,7 @@ use crate::TestServer;
 use crate::{BINARY, message};
 use platform::events::outbox::{self, OutboxHistoryEvent, Uuid};
 use platform::events::relay;
+use platform::kit::ids::RecordId;
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
 use platform::kit::route::Handler;
@@ -173,7 +174,7 @@ pub fn record_created_event(record_id: i64) -> OutboxHistoryEvent {
         event_id: Uuid::new_v4(),
         event_time: NOW + record_id,
         event_type_id: 1,
-        record_id,
+        record_id: RecordId::new(record_id),
         source_id: 1,
         source_type_id: 1,
         source_name: Some("Ada".to_owned()),

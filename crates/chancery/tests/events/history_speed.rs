@@ -9,6 +9,7 @@ use platform::events::outbox::{self, OutboxHistoryEvent};
 use platform::events::record_events::{EventPerson, EventSource, FieldValue, RecordChangeEvent};
 use platform::events::relay;
 use platform::kit::commit;
+use platform::kit::ids::{FieldId, RecordId, UserId};
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
 use serde_json::json;
@@ -22,9 +23,9 @@ const BOUND: i64 = 256 << 20;
 
 /// Returns the three events of each of 1,000 new records with ten fields.
 fn batch(first: i64) -> Vec<OutboxHistoryEvent> {
-    let source = EventSource::user(3, "Ada Lovelace");
+    let source = EventSource::user(UserId::new(3), "Ada Lovelace");
     let value = |field_id| FieldValue {
-        field_id,
+        field_id: FieldId::new(field_id),
         field_type: "string",
         field_name: "Name of a field",
         field_value: json!("a value of some length"),
@@ -32,8 +33,8 @@ fn batch(first: i64) -> Vec<OutboxHistoryEvent> {
     let record = |id| {
         let created = RecordChangeEvent::RecordCreated((1..=10).map(value).collect());
         let status = RecordChangeEvent::StatusInitialized(value(11));
-        let owner = RecordChangeEvent::OwnerInitialized(EventPerson::user(3, "Ada Lovelace"));
-        [created, status, owner].map(|event| event.to_history_event(id, &source, NOW))
+        let owner = RecordChangeEvent::OwnerInitialized(EventPerson::user(UserId::new(3), "Ada Lovelace"));
+        [created, status, owner].map(|event| event.to_history_event(RecordId::new(id), &source, NOW))
     };
     (first..first + 1000).flat_map(record).collect()
 }

@@ -4,6 +4,7 @@ use crate::TestServer;
 use platform::kit::app::App;
 use platform::kit::build::Build;
 use platform::kit::commit;
+use platform::kit::ids::JobId;
 use platform::kit::jobs::{self, Job, JobFailure, JobFuture, JobKind, JobSettings, JobState, NewJob, StandingJob};
 use platform::kit::request::Request;
 use serde_json::{Value, json};
@@ -99,7 +100,7 @@ async fn request(tenant: &TestBuild) -> Request {
     tenant.request(None, route, "").await
 }
 
-async fn enqueue_job(tenant: &TestBuild, kind: &'static JobKind, name: &str, does: &str) -> i64 {
+async fn enqueue_job(tenant: &TestBuild, kind: &'static JobKind, name: &str, does: &str) -> JobId {
     put_later(tenant, kind, name, does, None, 0).await
 }
 
@@ -110,7 +111,7 @@ async fn put_later(
     does: &str,
     key: Option<&'static str>,
     delay: i64,
-) -> i64 {
+) -> JobId {
     let payload = json!({"name": name, "does": does});
     let request = Arc::new(request(tenant).await);
     let write = move |request: &_, conn: &mut Conn| {
@@ -120,19 +121,19 @@ async fn put_later(
     commit::write(&request, write).await.unwrap()
 }
 
-async fn cancel(tenant: &TestBuild, id: i64) {
+async fn cancel(tenant: &TestBuild, id: JobId) {
     let request = Arc::new(request(tenant).await);
     commit::write(&request, move |request, conn| Ok(jobs::cancel(request, conn, id)?)).await.unwrap();
 }
 
-async fn state(tenant: &TestBuild, id: i64) -> Option<JobState> {
+async fn state(tenant: &TestBuild, id: JobId) -> Option<JobState> {
     tenant.build.db.read::<_, StoreError>(move |conn| jobs::state(conn, id)).await.unwrap()
 }
 
 /// Waits until the state of a job meets a condition. Returns it.
 async fn wait_for_state(
     tenant: &TestBuild,
-    id: i64,
+    id: JobId,
     is_wanted: impl Fn(&Option<JobState>) -> bool,
 ) -> Option<JobState> {
     eventually(async || {
@@ -142,15 +143,15 @@ async fn wait_for_state(
     .await
 }
 
-async fn wait_for_failures(tenant: &TestBuild, id: i64, attempts: i64) -> JobState {
+async fn wait_for_failures(tenant: &TestBuild, id: JobId, attempts: i64) -> JobState {
     wait_for_state(tenant, id, |state| state.as_ref().is_some_and(|state| state.attempts == attempts)).await.unwrap()
 }
 
-async fn wait_for_removal(tenant: &TestBuild, id: i64) {
+async fn wait_for_removal(tenant: &TestBuild, id: JobId) {
     wait_for_state(tenant, id, Option::is_none).await;
 }
 
-async fn running(tenant: &TestBuild, id: i64) -> JobState {
+async fn running(tenant: &TestBuild, id: JobId) -> JobState {
     wait_for_state(tenant, id, |state| state.as_ref().is_some_and(|state| state.is_running)).await.unwrap()
 }
 
@@ -164,7 +165,7 @@ async fn a_job_is_done_once_and_its_number_is_no_former_message_s() {
     let id = enqueue_job(&server, &ONE, "a", "nothing").await;
     wait_for_removal(&server, id).await;
     assert_eq!(executed_jobs(&server), ["a"]);
-    assert!(id >= 1 << 40, "{id}");
+    assert!(id >= JobId::new(1 << 40), "{id}");
 }
 
 /// Standing work that no build has.

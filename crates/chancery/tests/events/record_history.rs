@@ -9,6 +9,7 @@ use platform::events::record_events::{
     Assignee, EventPerson, EventSource, FieldValue, GeneratedDocument, RecordChangeEvent, SetName,
 };
 use platform::events::record_history::{self, RecordHistory};
+use platform::kit::ids::{DocumentTemplateId, FieldId, GroupId, RecordId, RecordSetId, UserId};
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
 use platform::table;
@@ -40,7 +41,7 @@ pub async fn delivered(server: &TestServer) {
 async fn history(server: &TestServer, record_id: i64, query: &str) -> Result<RecordHistory, Refusal> {
     let route = table().routes().find(|route| route.path == "/api/users/").unwrap();
     let request = server.request(None, route, query).await;
-    record_history::history_of_record(&request, record_id).await
+    record_history::history_of_record(&request, RecordId::new(record_id)).await
 }
 
 /// Returns the answer to a successful request.
@@ -64,13 +65,21 @@ async fn types(server: &TestServer, query: &str) -> Vec<Json> {
 /// Returns three events of the record 12, with a second between them.
 fn three() -> Vec<OutboxHistoryEvent> {
     vec![
-        RecordChangeEvent::RecordCreated(Vec::new()).to_history_event(12, &EventSource::user(3, "Ada Lovelace"), NOW),
-        RecordChangeEvent::OwnersAdded(vec![EventPerson::user(4, "Alan Turing")]).to_history_event(
-            12,
+        RecordChangeEvent::RecordCreated(Vec::new()).to_history_event(
+            RecordId::new(12),
+            &EventSource::user(UserId::new(3), "Ada Lovelace"),
+            NOW,
+        ),
+        RecordChangeEvent::OwnersAdded(vec![EventPerson::user(UserId::new(4), "Alan Turing")]).to_history_event(
+            RecordId::new(12),
             &EventSource::system(),
             NOW + SECOND,
         ),
-        RecordChangeEvent::RecordDeleted.to_history_event(12, &EventSource::user(4, "Alan Turing"), NOW + 2 * SECOND),
+        RecordChangeEvent::RecordDeleted.to_history_event(
+            RecordId::new(12),
+            &EventSource::user(UserId::new(4), "Alan Turing"),
+            NOW + 2 * SECOND,
+        ),
     ]
 }
 
@@ -78,10 +87,14 @@ fn three() -> Vec<OutboxHistoryEvent> {
 async fn each_event_is_read_back_in_its_shape() {
     let service = HistoryServer::start().await;
     let server = start_with_history(&service).await;
-    let field =
-        |value: Json| FieldValue { field_id: 31, field_type: "string", field_name: "State", field_value: value };
-    let owner = || EventPerson::user(4, "Alan Turing");
-    let set = || SetName { id: 7, name: "Readers" };
+    let field = |value: Json| FieldValue {
+        field_id: FieldId::new(31),
+        field_type: "string",
+        field_name: "State",
+        field_value: value,
+    };
+    let owner = || EventPerson::user(UserId::new(4), "Alan Turing");
+    let set = || SetName { id: RecordSetId::new(7), name: "Readers" };
     let file_id = "0b5f1d5e-8a67-4f5c-9c1f-6d5f3f0f2a11";
     let events = [
         RecordChangeEvent::RecordCreated(vec![field(json!("Größe \0 \"1\""))]),
@@ -90,17 +103,22 @@ async fn each_event_is_read_back_in_its_shape() {
         RecordChangeEvent::OwnersRemoved(vec![owner()]),
         RecordChangeEvent::AssigneesAdded(vec![
             Assignee { person: owner(), permission_set: set() },
-            Assignee { person: EventPerson::user_group(9, "Auditors"), permission_set: set() },
+            Assignee { person: EventPerson::user_group(GroupId::new(9), "Auditors"), permission_set: set() },
         ]),
         RecordChangeEvent::AssigneesRemoved(vec![Assignee { person: owner(), permission_set: set() }]),
         RecordChangeEvent::FieldValuesChanged(vec![field(json!(["a", 1.5, null]))]),
         RecordChangeEvent::RecordDeleted,
-        RecordChangeEvent::DocumentGenerated(GeneratedDocument { document_template_id: 5, field_id: 0, file_id }),
+        RecordChangeEvent::DocumentGenerated(GeneratedDocument {
+            document_template_id: DocumentTemplateId::new(5),
+            field_id: FieldId::new(0),
+            file_id,
+        }),
         RecordChangeEvent::StatusInitialized(field(json!("new"))),
     ];
-    let source = EventSource::mcp(3, Some("Ada Lovelace".to_owned()), "assistant 1.0");
-    let of =
-        |(at, event): (usize, &RecordChangeEvent<'_>)| event.to_history_event(12, &source, NOW - at as i64 * SECOND);
+    let source = EventSource::mcp(UserId::new(3), Some("Ada Lovelace".to_owned()), "assistant 1.0");
+    let of = |(at, event): (usize, &RecordChangeEvent<'_>)| {
+        event.to_history_event(RecordId::new(12), &source, NOW - at as i64 * SECOND)
+    };
     commit_events(&server, events.iter().enumerate().map(of).collect()).await;
     delivered(&server).await;
     let listed = answer(&server, 12, "").await;
@@ -138,7 +156,7 @@ async fn the_history_of_a_record_is_a_list_of_the_main_api() {
     let server = start_with_history(&service).await;
     let events = three();
     let id = events[1].event_id;
-    let of_another = RecordChangeEvent::RecordDeleted.to_history_event(13, &EventSource::system(), NOW);
+    let of_another = RecordChangeEvent::RecordDeleted.to_history_event(RecordId::new(13), &EventSource::system(), NOW);
     commit_events(&server, [events, vec![of_another]].concat()).await;
     delivered(&server).await;
     let expected = json!({
@@ -260,10 +278,15 @@ async fn a_page_that_is_too_large_is_refused_and_a_smaller_one_shown() {
     let server = start_with_history(&service).await;
     let text = "x".repeat(2 << 20);
     let changed = |n: i64| {
-        let value = FieldValue { field_id: 1, field_type: "text", field_name: "Text", field_value: json!(text) };
+        let value =
+            FieldValue { field_id: FieldId::new(1), field_type: "text", field_name: "Text", field_value: json!(text) };
         OutboxHistoryEvent {
             event_id: Uuid::from_u128(n as u128),
-            ..RecordChangeEvent::FieldValuesChanged(vec![value]).to_history_event(12, &EventSource::system(), NOW + n)
+            ..RecordChangeEvent::FieldValuesChanged(vec![value]).to_history_event(
+                RecordId::new(12),
+                &EventSource::system(),
+                NOW + n,
+            )
         }
     };
     commit_events(&server, (0..17).map(changed).collect()).await;

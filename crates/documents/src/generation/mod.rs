@@ -10,6 +10,7 @@ use files::held::{FILE_COLUMNS, StoredFile, label_schema};
 use files::storage_limit;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
+use kit::ids::{ClassId, DocumentTemplateId, FileId, RecordId};
 use kit::jobs;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -23,7 +24,7 @@ use records::rights::EDIT;
 use records::single_records::{RecordAccess, class_of, files_of, label, load_from_path, load_record_access};
 use resource::json::{JsonWriter, USER_REFERENCE, write_user};
 use resource::{
-    Errors, Field, FieldKind, JsonValue, Resource, SentObject, message, openapi, options, parse_id, select,
+    Errors, Field, FieldKind, Id, JsonValue, Resource, SentObject, message, openapi, options, parse_id, select,
 };
 use runs::{CANCELED, PROCESSING, STATES, related_of_json};
 use serde_json::{Value as Json, json};
@@ -149,7 +150,7 @@ fn run_schema() -> Json {
 /// A valid body of a request for a document.
 struct RunRequest {
     held: RecordAccess,
-    template: i64,
+    template: DocumentTemplateId,
     template_name: String,
     field: Option<ClassField>,
 }
@@ -185,7 +186,7 @@ fn started(conn: &mut Conn, asked: &RunRequest, status: &str) -> Outcome {
 }
 
 /// Returns the id in a required member of a body.
-fn id_of(body: &SentObject<'_>, name: &str, errors: &mut Errors) -> Option<i64> {
+fn id_of<I: Id>(body: &SentObject<'_>, name: &str, errors: &mut Errors) -> Option<I> {
     match body.get(name) {
         None => errors.add(name, message::REQUIRED),
         Some(sent) if sent.is_null() => errors.add(name, message::NULL),
@@ -227,7 +228,7 @@ fn check_run_request(request: &Request, conn: &mut Conn) -> Result<RunRequest, R
 fn record_of(
     request: &Request,
     conn: &mut Conn,
-    id: i64,
+    id: RecordId,
     errors: &mut Errors,
 ) -> Result<Option<RecordAccess>, Refusal> {
     if let Some(held) = load_record_access(request, conn, id)? {
@@ -242,28 +243,23 @@ fn record_of(
 
 /// The columns of a template that requests for documents need.
 struct RunTemplate {
-    id: i64,
-    class: i64,
+    id: DocumentTemplateId,
+    class: ClassId,
     name: String,
     is_on_demand: bool,
 }
 
-fn find_template(conn: &mut Conn, id: i64) -> Result<Option<RunTemplate>, StoreError> {
+fn find_template(conn: &mut Conn, id: DocumentTemplateId) -> Result<Option<RunTemplate>, StoreError> {
     let sql = Sql::new("SELECT id, class_id, name, allow_on_demand_generation FROM document_templates WHERE id = $1");
     conn.query_optional(&sql.arg(id), |row| {
-        Ok(RunTemplate {
-            id: row.int(0)?,
-            class: row.int(1)?,
-            name: row.text(2)?.to_owned(),
-            is_on_demand: row.flag(3)?,
-        })
+        Ok(RunTemplate { id: row.id(0)?, class: row.id(1)?, name: row.text(2)?.to_owned(), is_on_demand: row.flag(3)? })
     })
 }
 
 fn template_of(
     request: &Request,
     conn: &mut Conn,
-    id: i64,
+    id: DocumentTemplateId,
     errors: &mut Errors,
 ) -> Result<Option<RunTemplate>, Refusal> {
     let Some(found) = find_template(conn, id)? else {
@@ -307,7 +303,7 @@ fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
         "SELECT id, status, field, job FROM document_runs WHERE record = $1 AND template = $2 ORDER BY id DESC LIMIT 1 FOR UPDATE",
     );
     let run = conn.query_optional(&sql.arg(held.id).arg(template.id), |row| {
-        Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?, row.opt_int(3)?))
+        Ok((row.id(0)?, row.text(1)?.to_owned(), row.opt_id(2)?, row.opt_id(3)?))
     })?;
     let (run, status, field, job) = run.ok_or_else(Refusal::not_found)?;
     if status != PROCESSING || !runs::end(conn, run, CANCELED, "", request.now)? {
@@ -328,7 +324,7 @@ fn template_of_path(conn: &mut Conn, request: &Request, held: &RecordAccess) -> 
 }
 
 /// Refuses with 403 unless the caller may view each class that a template names.
-fn needs_classes(request: &Request, conn: &mut Conn, template: i64) -> Result<(), Refusal> {
+fn needs_classes(request: &Request, conn: &mut Conn, template: DocumentTemplateId) -> Result<(), Refusal> {
     if may_view_classes(request, conn, template)? { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
@@ -345,7 +341,7 @@ fn document_of_fields(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Selects the templates of a record's class with the record's latest run of each.
-fn shape(request: &Request, record: i64) -> RowShape {
+fn shape(request: &Request, record: RecordId) -> RowShape {
     let mut extra = Sql::new("");
     let latest = |sql: &mut Sql, what: &'static str| {
         sql.push(what).push(" FROM document_runs r WHERE r.record = ").bind(record);
@@ -377,7 +373,7 @@ fn write_run(
     out: &mut JsonWriter,
     row: &RowCells<'_>,
     at: usize,
-    record: i64,
+    record: RecordId,
     address: &str,
 ) -> Result<(), StoreError> {
     use resource::json::Cells;
@@ -387,7 +383,7 @@ fn write_run(
     };
     let file = match row.int(at + 3)? {
         Some(id) => Some(StoredFile {
-            id,
+            id: FileId::new(id),
             uuid: row.text(at + 6)?.unwrap_or("").to_owned(),
             name: row.text(at + 7)?.unwrap_or("").to_owned(),
             size: row.int(at + 8)?.unwrap_or(0),
@@ -397,7 +393,7 @@ fn write_run(
     out.raw("{").name("id").int(id).name("status").opt_text(row.text(at + 1)?);
     out.name("error_message").opt_text(row.text(at + 2)?).name("document");
     match &file {
-        Some(file) => out.int(file.id),
+        Some(file) => out.int(file.id.get()),
         None => out.raw("null"),
     };
     out.name("generated_at").datetime(row.int(at + 4)?);
@@ -432,7 +428,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let held = load_from_path(request, conn)?;
     let template = template_of_path(conn, request, &held)?;
-    let instance = rows::view_id(request, conn, &shape(request, held.id), template.id)?;
+    let instance = rows::view_id(request, conn, &shape(request, held.id), template.id.get())?;
     Ok(Answer::instance(StatusCode::OK, instance))
 }
 
@@ -453,9 +449,9 @@ fn downloadable(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusa
     sql.bind(held.id).push(" AND r.template = ").bind(template.id);
     sql.push(" AND f.uuid = ").bind(request.uuid().to_string());
     let found =
-        conn.query_optional(&sql, |row| Ok((StoredFile::read(row, 0)?, row.int(4)?, row.text(5)?.to_owned())))?;
+        conn.query_optional(&sql, |row| Ok((StoredFile::read(row, 0)?, row.id(4)?, row.text(5)?.to_owned())))?;
     let (file, requester, shown) = found.ok_or_else(Refusal::not_found)?;
-    if requester == request.caller()?.user {
+    if request.caller()?.user == requester {
         return Ok(file);
     }
     needs_classes(request, conn, template.id)?;

@@ -4,6 +4,7 @@
 use super::work::GENERATE;
 use events::file_copies::FileCopy;
 use files::held::{EndedReferences, FILE_COLUMNS, StoredFile, release_by_job};
+use kit::ids::{ClassId, DocumentTemplateId, FieldId, FileId, RecordId, RunId, UserId};
 use kit::jobs::{self, JobKind, NewJob};
 use kit::reactions::Removal;
 use kit::refusal::Refusal;
@@ -28,7 +29,7 @@ pub const FAILED: &str = "failed";
 pub const STATES: [&str; 6] = [PROCESSING, CANCELED, COMPLETED, FIELD_UPDATED, FIELD_NOT_UPDATED, FAILED];
 
 /// The records in a document beside its own record, by class.
-pub type RelatedRecords = BTreeMap<i64, Vec<i64>>;
+pub type RelatedRecords = BTreeMap<ClassId, Vec<RecordId>>;
 
 /// Serializes related records for the database.
 pub fn related_to_json(related: &RelatedRecords) -> String {
@@ -44,28 +45,28 @@ pub fn related_of_json(text: &str) -> RelatedRecords {
 /// A run that is processing.
 #[derive(Clone)]
 pub struct Run {
-    pub id: i64,
-    pub record: i64,
-    pub template: i64,
-    pub field: Option<i64>,
-    pub requester: i64,
+    pub id: RunId,
+    pub record: RecordId,
+    pub template: DocumentTemplateId,
+    pub field: Option<FieldId>,
+    pub requester: UserId,
 }
 
 /// Loads a run that is processing. `None` if it was canceled or has ended.
-pub fn processing(conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Run>, StoreError> {
+pub fn processing(conn: &mut Conn, id: RunId, lock: &'static str) -> Result<Option<Run>, StoreError> {
     let sql = Sql::new(
         "SELECT id, record, template, field, requester FROM document_runs WHERE status = 'processing' AND id = ",
     );
     let mut sql = sql;
     sql.bind(id).push(lock);
     conn.query_optional(&sql, |row| {
-        let (record, template) = (row.int(1)?, row.int(2)?);
-        Ok(Run { id: row.int(0)?, record, template, field: row.opt_int(3)?, requester: row.int(4)? })
+        let (record, template) = (row.id(1)?, row.id(2)?);
+        Ok(Run { id: row.id(0)?, record, template, field: row.opt_id(3)?, requester: row.id(4)? })
     })
 }
 
 /// Counts a run that an account begins for a record, or refuses it with 429. Removed runs count too.
-pub fn count(request: &Request, conn: &mut Conn, record: i64, requester: i64) -> Result<(), Refusal> {
+pub fn count(request: &Request, conn: &mut Conn, record: RecordId, requester: UserId) -> Result<(), Refusal> {
     // The lock serializes the requests of one account.
     let lock = Sql::new("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(requester);
     conn.query_optional(&lock, |_| Ok(()))?;
@@ -85,11 +86,11 @@ pub fn count(request: &Request, conn: &mut Conn, record: i64, requester: i64) ->
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
-    record: i64,
-    template: i64,
-    field: Option<i64>,
-    requester: i64,
-) -> Result<i64, StoreError> {
+    record: RecordId,
+    template: DocumentTemplateId,
+    field: Option<FieldId>,
+    requester: UserId,
+) -> Result<RunId, StoreError> {
     // Former runs without a file have no use any more.
     let former = Sql::new(
         "DELETE FROM document_runs WHERE record = $1 AND template = $2 AND file IS NULL AND status <> 'processing'",
@@ -100,7 +101,7 @@ pub fn begin(
          VALUES ($1, $2, $3, $4, 'processing', '', '{}', $5) RETURNING id",
     );
     let sql = sql.arg(record).arg(template).arg(field).arg(requester).arg(request.now);
-    let id = conn.query_one(&sql, |row| row.int(0))?;
+    let id = conn.query_one(&sql, |row| row.id(0))?;
     let job = NewJob { kind: &GENERATE, payload: json!({"run": id}), key: None, not_before: request.now };
     let job = jobs::enqueue(request, conn, &job)?;
     conn.exec(&Sql::new("UPDATE document_runs SET job = $1 WHERE id = $2").arg(job).arg(id))?;
@@ -108,7 +109,13 @@ pub fn begin(
 }
 
 /// Ends a processing run without a file.
-pub fn end(conn: &mut Conn, id: i64, status: &'static str, error_message: &str, now: i64) -> Result<bool, StoreError> {
+pub fn end(
+    conn: &mut Conn,
+    id: RunId,
+    status: &'static str,
+    error_message: &str,
+    now: i64,
+) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "UPDATE document_runs SET status = $1, error_message = $2, ended_at = $3 WHERE id = $4 AND status = 'processing'",
     );
@@ -146,7 +153,7 @@ pub fn equal_document(conn: &mut Conn, run: &Run, hash: &str, size: i64) -> Resu
 pub struct RunFile<'a> {
     pub status: &'static str,
     pub error_message: &'static str,
-    pub file: i64,
+    pub file: FileId,
     pub content_hash: &'a str,
     pub copy: Option<&'a FileCopy>,
     pub related: &'a RelatedRecords,
@@ -163,12 +170,12 @@ pub fn end_with_file(request: &Request, conn: &mut Conn, run: &Run, outcome: &Ru
     let sql = sql.arg(outcome.copy.map(|copy| copy.client_id.clone()));
     conn.exec(&sql.arg(outcome.copy.map(|copy| copy.file_id.clone())).arg(run.id))?;
     let former = Sql::new("SELECT id FROM document_runs WHERE record = $1 AND template = $2 AND id < $3");
-    let former = conn.query_all(&former.arg(run.record).arg(run.template).arg(run.id), |row| row.int(0))?;
+    let former = conn.query_all(&former.arg(run.record).arg(run.template).arg(run.id), |row| row.id(0))?;
     remove(conn, former)
 }
 
 /// Removes runs and releases their files.
-fn remove(conn: &mut Conn, runs: Vec<i64>) -> Result<(), StoreError> {
+fn remove(conn: &mut Conn, runs: Vec<RunId>) -> Result<(), StoreError> {
     if runs.is_empty() {
         return Ok(());
     }
@@ -181,7 +188,7 @@ pub const RECORDS_REMOVED: Removal = Removal {
     resource: "object_records",
     run: |conn, records| {
         let mut sql = Sql::new("SELECT id FROM document_runs WHERE record");
-        let runs = conn.query_all(sql.push_any(records.to_vec()), |row| row.int(0))?;
+        let runs = conn.query_all(sql.push_any(records.iter().copied()), |row| row.id(0))?;
         remove(conn, runs)
     },
 };
@@ -190,11 +197,11 @@ pub const RECORDS_REMOVED: Removal = Removal {
 pub static LEFT_RUNS: JobKind = JobKind {
     name: "document_runs",
     run: |_, _, job| {
-        let template = job.payload["template"].as_i64().unwrap_or(0);
+        let template = DocumentTemplateId::new(job.payload["template"].as_i64().unwrap_or(0));
         let page = move |conn: &mut Conn, _: i64| {
             let sql = Sql::new("SELECT id FROM document_runs WHERE template = $1 ORDER BY id LIMIT $2");
-            let runs = conn.query_all(&sql.arg(template).arg(PAGE), |row| row.int(0))?;
-            let last = runs.last().copied();
+            let runs = conn.query_all(&sql.arg(template).arg(PAGE), |row| row.id(0))?;
+            let last = runs.last().copied().map(RunId::get);
             remove(conn, runs)?;
             Ok(last)
         };
@@ -204,7 +211,7 @@ pub static LEFT_RUNS: JobKind = JobKind {
 };
 
 /// Enqueues the removal of a deleted template's runs.
-pub fn leave_template(request: &Request, conn: &mut Conn, template: i64) -> Result<(), StoreError> {
+pub fn leave_template(request: &Request, conn: &mut Conn, template: DocumentTemplateId) -> Result<(), StoreError> {
     let key = template.to_string();
     let payload = json!({"template": template});
     let job = NewJob { kind: &LEFT_RUNS, payload, key: Some(&key), not_before: request.now };

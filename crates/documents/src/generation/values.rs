@@ -5,6 +5,7 @@ use super::runs::RelatedRecords;
 use crate::merge::{TagValue, ValueSource};
 use crate::templates::merge_fields::{Meaning, Meanings, MergeField, ValueOrigin};
 use administration::company_details::admin_email_address;
+use kit::ids::{ClassId, RecordId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::Class;
@@ -75,7 +76,7 @@ pub struct ValueNode {
 struct ValueRequest {
     aliases: HashSet<String>,
     /// The fields of parents, by class and by the relation.
-    parents: BTreeMap<(i64, String), HashSet<String>>,
+    parents: BTreeMap<(ClassId, String), HashSet<String>>,
 }
 
 impl ValueRequest {
@@ -145,13 +146,13 @@ impl Level {
 struct TemplateLoop {
     /// The paths of the loops around it, from the outside, and its own path.
     paths: Vec<Vec<String>>,
-    class: i64,
+    class: ClassId,
     relation: String,
 }
 
 /// The children of a loop by their ids, and the children of each parent in their order.
 struct Children {
-    nodes: HashMap<i64, ValueNode>,
+    nodes: HashMap<RecordId, ValueNode>,
     of: Vec<ChildOf>,
 }
 
@@ -208,7 +209,7 @@ pub fn read_values(
     request: &Request,
     conn: &mut Conn,
     class: &Arc<Class>,
-    record: i64,
+    record: RecordId,
     fields: &[MergeField],
 ) -> Result<DocumentValues, ValuesFailure> {
     let mut asked = RequestedFields::from_tags(request, conn, class, fields)?;
@@ -251,10 +252,10 @@ fn outer(loops: &[TemplateLoop], inner: &TemplateLoop) -> Option<usize> {
 }
 
 impl Children {
-    fn group_by_parent(self) -> HashMap<i64, Vec<Arc<ValueNode>>> {
-        let mut nodes: HashMap<i64, Arc<ValueNode>> =
+    fn group_by_parent(self) -> HashMap<RecordId, Vec<Arc<ValueNode>>> {
+        let mut nodes: HashMap<RecordId, Arc<ValueNode>> =
             self.nodes.into_iter().map(|(id, node)| (id, Arc::new(node))).collect();
-        let mut by_parent: HashMap<i64, Vec<Arc<ValueNode>>> = HashMap::new();
+        let mut by_parent: HashMap<RecordId, Vec<Arc<ValueNode>>> = HashMap::new();
         for child in self.of {
             by_parent.entry(child.parent).or_default().extend(nodes.remove(&child.id));
         }
@@ -273,7 +274,7 @@ struct ValueReader<'a> {
 
 impl ValueReader<'_> {
     /// Adds records to those that the document shows.
-    fn mark_shown(&mut self, class: i64, ids: impl IntoIterator<Item = i64>) {
+    fn mark_shown(&mut self, class: ClassId, ids: impl IntoIterator<Item = RecordId>) {
         let all = self.related.entry(class).or_default();
         all.extend(ids);
         all.sort_unstable();
@@ -285,7 +286,7 @@ impl ValueReader<'_> {
         &mut self,
         conn: &mut Conn,
         of: &TemplateLoop,
-        parents: Vec<i64>,
+        parents: Vec<RecordId>,
         level: &Level,
     ) -> Result<Children, ValuesFailure> {
         let none = Children { nodes: HashMap::new(), of: Vec::new() };
@@ -293,7 +294,7 @@ impl ValueReader<'_> {
         let Some(relation) = class.field(&of.relation) else { return Ok(none) };
         let children = children_of(self.request, conn, class.id, relation, parents, self.left + 1)?;
         self.left = self.left.checked_sub(children.len()).ok_or(ValuesFailure::Failed(TOO_MANY))?;
-        let ids: Vec<i64> = children.iter().map(|child| child.id).collect();
+        let ids: Vec<RecordId> = children.iter().map(|child| child.id).collect();
         let records = self.with_parents(conn, &class, ids.clone(), &level.wanted)?;
         self.mark_shown(class.id, ids);
         let nodes = records.iter().map(|(id, record)| (*id, level.node(record))).collect();
@@ -305,9 +306,9 @@ impl ValueReader<'_> {
         &mut self,
         conn: &mut Conn,
         class: &Class,
-        ids: Vec<i64>,
+        ids: Vec<RecordId>,
         wanted: &ValueRequest,
-    ) -> Result<HashMap<i64, WithParents>, ValuesFailure> {
+    ) -> Result<HashMap<RecordId, WithParents>, ValuesFailure> {
         let aliases: HashSet<&str> = wanted.aliases.iter().map(String::as_str).collect();
         let records = shown_records(self.request, conn, class, ids, &aliases, &mut self.room)?;
         for record in records.values() {
@@ -317,11 +318,11 @@ impl ValueReader<'_> {
                 }
             }
         }
-        let mut all: HashMap<i64, WithParents> =
+        let mut all: HashMap<RecordId, WithParents> =
             records.into_iter().map(|(id, record)| (id, WithParents { record, parents: HashMap::new() })).collect();
         for ((class, relation), fields) in &wanted.parents {
             let parent_of = |child: &WithParents| child.record.related.get(relation).copied();
-            let ids: Vec<i64> = all.values().filter_map(parent_of).collect::<HashSet<_>>().into_iter().collect();
+            let ids: Vec<RecordId> = all.values().filter_map(parent_of).collect::<HashSet<_>>().into_iter().collect();
             if viewable_of(self.request, conn, *class, &ids)?.len() < ids.len() {
                 return Err(DisplayError::Hidden.into());
             }
@@ -335,7 +336,7 @@ impl ValueReader<'_> {
                     }
                 }
             }
-            let parents: HashMap<i64, Arc<DisplayRecord>> =
+            let parents: HashMap<RecordId, Arc<DisplayRecord>> =
                 parents.into_iter().map(|(id, parent)| (id, Arc::new(parent))).collect();
             for child in all.values_mut() {
                 if let Some(parent) = parent_of(child).and_then(|id| parents.get(&id)) {

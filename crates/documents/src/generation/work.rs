@@ -16,6 +16,7 @@ use identity::{as_caller, is_active};
 use kit::app::App;
 use kit::build::Build;
 use kit::commit;
+use kit::ids::{FieldId, FileId, RunId, UserId};
 use kit::jobs::{Job, JobFailure, JobKind};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -52,8 +53,8 @@ pub static GENERATE: JobKind = JobKind {
     },
 };
 
-fn id_of(job: &Job) -> i64 {
-    job.payload.get("run").and_then(Json::as_i64).unwrap_or(0)
+fn id_of(job: &Job) -> RunId {
+    RunId::new(job.payload.get("run").and_then(Json::as_i64).unwrap_or(0))
 }
 
 /// The data that is read before the file is written.
@@ -115,7 +116,7 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     build.db.write::<_, StoreError>(end).await.map(drop).map_err(|error| JobFailure::new(error.to_string()))
 }
 
-async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
+async fn make(app: &App, build: &Arc<Build>, id: RunId) -> Result<(), NoFile> {
     let (with, of) = (app.clone(), build.clone());
     // The reading has error values that are not refusals.
     let read = move |conn: &mut Conn| Ok::<_, StoreError>(prepare(&with, &of, conn, id));
@@ -177,7 +178,7 @@ async fn find_equal_document(
 async fn end(
     app: &App,
     build: &Arc<Build>,
-    requester: i64,
+    requester: UserId,
     mut ending: RunEnding,
     mut blob: NewBlob,
     uuid: Option<&str>,
@@ -224,7 +225,7 @@ fn requester(app: &App, build: &Arc<Build>, conn: &mut Conn, run: &Run) -> Resul
 }
 
 /// Checks the rights of the requester, and reads the values of the document.
-fn prepare(app: &App, build: &Arc<Build>, conn: &mut Conn, id: i64) -> Result<PreparedRun, NoFile> {
+fn prepare(app: &App, build: &Arc<Build>, conn: &mut Conn, id: RunId) -> Result<PreparedRun, NoFile> {
     let run = runs::processing(conn, id, "")?.ok_or(NoFile::Over)?;
     let request = requester(app, build, conn, &run)?;
     let mut sql = Sql::new("SELECT ");
@@ -277,8 +278,8 @@ fn write_document(
 
 /// The outcome of a run.
 struct RunEnding {
-    run: i64,
-    file: i64,
+    run: RunId,
+    file: FileId,
     document: Document,
 }
 
@@ -328,7 +329,7 @@ fn finish(request: &Request, conn: &mut Conn, ending: &RunEnding) -> Result<(), 
     let Some(copy) = &document.copy else { return Ok(()) };
     let name = Sql::new("SELECT full_name FROM users WHERE id = $1").arg(run.requester);
     let name = conn.query_one(&name, |row| Ok(row.text(0)?.to_owned()))?;
-    let (document_template_id, field_id) = (run.template, run.field.unwrap_or(0));
+    let (document_template_id, field_id) = (run.template, run.field.unwrap_or(FieldId::NONE));
     let generated = GeneratedDocument { document_template_id, field_id, file_id: &copy.file_id };
     let event = RecordChangeEvent::DocumentGenerated(generated).to_history_event(
         run.record,
@@ -344,7 +345,7 @@ fn put_into_field(
     conn: &mut Conn,
     run: &Run,
     held: &RecordAccess,
-    file: i64,
+    file: FileId,
 ) -> Result<(&'static str, &'static str), Refusal> {
     let Some(wanted) = run.field else { return Ok((COMPLETED, "")) };
     let Some(field) = held.class.fields.iter().find(|field| field.id == wanted) else {

@@ -5,6 +5,7 @@ use crate::docx::{DocxError, TemplateError};
 use crate::merge::{self, TemplateReport};
 use files::held::StoredFile;
 use files::{Storage, storage_key, to_store_error};
+use kit::ids::FileId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use std::io::BufReader;
@@ -29,7 +30,7 @@ impl Default for TemplatePermits {
 /// The result of the check of a file.
 pub struct CheckedFile {
     /// The file that was read.
-    pub file: i64,
+    pub file: FileId,
     /// Its tags. `None` if it is not a template.
     pub fields: Option<Vec<MergeField>>,
 }

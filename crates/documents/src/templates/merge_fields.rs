@@ -3,6 +3,7 @@
 
 use crate::merge::syntax::PASS_NUMBER;
 use crate::merge::{TagKind, TemplateTag};
+use kit::ids::{ClassId, DocumentTemplateId, FieldId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::{Class, ClassField};
@@ -85,7 +86,7 @@ pub enum ValueOrigin {
     /// A field of the record that a relation names.
     Parent {
         relation: String,
-        class: i64,
+        class: ClassId,
         field: String,
     },
     Owner,
@@ -104,7 +105,7 @@ pub enum Meaning {
     /// The number of the pass of the loop around it.
     PassNumber,
     /// The children of a class that refer to the record, or to the child of the loop around it, by a relation.
-    Children { class: i64, relation: String },
+    Children { class: ClassId, relation: String },
 }
 
 /// The reason for which a tag has no meaning.
@@ -113,7 +114,14 @@ pub enum InvalidTag {
     /// The name does not exist, or the caller may not view its target.
     Unknown,
     /// It names a class that is not related to the one around it.
-    Unrelated { class: i64, around: i64 },
+    Unrelated { class: ClassId, around: ClassId },
+}
+
+/// A class or a field that is about to be deleted.
+#[derive(Clone, Copy, Default)]
+pub struct LeavingParts {
+    pub class: Option<ClassId>,
+    pub field: Option<FieldId>,
 }
 
 /// Finds the meaning of tags for a class.
@@ -122,27 +130,26 @@ pub struct Meanings<'a> {
     class: Arc<Class>,
     /// True if only classes count that the caller may view.
     as_caller: bool,
-    /// A class and a field that are about to be deleted.
-    leaving: [Option<i64>; 2],
-    known: HashMap<i64, Option<Arc<Class>>>,
+    leaving: LeavingParts,
+    known: HashMap<ClassId, Option<Arc<Class>>>,
     /// The meanings of loops, by the class around them and their path.
-    loops: HashMap<(i64, Vec<String>), Result<Meaning, InvalidTag>>,
+    loops: HashMap<(ClassId, Vec<String>), Result<Meaning, InvalidTag>>,
 }
 
 impl<'a> Meanings<'a> {
     /// Creates the meanings for the caller, who may view only some classes.
     pub fn for_caller(request: &'a Request, class: Arc<Class>) -> Meanings<'a> {
         let (known, loops) = (HashMap::new(), HashMap::new());
-        Meanings { request, class, as_caller: true, leaving: [None; 2], known, loops }
+        Meanings { request, class, as_caller: true, leaving: LeavingParts::default(), known, loops }
     }
 
     /// Creates the meanings without regard to a caller, for the deletion of this class or this field.
-    pub fn for_removal(request: &'a Request, class: Arc<Class>, leaving: [Option<i64>; 2]) -> Meanings<'a> {
+    pub fn for_removal(request: &'a Request, class: Arc<Class>, leaving: LeavingParts) -> Meanings<'a> {
         Meanings { as_caller: false, leaving, ..Meanings::for_caller(request, class) }
     }
 
     /// Returns the other classes that these tags name.
-    pub fn classes(&mut self, conn: &mut Conn, fields: &[MergeField]) -> Result<BTreeSet<i64>, Refusal> {
+    pub fn classes(&mut self, conn: &mut Conn, fields: &[MergeField]) -> Result<BTreeSet<ClassId>, Refusal> {
         let mut classes = BTreeSet::new();
         for field in fields {
             if let Ok(Meaning::Value { of: ValueOrigin::Parent { class, .. }, .. } | Meaning::Children { class, .. }) =
@@ -159,7 +166,7 @@ impl<'a> Meanings<'a> {
     }
 
     /// Returns the class of the related record whose label a tag shows.
-    pub fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<i64>, Refusal> {
+    pub fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<ClassId>, Refusal> {
         let Ok(Meaning::Value { level, of }) = self.meaning(conn, field)? else { return Ok(None) };
         let (class, alias) = match of {
             ValueOrigin::Field(alias) => (self.enclosing_classes(conn, &field.within)?.get(level).cloned(), alias),
@@ -176,7 +183,7 @@ impl<'a> Meanings<'a> {
         conn: &mut Conn,
         field: &MergeField,
         meaning: &Result<Meaning, InvalidTag>,
-    ) -> Result<Option<i64>, Refusal> {
+    ) -> Result<Option<ClassId>, Refusal> {
         Ok(match meaning {
             Ok(Meaning::Value { level, of: ValueOrigin::Field(_) }) => {
                 self.enclosing_classes(conn, &field.within)?.get(*level).map(|class| class.id)
@@ -240,7 +247,7 @@ impl<'a> Meanings<'a> {
             [alias] => Ok(self.field(class, alias).map(ValueOrigin::Field)),
             [owner, name] if owner == "owner" && name == "full_name" => Ok(Some(ValueOrigin::Owner)),
             [relation, alias] => {
-                let is_there = |field: &&ClassField| self.leaving[1] != Some(field.id);
+                let is_there = |field: &&ClassField| self.leaving.field != Some(field.id);
                 let relation_field = class.field(relation).filter(is_there);
                 let Some(related) = relation_field.and_then(|field| field.related_object_class) else {
                     return Ok(None);
@@ -255,7 +262,7 @@ impl<'a> Meanings<'a> {
 
     /// Returns the alias of a field that exists and is not about to be deleted, or of a value of each record.
     fn field(&self, class: &Class, alias: &str) -> Option<String> {
-        let field = class.field(alias).filter(|field| self.leaving[1] != Some(field.id));
+        let field = class.field(alias).filter(|field| self.leaving.field != Some(field.id));
         field.map(|field| field.alias.clone()).or_else(|| OF_EACH_RECORD.contains(&alias).then(|| alias.to_owned()))
     }
 
@@ -282,12 +289,12 @@ impl<'a> Meanings<'a> {
     ) -> Result<Result<Meaning, InvalidTag>, Refusal> {
         let Some(alias) = path.first() else { return Ok(Err(InvalidTag::Unknown)) };
         let sql = Sql::new("SELECT id FROM object_classes WHERE alias = $1").arg(alias);
-        let Some(id) = conn.query_optional(&sql, |row| row.int(0))? else { return Ok(Err(InvalidTag::Unknown)) };
+        let Some(id) = conn.query_optional(&sql, |row| row.id(0))? else { return Ok(Err(InvalidTag::Unknown)) };
         let Some(class) = self.class(conn, id)? else { return Ok(Err(InvalidTag::Unknown)) };
         let points_here = |field: &&ClassField| {
             field.kind == FieldType::Relation
                 && field.related_object_class == Some(around.id)
-                && self.leaving[1] != Some(field.id)
+                && self.leaving.field != Some(field.id)
         };
         let relations: Vec<&ClassField> = class.fields.iter().filter(points_here).collect();
         let relation = match (path, &relations[..]) {
@@ -305,14 +312,14 @@ impl<'a> Meanings<'a> {
         Ok(meaning.ok_or(InvalidTag::Unknown))
     }
 
-    fn class(&mut self, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Refusal> {
+    fn class(&mut self, conn: &mut Conn, id: ClassId) -> Result<Option<Arc<Class>>, Refusal> {
         if id == self.class.id {
             return Ok(Some(self.class.clone()));
         }
         if let Some(known) = self.known.get(&id) {
             return Ok(known.clone());
         }
-        let may_view = self.leaving[0] != Some(id) && (!self.as_caller || may_view(self.request, conn, id)?);
+        let may_view = self.leaving.class != Some(id) && (!self.as_caller || may_view(self.request, conn, id)?);
         let class = match may_view {
             true if self.as_caller => class_of_id(self.request, conn, id)?,
             // A class of the template is about to change.
@@ -325,19 +332,19 @@ impl<'a> Meanings<'a> {
 }
 
 /// Returns whether the caller may view a class.
-pub fn may_view(request: &Request, conn: &mut Conn, class: i64) -> Result<bool, Refusal> {
+pub fn may_view(request: &Request, conn: &mut Conn, class: ClassId) -> Result<bool, Refusal> {
     Ok(rights::load_class_actions(conn, request.caller()?, class)?.is_some_and(|rights| rights.sees_class()))
 }
 
 /// Returns whether the caller may view all other classes that the merge fields of a template name.
-pub fn may_view_classes(request: &Request, conn: &mut Conn, template: i64) -> Result<bool, Refusal> {
+pub fn may_view_classes(request: &Request, conn: &mut Conn, template: DocumentTemplateId) -> Result<bool, Refusal> {
     let named = Sql::new("SELECT c.class_id FROM document_template_classes c WHERE c.template = $1").arg(template);
     Ok(hidden_classes(request, conn, &named)?.is_empty())
 }
 
 /// Returns the classes that the caller may not view, of the classes whose ids a statement selects.
-pub fn hidden_classes(request: &Request, conn: &mut Conn, named: &Sql) -> Result<Vec<i64>, Refusal> {
+pub fn hidden_classes(request: &Request, conn: &mut Conn, named: &Sql) -> Result<Vec<ClassId>, Refusal> {
     let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id IN (");
     sql.append(named).push(") AND NOT (").append(&rights::visible_classes(request.caller()?)).push(")");
-    Ok(conn.query_all(&sql, |row| row.int(0))?)
+    Ok(conn.query_all(&sql, |row| row.id(0))?)
 }

@@ -14,6 +14,7 @@ use files::uploads::{invalid_token, load_by_token, load_by_tokens};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
+use kit::ids::{ClassId, DocumentTemplateId, FileId};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
@@ -21,7 +22,7 @@ use kit::request::Request;
 use kit::route::{HandlerFuture, Route};
 use kit::rows::{self, Declaration, RowCells, RowShape, Scope};
 use kit::snapshot;
-use merge_fields::{InvalidTag, Meanings, MergeField, may_view};
+use merge_fields::{InvalidTag, LeavingParts, Meanings, MergeField, may_view};
 use records::record_values::class_of_id;
 use records::rights::{CLASS_EDIT, load_class_actions, lock_class};
 use resource::json::{Cells, JsonWriter, RowForm};
@@ -48,7 +49,7 @@ const ONE: &str = "/api/object-classes/{class_id}/document-templates/{template_i
 const DOWNLOAD: &str = "/api/object-classes/{class_id}/document-templates/{template_id}/download/";
 
 static NAME: FieldKey<String> = FieldKey::new("name");
-static TEMPLATE_FILE: FieldKey<i64> = FieldKey::new("template_file");
+static TEMPLATE_FILE: FieldKey<FileId> = FieldKey::new("template_file");
 static ON_DEMAND: FieldKey<bool> = FieldKey::new("allow_on_demand_generation");
 
 static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
@@ -128,7 +129,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     require_read(request, conn)?;
-    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.class_id = $1").arg(request.id())))
+    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.class_id = $1").arg(request.id::<ClassId>())))
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -140,7 +141,8 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 /// Refuses with 404 unless the template of the path belongs to the class of the path.
 fn check_class(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM document_templates WHERE id = $1 AND class_id = $2");
-    let found = conn.query_optional(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
+    let found = conn
+        .query_optional(&sql.arg(request.second_id::<DocumentTemplateId>()).arg(request.id::<ClassId>()), |_| Ok(()))?;
     found.ok_or_else(Refusal::not_found)
 }
 
@@ -183,29 +185,29 @@ fn insert(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Out
     require_write(request, conn)?;
     lock_class(conn, request.id())?;
     let CheckedTemplate { mut changes, file, extra, classes } = accept(request, conn, None, read)?;
-    let count = Sql::new("SELECT count(*) FROM document_templates WHERE class_id = $1").arg(request.id());
+    let count = Sql::new("SELECT count(*) FROM document_templates WHERE class_id = $1").arg(request.id::<ClassId>());
     let count = conn.query_one(&count, |row| row.int(0))?;
     limits::check(conn, &TEMPLATES, count, 1)?;
     if let Some(file) = &file {
         changes.set(&TEMPLATE_FILE, file.id);
     }
     let mut columns: Vec<(&'static str, Argument)> =
-        vec![("class_id", request.id().into()), ("warning", "".into()), ("warning_fold", "".into())];
+        vec![("class_id", request.id::<ClassId>().into()), ("warning", "".into()), ("warning_fold", "".into())];
     columns.extend(extra);
-    let id = rows::insert(request, conn, &TEMPLATE, &changes, &columns)?;
+    let id = DocumentTemplateId::new(rows::insert(request, conn, &TEMPLATE, &changes, &columns)?);
     if let Some(file) = file {
         add_reference(conn, file.id, FileReference::Template(id))?;
     }
     warnings::set_classes(conn, id, classes)?;
-    rows::created_answer(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id.get())
 }
 
 fn update(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Outcome {
     require_write(request, conn)?;
     lock_class(conn, request.id())?;
     check_class(request, conn)?;
-    let id = request.second_id();
-    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    let id: DocumentTemplateId = request.second_id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id.get())?;
     let CheckedTemplate { mut changes, file, mut extra, classes } = accept(request, conn, Some((id, &before)), read)?;
     if let Some(file) = &file {
         changes.set(&TEMPLATE_FILE, file.id);
@@ -215,8 +217,8 @@ fn update(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Out
         extra.extend([("warning", "".into()), ("warning_fold", "".into())]);
         warnings::set_classes(conn, id, classes)?;
     }
-    rows::update(request, conn, &TEMPLATE, id, &before, &changes, &extra)?;
-    rows::edited_answer(request, conn, &SHAPE, id)
+    rows::update(request, conn, &TEMPLATE, id.get(), &before, &changes, &extra)?;
+    rows::edited_answer(request, conn, &SHAPE, id.get())
 }
 
 /// A valid body.
@@ -227,18 +229,19 @@ struct CheckedTemplate {
     /// The columns that depend on the file.
     extra: Vec<(&'static str, Argument)>,
     /// The other classes that its merge fields name, locked against changes.
-    classes: Vec<i64>,
+    classes: Vec<ClassId>,
 }
 
 /// Checks a body and the file that it names. `read` is the result of reading the file.
 fn accept(
     request: &Request,
     conn: &mut Conn,
-    before: Option<(i64, &Changes)>,
+    before: Option<(DocumentTemplateId, &Changes)>,
     read: Option<&CheckedFile>,
 ) -> Result<CheckedTemplate, Refusal> {
     let body = request.object()?;
-    let accepted = rows::accepted_within(conn, &TEMPLATE, &body, before.map(|(id, _)| id), ("class_id", request.id()))?;
+    let accepted =
+        rows::accepted_within(conn, &TEMPLATE, &body, before.map(|(id, _)| id.get()), ("class_id", request.id()))?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     let file = file_sent(request, conn, &mut changes, before.map(|(_, before)| before), &mut errors)?;
     errors.refuse()?;
@@ -287,7 +290,9 @@ fn file_sent(
             Some(_) => errors.add(name, "Invalid file type."),
             None => errors.add(name, invalid_token(&token)),
         },
-        Some(CheckedValue::Int(id)) if before.and_then(|before| before.get(&TEMPLATE_FILE)) != Some(id) => {
+        Some(CheckedValue::Int(id))
+            if before.and_then(|before| before.get(&TEMPLATE_FILE)) != Some(FileId::new(id)) =>
+        {
             errors.add(name, message::STRING);
         }
         _ => {}
@@ -310,7 +315,7 @@ fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeF
 }
 
 /// Returns the message for a merge field of a class that is not related to the class around it.
-fn unrelated(field: &MergeField, class: i64, around: i64) -> String {
+fn unrelated(field: &MergeField, class: ClassId, around: ClassId) -> String {
     let name = field.name();
     format!("Merge field {name} refers to object class {class}, which is not related to object class {around}.")
 }
@@ -319,15 +324,15 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     require_write(request, conn)?;
     lock_class(conn, request.id())?;
     check_class(request, conn)?;
-    let id = request.second_id();
-    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    let id: DocumentTemplateId = request.second_id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id.get())?;
     leave(request, conn, vec![id])?;
-    rows::delete(request, conn, &TEMPLATE, id, &before.get(&NAME).unwrap_or_default())?;
+    rows::delete(request, conn, &TEMPLATE, id.get(), &before.get(&NAME).unwrap_or_default())?;
     Ok(Answer::empty())
 }
 
 /// Removes the data of deleted templates: their files, and their runs with the files of these.
-fn leave(request: &Request, conn: &mut Conn, templates: Vec<i64>) -> Result<(), StoreError> {
+fn leave(request: &Request, conn: &mut Conn, templates: Vec<DocumentTemplateId>) -> Result<(), StoreError> {
     for template in &templates {
         runs::leave_template(request, conn, *template)?;
     }
@@ -341,9 +346,10 @@ pub const ON_CLASS_LEAVING: Reaction = Reaction {
     resource: "object_classes",
     when: ReactionTime::Leaving,
     run: |request, conn, class| {
-        warnings::look_again(request, conn, &[class], [Some(class), None])?;
+        let class = ClassId::new(class);
+        warnings::look_again(request, conn, &[class], LeavingParts { class: Some(class), field: None })?;
         let sql = Sql::new("SELECT id FROM document_templates WHERE class_id = $1 ORDER BY id").arg(class);
-        let templates = conn.query_all(&sql, |row| row.int(0))?;
+        let templates = conn.query_all(&sql, |row| row.id(0))?;
         if !templates.is_empty() {
             leave(request, conn, templates)?;
             conn.exec(&Sql::new("DELETE FROM document_templates WHERE class_id = $1").arg(class))?;
@@ -360,7 +366,7 @@ fn download(request: Arc<Request>) -> HandlerFuture {
             check_class(request, conn)?;
             let mut sql = Sql::new("SELECT ");
             sql.push(FILE_COLUMNS).push(" FROM document_templates t JOIN files f ON f.id = t.file WHERE t.id = ");
-            conn.query_optional(sql.bind(request.second_id()), |row| StoredFile::read(row, 0))?
+            conn.query_optional(sql.bind(request.second_id::<DocumentTemplateId>()), |row| StoredFile::read(row, 0))?
                 .ok_or_else(Refusal::not_found)
         };
         let file = snapshot::read(&request, find).await?;
@@ -378,7 +384,7 @@ fn write_meta(
     let (class, template) = (row.int(at)?.unwrap_or(0), row.int(at + 1)?.unwrap_or(0));
     out.name("_meta").raw("{").name("labels").raw("{").name("files").raw("{");
     let file = StoredFile {
-        id: row.int(at + 2)?.unwrap_or(0),
+        id: FileId::new(row.int(at + 2)?.unwrap_or(0)),
         uuid: String::new(),
         name: row.text(at + 3)?.unwrap_or("").to_owned(),
         size: row.int(at + 4)?.unwrap_or(0),

@@ -1,7 +1,8 @@
 //! Follows changes of classes. A template gets a warning if its merge fields do not exist any more. The warning is removed when
 //! they exist again.
 
-use super::merge_fields::{Meanings, MergeField};
+use super::merge_fields::{LeavingParts, Meanings, MergeField};
+use kit::ids::{ClassId, DocumentTemplateId, FieldId};
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -13,8 +14,8 @@ pub const ON_FIELD_CREATED: Reaction = Reaction {
     resource: "object_class_fields",
     when: ReactionTime::Created,
     run: |request, conn, field| {
-        let classes = classes_of_field(conn, field)?;
-        look_again(request, conn, &classes, [None; 2])
+        let classes = classes_of_field(conn, FieldId::new(field))?;
+        look_again(request, conn, &classes, LeavingParts::default())
     },
 };
 
@@ -22,34 +23,36 @@ pub const ON_FIELD_LEAVING: Reaction = Reaction {
     resource: "object_class_fields",
     when: ReactionTime::Leaving,
     run: |request, conn, field| {
+        let field = FieldId::new(field);
         let classes = classes_of_field(conn, field)?;
-        look_again(request, conn, &classes, [None, Some(field)])
+        look_again(request, conn, &classes, LeavingParts { class: None, field: Some(field) })
     },
 };
 
 /// Returns the classes whose templates can name a field: its own class, and the class to which it relates.
-fn classes_of_field(conn: &mut Conn, field: i64) -> Result<Vec<i64>, Refusal> {
+fn classes_of_field(conn: &mut Conn, field: FieldId) -> Result<Vec<ClassId>, Refusal> {
     let sql = Sql::new("SELECT class_id, related_object_class FROM object_class_fields WHERE id = $1").arg(field);
-    let classes = conn.query_optional(&sql, |row| Ok([Some(row.int(0)?), row.opt_int(1)?]))?;
+    let classes = conn.query_optional(&sql, |row| Ok([Some(row.id(0)?), row.opt_id(1)?]))?;
     Ok(classes.into_iter().flatten().flatten().collect())
 }
 
-/// Writes the warnings of templates that can name one of these classes again. `leaving` has the class and the field that are about
-/// to be deleted.
+/// Writes the warnings of templates that can name one of these classes again. `leaving` is what is about to be deleted.
 pub fn look_again(
     request: &Request,
     conn: &mut Conn,
-    classes: &[i64],
-    leaving: [Option<i64>; 2],
+    classes: &[ClassId],
+    leaving: LeavingParts,
 ) -> Result<(), Refusal> {
     let mut sql =
         Sql::new("SELECT t.id, t.class_id, t.merge_fields, t.warning FROM document_templates t WHERE (t.class_id");
-    sql.push_any(classes.to_vec())
+    sql.push_any(classes.iter().copied())
         .push(" OR t.id IN (SELECT c.template FROM document_template_classes c WHERE c.class_id");
-    sql.push_any(classes.to_vec()).push(")) ORDER BY t.id FOR UPDATE");
+    sql.push_any(classes.iter().copied()).push(")) ORDER BY t.id FOR UPDATE");
     let templates =
-        conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned(), row.text(3)?.to_owned())))?;
-    for (template, class, fields, before) in templates.into_iter().filter(|(_, class, ..)| leaving[0] != Some(*class)) {
+        conn.query_all(&sql, |row| Ok((row.id(0)?, row.id(1)?, row.text(2)?.to_owned(), row.text(3)?.to_owned())))?;
+    for (template, class, fields, before) in
+        templates.into_iter().filter(|(_, class, ..)| leaving.class != Some(*class))
+    {
         let Some(class) = changing_class(conn, class)? else { continue };
         let fields = MergeField::from_json(&fields);
         let mut meanings = Meanings::for_removal(request, class, leaving);
@@ -79,8 +82,8 @@ pub fn warning(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeFiel
 /// Stores the other classes that the merge fields of a template name.
 pub fn set_classes(
     conn: &mut Conn,
-    template: i64,
-    classes: impl IntoIterator<Item = i64>,
+    template: DocumentTemplateId,
+    classes: impl IntoIterator<Item = ClassId>,
 ) -> Result<(), store::StoreError> {
     conn.exec(&Sql::new("DELETE FROM document_template_classes WHERE template = $1").arg(template))?;
     for class in classes {

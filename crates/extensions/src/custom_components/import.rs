@@ -14,6 +14,7 @@ use files::{Storage, storage_key, to_store_error};
 use identity::as_caller;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{ComponentRepositoryId, FileId, UserId};
 use kit::jobs::{self, Job, JobFailure, JobFuture, JobKind, NewJob, StandingJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -69,7 +70,7 @@ impl Default for CommitPermits {
 }
 
 /// Enqueues the job of a repository, in the transaction that requests the import.
-pub fn enqueue_import(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), StoreError> {
+pub fn enqueue_import(request: &Request, conn: &mut Conn, repository: ComponentRepositoryId) -> Result<(), StoreError> {
     let (payload, key) = (json!({"repository": repository}), repository.to_string());
     let job = NewJob { kind: &IMPORT, payload, key: Some(&key), not_before: request.now };
     let job = jobs::enqueue(request, conn, &job)?;
@@ -78,16 +79,16 @@ pub fn enqueue_import(request: &Request, conn: &mut Conn, repository: i64) -> Re
 }
 
 /// Cancels the job of a repository that is deleted.
-pub fn cancel(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), StoreError> {
+pub fn cancel(request: &Request, conn: &mut Conn, repository: ComponentRepositoryId) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT job FROM custom_component_repositories WHERE id = $1").arg(repository);
-    match conn.query_one(&sql, |row| row.opt_int(0))? {
+    match conn.query_one(&sql, |row| row.opt_id(0))? {
         Some(job) => jobs::cancel(request, conn, job),
         None => Ok(()),
     }
 }
 
-fn id_of(job: &Job) -> i64 {
-    job.payload["repository"].as_i64().unwrap_or(0)
+fn id_of(job: &Job) -> ComponentRepositoryId {
+    ComponentRepositoryId::new(job.payload["repository"].as_i64().unwrap_or(0))
 }
 
 /// The import that was requested last.
@@ -144,7 +145,7 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
         Ok(()) => {}
         Err(NotImported::Later(reason)) => return Err(JobFailure::new(reason)),
         Err(NotImported::Failed(errors)) => {
-            tracing::info!(build = build.domain, repository = id, "an import failed");
+            tracing::info!(build = build.domain, repository = id.get(), "an import failed");
             build.db.write(move |conn| fail(conn, id, n, &errors)).await.map_err(later)?;
         }
     }
@@ -158,7 +159,7 @@ fn load_requested_import(
     app: &App,
     build: &Build,
     conn: &mut Conn,
-    id: i64,
+    id: ComponentRepositoryId,
 ) -> Result<Option<RequestedImport>, StoreError> {
     let sql = Sql::new(
         "SELECT repository_url, username, import_n, import_by, token_row, token FROM custom_component_repositories \
@@ -170,7 +171,7 @@ fn load_requested_import(
         let credentials = token.map(|token| Credentials { username, token });
         Ok((
             RequestedImport { url: row.text(0)?.to_owned(), credentials, n: row.int(2)?, is_permitted: false },
-            row.int(3)?,
+            row.id(3)?,
         ))
     })?;
     let Some((mut asked, by)) = found else { return Ok(None) };
@@ -179,7 +180,7 @@ fn load_requested_import(
 }
 
 /// Returns whether an account may import repositories. The actions `create` and `edit` are independent, and each is sufficient.
-fn may_import(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
+fn may_import(conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
     let active = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
     if conn.query_optional(&active, |_| Ok(()))?.is_none() {
         return Ok(false);
@@ -188,7 +189,12 @@ fn may_import(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     Ok(["create", "edit"].iter().any(|action| caller.has_permission(PERMISSIONS.name, action)))
 }
 
-async fn import(app: &App, build: &Arc<Build>, id: i64, asked: RequestedImport) -> Result<(), NotImported> {
+async fn import(
+    app: &App,
+    build: &Arc<Build>,
+    id: ComponentRepositoryId,
+    asked: RequestedImport,
+) -> Result<(), NotImported> {
     let credentials = asked.credentials.filter(|_| asked.is_permitted).ok_or(GitError::Unreachable)?;
     let storage: &Storage = app.slot();
     let mut pack = storage.blobs.begin().await.map_err(to_store_error)?;
@@ -198,7 +204,8 @@ async fn import(app: &App, build: &Arc<Build>, id: i64, asked: RequestedImport) 
     let commit = fetched?.ok_or_else(|| NotImported::Failed(missing_file_errors(&[CONFIG, INDEX])))?;
     let (scratch, archive) =
         (storage.blobs.begin().await.map_err(to_store_error)?, storage.blobs.begin().await.map_err(to_store_error)?);
-    let place = app.slot::<CommitPermits>().0.acquire(&build.holder(ShareAccount::Id(id)), 1, READ_PATIENCE).await;
+    let place =
+        app.slot::<CommitPermits>().0.acquire(&build.holder(ShareAccount::Id(id.get())), 1, READ_PATIENCE).await;
     let place = place.ok_or_else(|| NotImported::Later("too many commits are read".to_owned()))?;
     let read = tokio::task::spawn_blocking(move || {
         let _place = place;
@@ -292,7 +299,13 @@ fn write(
 }
 
 /// Stores the files of an import, which are then served.
-async fn end(app: &App, build: &Arc<Build>, id: i64, n: i64, imported: ImportOutcome) -> Result<(), NotImported> {
+async fn end(
+    app: &App,
+    build: &Arc<Build>,
+    id: ComponentRepositoryId,
+    n: i64,
+    imported: ImportOutcome,
+) -> Result<(), NotImported> {
     let ImportOutcome { commit, config, archive, places } = imported;
     let storage: &Storage = app.slot();
     let (size, now) = (archive.size(), app.clock.now());
@@ -316,9 +329,9 @@ async fn end(app: &App, build: &Arc<Build>, id: i64, n: i64, imported: ImportOut
 #[allow(clippy::too_many_arguments, reason = "the columns of the row")]
 fn install(
     conn: &mut Conn,
-    id: i64,
+    id: ComponentRepositoryId,
     n: i64,
-    file: i64,
+    file: FileId,
     commit: &str,
     config: &Config,
     places: &[ArchivePosition],
@@ -328,7 +341,7 @@ fn install(
         "SELECT import_by FROM custom_component_repositories WHERE id = $1 AND import_n = $2 AND status = 'processing' \
          FOR UPDATE",
     );
-    let Some(by) = conn.query_optional(&asked_by.arg(id).arg(n), |row| row.int(0))? else { return Ok(false) };
+    let Some(by) = conn.query_optional(&asked_by.arg(id).arg(n), |row| row.id(0))? else { return Ok(false) };
     if !may_import(conn, by)? {
         fail(conn, id, n, &failure_of_url(&GitError::Unreachable.to_string()))?;
         return Ok(false);
@@ -346,14 +359,14 @@ fn install(
     conn.exec(&Sql::new("DELETE FROM custom_component_files WHERE repository = $1").arg(id))?;
     let number = |number: u64| SqlValue::Int(number as i64);
     let rows: Vec<_> = (places.iter())
-        .map(|place| [SqlValue::Int(id), SqlValue::Text(&place.path), number(place.start), number(place.size)])
+        .map(|place| [id.into(), SqlValue::Text(&place.path), number(place.start), number(place.size)])
         .collect();
     conn.insert_rows("custom_component_files", &["repository", "path", "start", "size"], &rows, "")?;
     Ok(true)
 }
 
 /// Stores the reason why an import failed, unless another one was requested meanwhile.
-fn fail(conn: &mut Conn, id: i64, n: i64, errors: &Errors) -> Result<(), StoreError> {
+fn fail(conn: &mut Conn, id: ComponentRepositoryId, n: i64, errors: &Errors) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE custom_component_repositories SET status = 'failed', errors = $1 \
          WHERE id = $2 AND import_n = $3 AND status = 'processing'",

@@ -12,6 +12,7 @@ pub use repository::TOKEN_COLUMN;
 
 use http::Method;
 use kit::answer::{Answer, Outcome};
+use kit::ids::ComponentRepositoryId;
 use kit::jobs;
 use kit::limits::{Limit, LimitSummary};
 use kit::permissions::PermissionResource;
@@ -49,7 +50,7 @@ const ONE: &str = "/api/custom-components/{id}/";
 const FRAME: &str = "/api/custom-components/frames/{id}/";
 
 static NAME: FieldKey<String> = FieldKey::new("name");
-static REPOSITORY: FieldKey<i64> = FieldKey::new("repository");
+static REPOSITORY: FieldKey<ComponentRepositoryId> = FieldKey::new("repository");
 static AVAILABLE_USE: FieldKey<Json> = FieldKey::new("available_use");
 
 /// The states of a component: its import runs, its files are served, or its import failed.
@@ -180,11 +181,11 @@ fn frame_address(request: &Request, conn: &mut Conn) -> Outcome {
         "SELECT t.name, r.commit_id FROM custom_components t JOIN custom_component_repositories r ON r.id = t.repository \
          WHERE t.id = $1 AND t.is_enabled = 1 AND r.commit_id IS NOT NULL",
     );
-    let found =
-        conn.query_optional(&sql.arg(request.id()), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
+    let found = conn
+        .query_optional(&sql.arg(request.id::<i64>()), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
     let (name, commit) = found.ok_or_else(Refusal::not_found)?;
     let index_url = serve::address(request, request.id(), &commit, config::INDEX);
-    Ok(Answer::value(&json!({"id": request.id(), "name": name, "index_url": index_url})))
+    Ok(Answer::value(&json!({"id": request.id::<i64>(), "name": name, "index_url": index_url})))
 }
 
 fn frame_schema() -> Json {
@@ -274,13 +275,13 @@ fn write_rest(
 }
 
 /// Makes the failed components of a repository wait for the new import.
-fn wait_again(conn: &mut Conn, repository: i64) -> Result<(), StoreError> {
+fn wait_again(conn: &mut Conn, repository: ComponentRepositoryId) -> Result<(), StoreError> {
     let sql = "UPDATE custom_components SET status = 'processing' WHERE repository = $1 AND status = 'failed'";
     conn.exec(&Sql::new(sql).arg(repository)).map(drop)
 }
 
 /// Returns whether a component uses a repository. The repository is locked.
-fn is_used(conn: &mut Conn, repository: i64) -> Result<bool, Refusal> {
+fn is_used(conn: &mut Conn, repository: ComponentRepositoryId) -> Result<bool, Refusal> {
     let sql = Sql::new("SELECT 1 FROM custom_components WHERE repository = $1").arg(repository);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }

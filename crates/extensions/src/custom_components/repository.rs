@@ -4,6 +4,7 @@ use super::{PERMISSIONS, config, import, is_used, wait_again};
 use files::held::{self, EndedReferences};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, etag};
+use kit::ids::ComponentRepositoryId;
 use kit::limits::{self, Limit};
 use kit::log;
 use kit::refusal::Refusal;
@@ -142,7 +143,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let by = request.caller()?.user;
     let extra: [(&'static str, Argument); 2] = [("status", "processing".into()), ("import_by", by.into())];
     let id = rows::insert(request, conn, &NEW_REPOSITORY, &changes, &extra)?;
-    import::enqueue_import(request, conn, id)?;
+    import::enqueue_import(request, conn, ComponentRepositoryId::new(id))?;
     // The tag is that of GET.
     let tag = etag(&rows::view_id(request, conn, &SHAPE, id)?);
     let answer = rows::created_answer(request, conn, &NEW_SHAPE, id)?;
@@ -152,9 +153,9 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 /// Imports again, with other credentials if the body contains them. The address does not change, so a stored token is never sent to
 /// another server.
 fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
-    let id = request.id();
-    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
-    let accepted = rows::check_body(conn, &IMPORTED_WITH, &request.object()?, Some(id))?;
+    let id: ComponentRepositoryId = request.id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id.get())?;
+    let accepted = rows::check_body(conn, &IMPORTED_WITH, &request.object()?, Some(id.get()))?;
     accepted.errors.refuse()?;
     let mut changes = accepted.changes;
     let sent = log::diff_of_edit(&REPOSITORY, &before, &changes);
@@ -162,33 +163,33 @@ fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
     changes.insert("status", "processing".into());
     let by = request.caller()?.user;
     let extra: [(&'static str, Argument); 2] = [("errors", Argument::Null), ("import_by", by.into())];
-    rows::update(request, conn, &UNLOGGED, id, &before, &changes, &extra)?;
+    rows::update(request, conn, &UNLOGGED, id.get(), &before, &changes, &extra)?;
     let next = Sql::new("UPDATE custom_component_repositories SET import_n = import_n + 1 WHERE id = $1").arg(id);
     conn.exec(&next)?;
     wait_again(conn, id)?;
     import::enqueue_import(request, conn, id)?;
-    log::write(request, conn, "import", &REPOSITORY, id, &before.get(&REPOSITORY_URL).unwrap_or_default(), sent)?;
-    rows::edited_answer(request, conn, &SHAPE, id)
+    log::write(request, conn, "import", &REPOSITORY, id.get(), &before.get(&REPOSITORY_URL).unwrap_or_default(), sent)?;
+    rows::edited_answer(request, conn, &SHAPE, id.get())
 }
 
 /// The declaration for updates whose log entry is written separately.
 static UNLOGGED: LazyLock<Resource> = LazyLock::new(|| REPOSITORY.clone().unlogged());
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
-    let id = request.id();
-    let before = rows::load_for_change(request, conn, &SHAPE, id)?;
+    let id: ComponentRepositoryId = request.id();
+    let before = rows::load_for_change(request, conn, &SHAPE, id.get())?;
     if is_used(conn, id)? {
         return Err(Refusal::bad_request("Repository is used by a custom component and cannot be deleted."));
     }
     import::cancel(request, conn, id)?;
     conn.exec(&Sql::new("DELETE FROM custom_component_files WHERE repository = $1").arg(id))?;
     held::release(request, conn, EndedReferences::OfComponentRepository(id))?;
-    rows::delete(request, conn, &REPOSITORY, id, &before.get(&REPOSITORY_URL).unwrap_or_default())?;
+    rows::delete(request, conn, &REPOSITORY, id.get(), &before.get(&REPOSITORY_URL).unwrap_or_default())?;
     Ok(Answer::empty())
 }
 
 /// Returns whether the last import of a repository failed. The caller has locked the row.
-pub fn has_failed(conn: &mut Conn, id: i64) -> Result<bool, StoreError> {
+pub fn has_failed(conn: &mut Conn, id: ComponentRepositoryId) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM custom_component_repositories WHERE id = $1 AND status = 'failed'").arg(id);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }

@@ -62,7 +62,7 @@ fn find(request: &Request, conn: &mut Conn) -> Result<Option<ComponentFile>, Sto
         " FROM custom_components t JOIN custom_component_repositories r ON r.id = t.repository \
          JOIN custom_component_files c ON c.repository = r.id JOIN files f ON f.id = r.file WHERE t.is_enabled = 1 AND t.id = ",
     );
-    sql.bind(request.id()).push(" AND r.commit_id = ").bind(commit).push(" AND c.path = ").bind(path);
+    sql.bind(request.id::<i64>()).push(" AND r.commit_id = ").bind(commit).push(" AND c.path = ").bind(path);
     conn.query_optional(&sql, |row| {
         let [start, size] = [row.int(0)?, row.int(1)?].map(|number| u64::try_from(number).unwrap_or(0));
         Ok(ComponentFile { start, size, stored: StoredFile::read(row, 2)? })

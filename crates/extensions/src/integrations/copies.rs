@@ -11,6 +11,7 @@ use files::held::{FILE_COLUMNS, StoredFile};
 use files::{Storage, storage_key};
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{FieldId, IntegrationId, RecordId};
 use kit::jobs::{self, Job, JobFailure, JobKind};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -57,7 +58,7 @@ fn delete_copy_state(conn: &mut Conn, copy: i64) -> Result<(), StoreError> {
 /// An entry of an event.
 #[derive(Deserialize)]
 struct EventFile {
-    field_id: i64,
+    field_id: FieldId,
     field_type: String,
     field_value: Json,
 }
@@ -67,14 +68,16 @@ pub fn enqueue_copies(
     request: &Request,
     conn: &mut Conn,
     events: &[OutboxHistoryEvent],
-    fields: &HashMap<i64, Vec<i64>>,
+    fields: &HashMap<FieldId, Vec<IntegrationId>>,
 ) -> Result<(), Refusal> {
     let mut rows = Vec::new();
     for event in events.iter().filter(|event| TELLING.contains(&event.event_type_id)) {
         let entries = event.event_data.iter().filter_map(|entry| serde_json::from_str::<EventFile>(entry).ok());
         for entry in entries.filter(|entry| entry.field_type == "document") {
             for integration in fields.get(&entry.field_id).into_iter().flatten() {
-                let row = |file: i64| [*integration, event.record_id, file, request.now].map(BorrowedArgument::Int);
+                let row = |file: i64| {
+                    [integration.get(), event.record_id.get(), file, request.now].map(BorrowedArgument::Int)
+                };
                 rows.extend(files_of(&entry.field_value).into_iter().map(row));
             }
         }
@@ -101,8 +104,8 @@ fn files_of(value: &Json) -> Vec<i64> {
 /// A file to copy, and its destination.
 struct Copy {
     id: i64,
-    integration: i64,
-    record: i64,
+    integration: IntegrationId,
+    record: RecordId,
     path: Option<String>,
     folder: String,
     dedupe: bool,
@@ -120,8 +123,8 @@ fn read(conn: &mut Conn, id: i64) -> Result<Option<Copy>, StoreError> {
     conn.query_optional(sql.bind(id), |row| {
         Ok(Copy {
             id: row.int(0)?,
-            integration: row.int(1)?,
-            record: row.int(2)?,
+            integration: row.id(1)?,
+            record: row.id(2)?,
             path: row.opt_text(3)?.map(str::to_owned),
             folder: row.text(4)?.to_owned(),
             dedupe: row.flag(5)?,

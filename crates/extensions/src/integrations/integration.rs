@@ -4,6 +4,7 @@ use super::rules;
 use crate::settings::store_of_documents;
 use administration::AUTHENTICATION_OBJECTS_TABLE;
 use events::record_events::EVENT_TYPES;
+use kit::ids::{ClassId, FieldId, IntegrationId};
 use kit::limits::Limit;
 use kit::permissions::PermissionResource;
 use kit::refusal::Refusal;
@@ -31,11 +32,11 @@ pub static NAME: FieldKey<String> = FieldKey::new("name");
 pub static DESCRIPTION: FieldKey<String> = FieldKey::new("description");
 pub static IS_ENABLED: FieldKey<bool> = FieldKey::new("is_enabled");
 pub static AUTHENTICATION_OBJECT: FieldKey<i64> = FieldKey::new("authentication_object");
-pub static OBJECT_CLASS: FieldKey<i64> = FieldKey::new("object_class");
+pub static OBJECT_CLASS: FieldKey<ClassId> = FieldKey::new("object_class");
 pub static FOLDER: FieldKey<String> = FieldKey::new("folder");
-pub static OBJECT_CLASS_FIELD: FieldKey<i64> = FieldKey::new("object_class_field");
+pub static OBJECT_CLASS_FIELD: FieldKey<FieldId> = FieldKey::new("object_class_field");
 pub static DEDUPE: FieldKey<bool> = FieldKey::new("dedupe");
-pub static OBJECT_CLASSES: FieldKey<Vec<i64>> = FieldKey::new("object_classes");
+pub static OBJECT_CLASSES: FieldKey<Vec<ClassId>> = FieldKey::new("object_classes");
 pub static REDIRECT_URIS: FieldKey<Vec<String>> = FieldKey::new("redirect_uris");
 pub static URL: FieldKey<String> = FieldKey::new("url");
 pub static SECRET: FieldKey<String> = FieldKey::new("secret");
@@ -263,14 +264,14 @@ pub fn patch_schema() -> Json {
 
 /// A stored integration.
 pub struct StoredIntegration {
-    pub id: i64,
+    pub id: IntegrationId,
     pub of: Type,
 }
 
 /// Returns the integration of the path. Refuses with 404 if it does not exist.
 pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<StoredIntegration, Refusal> {
     let sql = Sql::new("SELECT id, type FROM integrations WHERE uuid = $1").arg(request.uuid().to_string());
-    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, Type::parse(row.text(1)?))))?;
+    let found = conn.query_optional(&sql, |row| Ok((row.id(0)?, Type::parse(row.text(1)?))))?;
     match found {
         Some((id, Some(of))) => Ok(StoredIntegration { id, of }),
         _ => Err(Refusal::not_found()),
@@ -322,7 +323,7 @@ fn write_meta(
     match of {
         Some(Type::DocumentManagement) => drop(out.name(OBJECT_CLASS_FIELD.name()).opt_text(own)),
         Some(Type::AiMcp) => {
-            let classes: Vec<(i64, String)> =
+            let classes: Vec<(ClassId, String)> =
                 serde_json::from_str(&format!("[{}]", own.unwrap_or(""))).unwrap_or_default();
             out.name(OBJECT_CLASSES.name()).raw("{");
             for (id, name) in classes {
@@ -345,7 +346,7 @@ fn write_meta(
         let (class, held) = (row.int(at + 2)?, row.int(at + 5)?.unwrap_or(0) | global(caller));
         let is_used = rules::Used {
             of: stored,
-            class,
+            class: class.map(ClassId::new),
             views_records: held & VIEW != 0,
             authentication_object: row.int(at + 4)?.is_some(),
         };

@@ -3,6 +3,7 @@
 use super::integration::INTEGRATION;
 use super::webhooks::queue;
 use events::outbox::subscribers_changed;
+use kit::ids::{ClassId, FieldId, IntegrationId};
 use kit::log;
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
@@ -13,8 +14,16 @@ use store::{Conn, Sql, StoreError};
 
 pub const REACTIONS: [Reaction; 3] = [
     // A webhook without a class would send the events of all classes. It is disabled, so that it never sends more than before.
-    Reaction { resource: "object_classes", when: ReactionTime::Leaving, run: remove_class_references },
-    Reaction { resource: "object_class_fields", when: ReactionTime::Leaving, run: remove_field_references },
+    Reaction {
+        resource: "object_classes",
+        when: ReactionTime::Leaving,
+        run: |request, conn, class| remove_class_references(request, conn, ClassId::new(class)),
+    },
+    Reaction {
+        resource: "object_class_fields",
+        when: ReactionTime::Leaving,
+        run: |request, conn, field| remove_field_references(request, conn, FieldId::new(field)),
+    },
     Reaction {
         resource: "authentication_objects",
         when: ReactionTime::Leaving,
@@ -22,7 +31,7 @@ pub const REACTIONS: [Reaction; 3] = [
     },
 ];
 
-fn remove_class_references(request: &Request, conn: &mut Conn, class: i64) -> Result<(), Refusal> {
+fn remove_class_references(request: &Request, conn: &mut Conn, class: ClassId) -> Result<(), Refusal> {
     conn.exec(&Sql::new("DELETE FROM integration_classes WHERE class_id = $1").arg(class))?;
     let users = lock_referring_integrations(conn, &Sql::new("class_id = $1").arg(class))?;
     for integration in &users {
@@ -42,7 +51,7 @@ fn remove_class_references(request: &Request, conn: &mut Conn, class: i64) -> Re
     if users.is_empty() { Ok(()) } else { Ok(subscribers_changed(conn)?) }
 }
 
-fn remove_field_references(request: &Request, conn: &mut Conn, field: i64) -> Result<(), Refusal> {
+fn remove_field_references(request: &Request, conn: &mut Conn, field: FieldId) -> Result<(), Refusal> {
     let users = lock_referring_integrations(conn, &Sql::new("field_id = $1").arg(field))?;
     for integration in &users {
         let sql = Sql::new("UPDATE integrations SET field_id = NULL, is_enabled = 0 WHERE id = $1");
@@ -67,11 +76,11 @@ fn remove_authentication_object_references(request: &Request, conn: &mut Conn, o
 
 /// An integration that refers to the deleted object.
 struct User {
-    id: i64,
+    id: IntegrationId,
     of: String,
     name: String,
     is_enabled: bool,
-    field: Option<i64>,
+    field: Option<FieldId>,
 }
 
 /// Returns the integrations that match a condition, with their rows locked.
@@ -80,13 +89,7 @@ fn lock_referring_integrations(conn: &mut Conn, condition: &Sql) -> Result<Vec<U
     sql.append(condition).push(" ORDER BY id FOR UPDATE");
     conn.query_all(&sql, |row| {
         let name = format!("{} {}", row.text(2)?, row.text(3)?);
-        Ok(User {
-            id: row.int(0)?,
-            of: row.text(1)?.to_owned(),
-            name,
-            is_enabled: row.flag(4)?,
-            field: row.opt_int(5)?,
-        })
+        Ok(User { id: row.id(0)?, of: row.text(1)?.to_owned(), name, is_enabled: row.flag(4)?, field: row.opt_id(5)? })
     })
 }
 
@@ -107,7 +110,7 @@ impl User {
 }
 
 /// Deletes the dependents of a deleted integration.
-pub fn delete_integration_state(conn: &mut Conn, integration: i64) -> Result<(), StoreError> {
+pub fn delete_integration_state(conn: &mut Conn, integration: IntegrationId) -> Result<(), StoreError> {
     queue::delete_webhook_state(conn, integration)?;
     for text in
         ["DELETE FROM document_copies WHERE integration = $1", "DELETE FROM integration_classes WHERE integration = $1"]

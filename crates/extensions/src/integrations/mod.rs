@@ -14,6 +14,7 @@ use integration::{
     Type, UUID, load_from_path,
 };
 use kit::answer::{Answer, Outcome};
+use kit::ids::IntegrationId;
 use kit::jobs;
 use kit::log;
 use kit::refusal::Refusal;
@@ -89,7 +90,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let StoredIntegration { id, of } = load_from_path(request, conn)?;
-    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, of.shape(), id)?))
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, of.shape(), id.get())?))
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
@@ -118,7 +119,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let id = rows::insert(request, conn, declared, &changes, &[])?;
     write_log(request, conn, "create", &changes, log::diff_of_create(&ANY, &changes))?;
     if of == Type::Webhook {
-        queue::make(conn, id)?;
+        queue::make(conn, IntegrationId::new(id))?;
     }
     subscribers_changed(conn)?;
     rows::created_answer(request, conn, of.shape(), id)
@@ -133,7 +134,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     // Deliveries of the former class may still wait.
     rules::check_rights(request, conn, of, &RowAfterWrite { before: Some(&before), sent: &nothing })?;
     let body = request.object()?;
-    let accepted = rows::check_body(conn, declared, &body, Some(id))?;
+    let accepted = rows::check_body(conn, declared, &body, Some(id.get()))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     rules::name_unknown(&body, &mut errors);
     if !errors.has_field(OBJECT_CLASS.name()) {
@@ -141,7 +142,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     }
     rules::check(request, conn, of, Some(&before), &changes, &mut errors)?;
     errors.refuse()?;
-    rows::update(request, conn, declared, id, &before, &changes, &[])?;
+    rows::update(request, conn, declared, id.get(), &before, &changes, &[])?;
     let diff = log::diff_of_edit(&ANY, &before, &changes);
     if !diff.is_empty() {
         let mut named = before.clone();
@@ -157,13 +158,13 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         }
     }
     subscribers_changed(conn)?;
-    rows::edited_answer(request, conn, of.shape(), id)
+    rows::edited_answer(request, conn, of.shape(), id.get())
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let (StoredIntegration { id, of }, before) = load_for_change(request, conn)?;
     leaving::delete_integration_state(conn, id)?;
-    rows::delete(request, conn, of.declaration(), id, "")?;
+    rows::delete(request, conn, of.declaration(), id.get(), "")?;
     write_log(request, conn, "delete", &before, log::Diff::new())?;
     subscribers_changed(conn)?;
     Ok(Answer::empty())
@@ -172,7 +173,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 /// Returns the integration of the path with its row locked, if `If-Match` matches.
 fn load_for_change(request: &Request, conn: &mut Conn) -> Result<(StoredIntegration, Changes), Refusal> {
     let found = load_from_path(request, conn)?;
-    let before = rows::load_for_change(request, conn, found.of.shape(), found.id)?;
+    let before = rows::load_for_change(request, conn, found.of.shape(), found.id.get())?;
     Ok((found, before))
 }
 

@@ -5,6 +5,7 @@ use super::integration::{
     Type, URL,
 };
 use kit::caller::Caller;
+use kit::ids::ClassId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::rights::{VIEW, load_class_actions};
@@ -33,7 +34,7 @@ const ANSWER_PARAMETERS: [&str; 3] = ["code", "state", "iss"];
 /// The objects that an integration uses, in its stored or its future state.
 pub struct Used {
     pub of: Type,
-    pub class: Option<i64>,
+    pub class: Option<ClassId>,
     /// Is true if the caller may view all records of the class.
     pub views_records: bool,
     /// Is true if it refers to an authentication object.

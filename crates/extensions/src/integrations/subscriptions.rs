@@ -9,6 +9,7 @@ use super::webhooks::queue::{self, NewDelivery};
 use super::webhooks::work;
 use events::outbox::OutboxHistoryEvent;
 use events::record_events::{EVENT_TYPES, SOURCE_TYPES};
+use kit::ids::{ClassId, FieldId, IntegrationId, RecordId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::json::JsonWriter;
@@ -26,13 +27,13 @@ pub struct KnownSubscriptions(Mutex<Option<(i64, Arc<Subscriptions>)>>);
 struct Subscriptions {
     webhooks: Vec<Webhook>,
     /// The integrations that copy the files of a field, by field.
-    copies: HashMap<i64, Vec<i64>>,
+    copies: HashMap<FieldId, Vec<IntegrationId>>,
 }
 
 struct Webhook {
-    id: i64,
+    id: IntegrationId,
     /// The class of its records; `None` for all classes.
-    class: Option<i64>,
+    class: Option<ClassId>,
     /// The bits of the event types. The first type has the lowest bit.
     events: u32,
 }
@@ -86,15 +87,15 @@ impl Subscriptions {
              WHERE is_enabled = 1 AND type IN ('webhook', 'document_management') ORDER BY id",
         );
         conn.for_each_row(&sql, |row| {
-            let id = row.int(0)?;
-            if let Some(field) = row.opt_int(3)? {
+            let id = row.id(0)?;
+            if let Some(field) = row.opt_id(3)? {
                 subscriptions.copies.entry(field).or_default().push(id);
             }
             let names: Vec<String> = serde_json::from_str(row.text(2)?).unwrap_or_default();
             let events = EVENT_TYPES.iter().enumerate().filter(|(_, (of, _))| names.iter().any(|name| name == of));
             let events = events.fold(0, |bits, (n, _)| bits | 1 << n);
             if events != 0 {
-                subscriptions.webhooks.push(Webhook { id, class: row.opt_int(1)?, events });
+                subscriptions.webhooks.push(Webhook { id, class: row.opt_id(1)?, events });
             }
             Ok(())
         })?;
@@ -139,13 +140,16 @@ fn put_deliveries(
 }
 
 /// Returns the classes of records, including records that are being deleted.
-fn classes_of(conn: &mut Conn, records: impl Iterator<Item = i64>) -> Result<HashMap<i64, i64>, StoreError> {
-    let mut ids: Vec<i64> = records.collect();
+fn classes_of(
+    conn: &mut Conn,
+    records: impl Iterator<Item = RecordId>,
+) -> Result<HashMap<RecordId, ClassId>, StoreError> {
+    let mut ids: Vec<RecordId> = records.collect();
     ids.sort_unstable();
     ids.dedup();
     let mut sql = Sql::new("SELECT id, class_id FROM records WHERE id");
     sql.push_any(ids.clone()).push(" UNION ALL SELECT id, class_id FROM deleted_records WHERE id").push_any(ids);
-    Ok(conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?.into_iter().collect())
+    Ok(conn.query_all(&sql, |row| Ok((row.id(0)?, row.id(1)?)))?.into_iter().collect())
 }
 
 /// Returns the name of a number that counts from 1.
@@ -155,7 +159,7 @@ fn name(names: &[(&'static str, &'static str)], number: i64) -> &'static str {
 }
 
 /// Returns the body of an event for webhooks: the event in the form of the history service, with its record.
-fn body(event: &OutboxHistoryEvent, class: i64) -> String {
+fn body(event: &OutboxHistoryEvent, class: ClassId) -> String {
     let entries: usize = event.event_data.iter().map(|entry| entry.len() + 1).sum();
     let mut out = JsonWriter::with_capacity(entries + 512);
     let (event_type, at) = (name(&EVENT_TYPES, event.event_type_id), time::show(event.event_time));
@@ -167,7 +171,7 @@ fn body(event: &OutboxHistoryEvent, class: i64) -> String {
     }
     out.raw("]").name("source_type").text(name(&SOURCE_TYPES, event.source_type_id));
     out.name("source_id").int(event.source_id).name("source_name").opt_text(event.source_name.as_deref());
-    out.name("source_info").text(&event.source_info).name("record_id").int(event.record_id);
-    out.name("object_class").int(class).raw("}}");
+    out.name("source_info").text(&event.source_info).name("record_id").int(event.record_id.get());
+    out.name("object_class").int(class.get()).raw("}}");
     String::from_utf8(out.into_bytes()).unwrap_or_default()
 }

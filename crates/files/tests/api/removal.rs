@@ -3,6 +3,7 @@
 use crate::TestServer;
 use crate::{stored_names, wait_for_stored};
 use files::held::{FileReference, add_reference};
+use kit::ids::FileId;
 use serde_json::json;
 use store::{Conn, Sql, StoreError};
 use testkit::{DAY, eventually, quiet_period};
@@ -44,7 +45,8 @@ async fn nothing_refers_to_a_file_that_was_removed() {
     api.upload("a.txt", "x").await;
     // A process was suspended for longer than the file waited.
     server.build.db.write::<_, StoreError>(|conn| conn.exec(&Sql::new("DELETE FROM files"))).await.unwrap();
-    let held = server.build.db.write::<_, StoreError>(|conn| add_reference(conn, 1, FileReference::Public)).await;
+    let held =
+        server.build.db.write::<_, StoreError>(|conn| add_reference(conn, FileId::new(1), FileReference::Public)).await;
     assert_eq!(held, Err(StoreError::NotFound));
 }
 

@@ -11,6 +11,7 @@ use crate::system_events::{self, AuthEvent};
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
 use kit::commit::{CommittedOutcome, write};
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -94,7 +95,7 @@ pub struct SignInPurpose<T> {
     /// Returns whether accounts of a type may sign in for this purpose. Others are refused like a wrong password.
     pub takes: fn(AccountType) -> bool,
     /// Runs for the user, in the transaction that decides the sign-in.
-    pub then: fn(&Request, &mut Conn, i64) -> Result<T, Refusal>,
+    pub then: fn(&Request, &mut Conn, UserId) -> Result<T, Refusal>,
 }
 
 impl<T> Clone for SignInPurpose<T> {

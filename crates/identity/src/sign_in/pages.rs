@@ -17,6 +17,7 @@ use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
 use kit::html::{alert, alert_list, escape, page};
+use kit::ids::{SingleSignOnId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -122,14 +123,18 @@ fn sign_in(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-fn begin_browser_session(request: &Request, conn: &mut Conn, user: i64) -> Result<browser_sessions::Cookie, Refusal> {
+fn begin_browser_session(
+    request: &Request,
+    conn: &mut Conn,
+    user: UserId,
+) -> Result<browser_sessions::Cookie, Refusal> {
     let is_kept = matches!(Aim::from_form(request)?, Aim::Browser { is_kept: true, .. });
     browser_sessions::begin(request, conn, user, SessionOrigin::Password, is_kept, None)
 }
 
 fn sign_in_at_provider(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
-        let id = form_field(&request, "id")?.parse().unwrap_or(0);
+        let id = SingleSignOnId::new(form_field(&request, "id")?.parse().unwrap_or(0));
         let aim = Aim::from_form(&request)?;
         match start::start_page(&request, id, aim.sign_in_start()).await {
             Err(refusal) => sign_in_failed(&request, refusal, "", &aim).await,

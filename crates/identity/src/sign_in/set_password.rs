@@ -9,6 +9,7 @@ use crate::sessions;
 use crate::system_events::{self, AuthEvent};
 use kit::answer::{Answer, Outcome};
 use kit::commit::{CommittedOutcome, write};
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -158,7 +159,7 @@ fn invalid_token() -> Refusal {
 /// Refuses a password that breaks a rule. The rule against reuse is checked only with `prepared`.
 fn check_rules(
     conn: &mut Conn,
-    user: i64,
+    user: UserId,
     field: &str,
     password: &str,
     prepared: Option<&HashedPassword>,
@@ -200,7 +201,7 @@ fn queue_reset(request: &Request, conn: &mut Conn, username: &str) -> Result<(),
          THEN 1 ELSE 0 END FROM users WHERE username_fold = $1 AND is_deleted = 0",
     );
     let user =
-        conn.query_optional(&named.arg(resource::fold(username.trim())), |row| Ok((row.int(0)?, row.flag(1)?)))?;
+        conn.query_optional(&named.arg(resource::fold(username.trim())), |row| Ok((row.id(0)?, row.flag(1)?)))?;
     let may_reset = user.is_some_and(|(_, may_reset)| may_reset);
     let event = if may_reset { AuthEvent::PasswordResetRequestSuccess } else { AuthEvent::PasswordResetRequestFailed };
     system_events::write(request, conn, event, user.map(|(id, _)| id), None)?;

@@ -15,6 +15,7 @@ use crate::system_events::{self, AuthEvent};
 use crate::users::create;
 use crate::users::user::USER;
 use kit::account_type::AccountType;
+use kit::ids::{SingleSignOnId, UserId};
 use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -59,7 +60,7 @@ fn can_be_address(text: &str) -> bool {
 /// The decision on a sign-in whose tokens were valid.
 pub enum Decision {
     /// The account of this user gets a session.
-    SignIn(i64),
+    SignIn(UserId),
     /// An identity was linked, but its account may not sign in by single sign-on.
     Linked,
     /// The account does not exist, or it may not sign in: 401.
@@ -71,12 +72,12 @@ pub enum Decision {
 /// The reason why a person cannot sign in.
 pub struct SignInRefusal {
     pub event: AuthEvent,
-    pub user: Option<i64>,
+    pub user: Option<UserId>,
     pub reason: &'static str,
 }
 
 impl SignInRefusal {
-    fn new(user: impl Into<Option<i64>>, reason: &'static str) -> SignInRefusal {
+    fn new(user: impl Into<Option<UserId>>, reason: &'static str) -> SignInRefusal {
         SignInRefusal { event: AuthEvent::LoginFailedSso, user: user.into(), reason }
     }
 
@@ -89,9 +90,9 @@ impl SignInRefusal {
 /// The result of the search for a person's account.
 pub enum AccountLookup {
     /// The account to which the identity is bound.
-    Account(i64),
+    Account(UserId),
     /// The account to which the identity will be bound, found by its address.
-    Bind(i64),
+    Bind(UserId),
     /// No account exists. An account will be created with these values.
     Create(Changes),
     Obstacle(SignInRefusal),
@@ -155,7 +156,7 @@ pub fn load_account(
 }
 
 /// Records a sign-in that failed before an account was found: its system event, and the failed attempt of the address.
-pub fn record_failure(request: &Request, conn: &mut Conn, user: Option<i64>, reason: &str) -> Result<(), Refusal> {
+pub fn record_failure(request: &Request, conn: &mut Conn, user: Option<UserId>, reason: &str) -> Result<(), Refusal> {
     system_events::write(request, conn, AuthEvent::LoginFailedSso, user, Some(reason))?;
     count_failure(request, conn)?;
     Ok(())
@@ -165,7 +166,7 @@ pub fn record_failure(request: &Request, conn: &mut Conn, user: Option<i64>, rea
 pub fn log_failure(request: &Request, configuration: &SignInConfiguration, failure: &ProviderFailure) {
     tracing::warn!(
         build = request.build.domain,
-        single_sign_on = configuration.id,
+        single_sign_on = configuration.id.get(),
         issuer = configuration.issuer.as_deref().unwrap_or(""),
         reason = failure.log_line(),
         "a single sign-on failed"
@@ -175,7 +176,7 @@ pub fn log_failure(request: &Request, configuration: &SignInConfiguration, failu
 /// A stored identity of a provider.
 #[derive(Clone, Copy)]
 struct ProviderIdentity {
-    user: i64,
+    user: UserId,
     /// Is true if the user linked it while signed in. Otherwise it was bound by address.
     is_linked: bool,
 }
@@ -183,7 +184,7 @@ struct ProviderIdentity {
 fn find_identity(conn: &mut Conn, person: &ProviderPerson) -> Result<Option<ProviderIdentity>, StoreError> {
     let sql = Sql::new("SELECT user_id, is_linked FROM single_sign_on_identities WHERE issuer = $1 AND subject = $2");
     conn.query_optional(&sql.arg(&person.issuer).arg(&person.subject), |row| {
-        Ok(ProviderIdentity { user: row.int(0)?, is_linked: row.flag(1)? })
+        Ok(ProviderIdentity { user: row.id(0)?, is_linked: row.flag(1)? })
     })
 }
 
@@ -191,7 +192,7 @@ fn bind_identity(
     request: &Request,
     conn: &mut Conn,
     person: &ProviderPerson,
-    user: i64,
+    user: UserId,
     is_linked: bool,
 ) -> Result<(), Refusal> {
     let sql = Sql::new(
@@ -200,7 +201,7 @@ fn bind_identity(
     conn.exec(&sql.arg(&person.issuer).arg(&person.subject).arg(user).arg(is_linked).arg(request.now))?;
     let name = Sql::new("SELECT username FROM users WHERE id = $1").arg(user);
     let name = conn.query_one(&name, |row| Ok(row.text(0)?.to_owned()))?;
-    log::write_by(request, conn, Some(user), "link_identity", &USER, user, &name, log::Diff::new())
+    log::write_by(request, conn, Some(user), "link_identity", &USER, user.get(), &name, log::Diff::new())
 }
 
 /// Links an identity to the user who requested it. Returns false if that user is no longer signed in, or if the identity belongs to
@@ -289,7 +290,7 @@ fn has_identity_in_use(
     request: &Request,
     conn: &mut Conn,
     configuration: &SignInConfiguration,
-    user: i64,
+    user: UserId,
 ) -> Result<bool, StoreError> {
     let mut in_use = enabled_issuers(request, conn)?;
     in_use.extend(configuration.issuer.clone());
@@ -301,10 +302,10 @@ fn has_identity_in_use(
 
 /// Returns the user whose username is an address. The folded username is compared first, since it has an index. Then the address
 /// itself is compared, since different addresses can have the same folding.
-fn user_of_address(conn: &mut Conn, address: &str) -> Result<Option<i64>, StoreError> {
+fn user_of_address(conn: &mut Conn, address: &str) -> Result<Option<UserId>, StoreError> {
     let sql = Sql::new("SELECT id, username FROM users WHERE username_fold = $1 AND is_deleted = 0");
     let found = conn.query_optional(&sql.arg(resource::fold(address)), |row| {
-        Ok((row.int(0)?, is_same_address(row.text(1)?, address)))
+        Ok((row.id(0)?, is_same_address(row.text(1)?, address)))
     })?;
     Ok(found.filter(|(_, is_same)| *is_same).map(|(user, _)| user))
 }
@@ -324,7 +325,7 @@ fn lower_case(character: char) -> char {
 }
 
 /// Returns the reason why an account may not sign in by single sign-on. Its state is checked first. A lock concerns only passwords.
-fn find_obstacle(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<SignInRefusal>, StoreError> {
+fn find_obstacle(request: &Request, conn: &mut Conn, user: UserId) -> Result<Option<SignInRefusal>, StoreError> {
     let Some(account) = SignInAccount::load_by_id_for_change(conn, user)? else {
         return Ok(Some(SignInRefusal::new(None, "unknown_account")));
     };
@@ -344,7 +345,12 @@ fn find_obstacle(request: &Request, conn: &mut Conn, user: i64) -> Result<Option
 }
 
 /// Returns whether the user of a ticket may still sign in by its configuration. Records a failure.
-pub fn may_redeem_ticket(request: &Request, conn: &mut Conn, configuration: i64, user: i64) -> Result<bool, Refusal> {
+pub fn may_redeem_ticket(
+    request: &Request,
+    conn: &mut Conn,
+    configuration: SingleSignOnId,
+    user: UserId,
+) -> Result<bool, Refusal> {
     let obstacle = match is_enabled(conn, configuration)? {
         true => find_obstacle(request, conn, user)?,
         false => Some(SignInRefusal::new(user, "state")),

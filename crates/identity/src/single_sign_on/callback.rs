@@ -22,6 +22,7 @@ use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
 use kit::html::{self, Theme};
+use kit::ids::{SingleSignOnId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -238,7 +239,7 @@ fn add_user_info(claims: &mut Map<String, Json>, more: Map<String, Json>) -> Res
 fn carry_out(
     request: &Request,
     conn: &mut Conn,
-    single_sign_on: i64,
+    single_sign_on: SingleSignOnId,
     decision: Decision,
 ) -> Result<SignInResult, Refusal> {
     Ok(match decision {
@@ -252,12 +253,17 @@ fn carry_out(
     })
 }
 
-fn note_sign_in(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
+fn note_sign_in(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Refusal> {
     conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
     system_events::write(request, conn, AuthEvent::LoginSuccess, Some(user), Some("single_sign_on"))
 }
 
-fn begin_session(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
+fn begin_session(
+    request: &Request,
+    conn: &mut Conn,
+    single_sign_on: SingleSignOnId,
+    user: UserId,
+) -> Result<Json, Refusal> {
     note_sign_in(request, conn, user)?;
     Ok(sessions::begin(request, conn, user, SessionOrigin::SingleSignOn(single_sign_on))?)
 }
@@ -269,7 +275,7 @@ fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {
          RETURNING single_sign_on_id, user_id",
     );
     let spent =
-        conn.query_optional(&sql.arg(sha256_hex(&ticket)).arg(request.now), |row| Ok((row.int(0)?, row.int(1)?)))?;
+        conn.query_optional(&sql.arg(sha256_hex(&ticket)).arg(request.now), |row| Ok((row.id(0)?, row.id(1)?)))?;
     let (single_sign_on, user) = spent.ok_or_else(invalid_ticket)?;
     if !account::may_redeem_ticket(request, conn, single_sign_on, user)? {
         // An `Err` would roll back the deletion of the ticket.

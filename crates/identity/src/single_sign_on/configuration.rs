@@ -4,6 +4,7 @@ use crate::account::columns;
 use crate::settings::IdentitySettings;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::SingleSignOnId;
 use kit::limits::{Limit, LimitSummary};
 use kit::request::Request;
 use kit::rows;
@@ -90,7 +91,7 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
 pub const ACTIONS: [&str; 5] = ["list", "view", "edit", "create", "delete"];
 
 /// Returns the address of a configuration's endpoint, `callback` or `logout`.
-pub fn endpoint_address(app: &App, build: &Build, id: i64, part: &str) -> String {
+pub fn endpoint_address(app: &App, build: &Build, id: SingleSignOnId, part: &str) -> String {
     format!("{}{PATH}{id}/{part}/", app.address_of(build))
 }
 
@@ -106,7 +107,7 @@ fn issuer(app: &App, provider: &str, tenant_id: &str) -> Option<String> {
 /// The part of a configuration that a sign-in needs.
 #[derive(Clone)]
 pub struct SignInConfiguration {
-    pub id: i64,
+    pub id: SingleSignOnId,
     pub provider: String,
     pub client_id: String,
     pub client_secret: String,
@@ -118,7 +119,11 @@ pub struct SignInConfiguration {
 
 impl SignInConfiguration {
     /// Loads the configuration with an id.
-    pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<SignInConfiguration>, StoreError> {
+    pub fn load(
+        request: &Request,
+        conn: &mut Conn,
+        id: SingleSignOnId,
+    ) -> Result<Option<SignInConfiguration>, StoreError> {
         SignInConfiguration::find(request, conn, id, "")
     }
 
@@ -140,7 +145,7 @@ impl SignInConfiguration {
     fn find(
         request: &Request,
         conn: &mut Conn,
-        id: i64,
+        id: SingleSignOnId,
         lock: &'static str,
     ) -> Result<Option<SignInConfiguration>, StoreError> {
         let mut sql = Sql::new(
@@ -175,7 +180,7 @@ pub fn enabled_issuers(request: &Request, conn: &mut Conn) -> Result<Vec<String>
 
 /// The name of a configuration, with its issuer.
 pub struct ConfigurationName {
-    pub id: i64,
+    pub id: SingleSignOnId,
     pub name: String,
     pub issuer: Option<String>,
 }
@@ -185,12 +190,12 @@ pub fn load_names(request: &Request, conn: &mut Conn) -> Result<Vec<Configuratio
     let sql = Sql::new("SELECT id, name, provider, tenant_id FROM single_sign_on ORDER BY is_enabled DESC, id");
     conn.query_all(&sql, |row| {
         let issuer = issuer(&request.app, row.text(2)?, row.text(3)?);
-        Ok(ConfigurationName { id: row.int(0)?, name: row.text(1)?.to_owned(), issuer })
+        Ok(ConfigurationName { id: row.id(0)?, name: row.text(1)?.to_owned(), issuer })
     })
 }
 
 /// Returns whether a configuration exists and is enabled.
-pub fn is_enabled(conn: &mut Conn, id: i64) -> Result<bool, StoreError> {
+pub fn is_enabled(conn: &mut Conn, id: SingleSignOnId) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM single_sign_on WHERE id = $1 AND is_enabled = 1").arg(id);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }

@@ -9,6 +9,7 @@ use crate::users::rules::holds_all_of;
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
 use kit::commit::check_caller_again;
+use kit::ids::{SessionId, SingleSignOnId, UserId};
 use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -60,7 +61,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&options::document(&IDENTITY)))
 }
 
-fn check_exists(conn: &mut Conn, user: i64) -> Result<(), Refusal> {
+fn check_exists(conn: &mut Conn, user: UserId) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0").arg(user);
     conn.query_optional(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
 }
@@ -73,7 +74,7 @@ fn list_of_other(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Refuses an unknown user, and a user with more permissions than the caller. The deletion of identities determines how a user can
 /// sign in.
-fn check_user(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
+fn check_user(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Refusal> {
     check_exists(conn, user)?;
     let caller = request.caller()?;
     if caller.user == user {
@@ -83,7 +84,7 @@ fn check_user(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refus
     holds_all_of(conn, caller, user, account_type)
 }
 
-fn list(request: &Request, conn: &mut Conn, user: i64) -> Outcome {
+fn list(request: &Request, conn: &mut Conn, user: UserId) -> Outcome {
     let configurations = load_names(request, conn)?;
     let shape = RowShape::with_declaration(
         Declaration::Static(&IDENTITY),
@@ -93,7 +94,7 @@ fn list(request: &Request, conn: &mut Conn, user: i64) -> Outcome {
             out.name("single_sign_on");
             match configurations.iter().find(|it| it.issuer.is_some() && it.issuer.as_deref() == issuer) {
                 Some(ConfigurationName { id, name, .. }) => {
-                    out.raw("{").name("id").int(*id).name("name").text(name).raw("}")
+                    out.raw("{").name("id").int(id.get()).name("name").text(name).raw("}")
                 }
                 None => out.raw("null"),
             };
@@ -104,7 +105,7 @@ fn list(request: &Request, conn: &mut Conn, user: i64) -> Outcome {
 }
 
 /// Deletes an identity of a user, and ends the sessions that began with it.
-fn delete(request: &Request, conn: &mut Conn, user: i64, id: i64) -> Outcome {
+fn delete(request: &Request, conn: &mut Conn, user: UserId, id: i64) -> Outcome {
     // A sign-in locks the row, too. Its session begins before this, or it does not find the identity.
     conn.query_optional(&Sql::new("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
     check_user(request, conn, user)?;
@@ -126,19 +127,21 @@ fn delete(request: &Request, conn: &mut Conn, user: i64, id: i64) -> Outcome {
 /// Ends everything that began with a deleted identity of this issuer: sessions, grants of agents, and sign-ins that do not have a
 /// session yet. A session stores its configuration, not its identity, and the issuer of a configuration may have changed. Only
 /// sessions and sign-ins by a configuration with another issuer stay, if the user still has an identity of that issuer.
-fn end_sessions(request: &Request, conn: &mut Conn, user: i64, issuer: &str) -> Result<(), Refusal> {
+fn end_sessions(request: &Request, conn: &mut Conn, user: UserId, issuer: &str) -> Result<(), Refusal> {
     let left = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
     let left = conn.query_all(&left, |row| Ok(row.text(0)?.to_owned()))?;
     let stays = |of: &ConfigurationName| {
         of.issuer.as_deref().is_some_and(|it| it != issuer && left.iter().any(|known| known == it))
     };
-    let staying: Vec<i64> = load_names(request, conn)?.iter().filter(|it| stays(it)).map(|it| it.id).collect();
+    let staying: Vec<SingleSignOnId> =
+        load_names(request, conn)?.iter().filter(|it| stays(it)).map(|it| it.id).collect();
     let begun = Sql::new(
         "SELECT s.id, s.single_sign_on_id FROM sessions s WHERE s.user_id = $1 AND s.ended_at IS NULL \
          AND s.single_sign_on_id IS NOT NULL ORDER BY s.id FOR NO KEY UPDATE",
     );
-    let begun = conn.query_all(&begun.arg(user), |row| Ok((row.int(0)?, row.int(1)?)))?;
-    let ending: Vec<i64> = begun.iter().filter(|(_, by)| !staying.contains(by)).map(|(session, _)| *session).collect();
+    let begun = conn.query_all(&begun.arg(user), |row| Ok((row.id(0)?, row.id(1)?)))?;
+    let ending: Vec<SessionId> =
+        begun.iter().filter(|(_, by)| !staying.contains(by)).map(|(session, _)| *session).collect();
     if ending.contains(&request.caller()?.session) {
         check_caller_again(request, conn)?;
     }
@@ -147,7 +150,7 @@ fn end_sessions(request: &Request, conn: &mut Conn, user: i64, issuer: &str) -> 
     }
     let tickets =
         "SELECT hash, single_sign_on_id FROM single_sign_on_tickets WHERE user_id = $1 AND session_id IS NULL";
-    let tickets = conn.query_all(&Sql::new(tickets).arg(user), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let tickets = conn.query_all(&Sql::new(tickets).arg(user), |row| Ok((row.text(0)?.to_owned(), row.id(1)?)))?;
     for (hash, _) in tickets.iter().filter(|(_, by)| !staying.contains(by)) {
         conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE hash = $1").arg(hash))?;
     }

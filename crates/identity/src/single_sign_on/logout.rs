@@ -11,6 +11,7 @@ use crate::sessions;
 use http::{Method, StatusCode};
 use kit::answer::Answer;
 use kit::commit::write;
+use kit::ids::{SessionId, SingleSignOnId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -52,11 +53,11 @@ pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
 
 /// Returns the address that ends a session here and at its provider. Returns `None` if the session did not begin by single sign-on,
 /// or its configuration was deleted.
-pub fn logout_url(request: &Request, conn: &mut Conn, session: i64) -> Result<Option<String>, StoreError> {
+pub fn logout_url(request: &Request, conn: &mut Conn, session: SessionId) -> Result<Option<String>, StoreError> {
     let sql = Sql::new(
         "SELECT s.user_id, t.id FROM sessions s JOIN single_sign_on t ON t.id = s.single_sign_on_id WHERE s.id = $1",
     );
-    let Some((user, id)) = conn.query_optional(&sql.arg(session), |row| Ok((row.int(0)?, row.int(1)?)))? else {
+    let Some((user, id)) = conn.query_optional(&sql.arg(session), |row| Ok((row.id(0)?, row.id(1)?)))? else {
         return Ok(None);
     };
     let ticket = make_ticket(conn, id, user, Some(session), request.now)?;
@@ -99,8 +100,10 @@ fn end_session(request: &Request, conn: &mut Conn, ticket: &str) -> Result<SignI
         "DELETE FROM single_sign_on_tickets WHERE hash = $1 AND single_sign_on_id = $2 AND session_id IS NOT NULL \
          AND expires_at > $3 RETURNING session_id",
     );
-    let spent =
-        conn.query_optional(&sql.arg(sha256_hex(ticket)).arg(request.id()).arg(request.now), |row| row.int(0))?;
+    let spent = conn
+        .query_optional(&sql.arg(sha256_hex(ticket)).arg(request.id::<SingleSignOnId>()).arg(request.now), |row| {
+            row.id(0)
+        })?;
     let session = spent.ok_or_else(invalid_ticket)?;
     sessions::end(conn, session, request.now)?;
     rights::mark_rights_changed(request, conn)?;

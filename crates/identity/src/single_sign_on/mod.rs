@@ -38,6 +38,7 @@ use configuration::{
 };
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
+use kit::ids::SingleSignOnId;
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::{Refusal, RefusalReason};
 use kit::request::Request;
@@ -94,11 +95,11 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::check_body(conn, &SINGLE_SIGN_ON, &body, None)?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     require_role_grant(conn, request.caller()?, &[], &changes.get(&ROLES).unwrap_or_default())?;
-    check_docs_addin(conn, &body, &RowAfterWrite { before: None, sent: &changes }, 0, &mut errors)?;
+    check_docs_addin(conn, &body, &RowAfterWrite { before: None, sent: &changes }, SingleSignOnId::NONE, &mut errors)?;
     errors.refuse()?;
     let inserted = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &[]);
     let id = inserted.map_err(second_docs_addin).map_err(limit_detail_as_list)?;
-    vouching::renew(conn, id, request.caller()?.user)?;
+    vouching::renew(conn, SingleSignOnId::new(id), request.caller()?.user)?;
     rows::created_answer(request, conn, &SHAPE, id)
 }
 
@@ -110,7 +111,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     let after = RowAfterWrite { before: Some(&before), sent: &changes };
     require_role_grant(conn, request.caller()?, &[], &given_roles(&before, &after))?;
-    check_docs_addin(conn, &body, &after, id, &mut errors)?;
+    check_docs_addin(conn, &body, &after, SingleSignOnId::new(id), &mut errors)?;
     if redirects_secret(&before, &after) && !changes.contains(&CLIENT_SECRET) && !errors.has_field(CLIENT_SECRET.name())
     {
         errors.add(CLIENT_SECRET.name(), message::REQUIRED);
@@ -119,7 +120,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let access = super_admin_access::guard(request, conn, true)?;
     rows::update(request, conn, &SINGLE_SIGN_ON, id, &before, &changes, &[]).map_err(second_docs_addin)?;
     if vouching::is_renewed_by(&changes) {
-        vouching::renew(conn, id, request.caller()?.user)?;
+        vouching::renew(conn, SingleSignOnId::new(id), request.caller()?.user)?;
     }
     access.refuse_loss(request, conn)?;
     rows::edited_answer(request, conn, &SHAPE, id)
@@ -178,7 +179,7 @@ fn check_docs_addin(
     conn: &mut Conn,
     body: &SentObject<'_>,
     after: &RowAfterWrite,
-    id: i64,
+    id: SingleSignOnId,
     errors: &mut Errors,
 ) -> Result<(), StoreError> {
     let fields = [DOCS_ADDIN.name(), PROVIDER.name(), CLIENT_ID.name(), TENANT_ID.name()];
@@ -236,7 +237,7 @@ fn write_meta(
     at: usize,
     request: &Request,
 ) -> Result<(), StoreError> {
-    let id = row.int(at)?.unwrap_or(0);
+    let id = SingleSignOnId::new(row.int(at)?.unwrap_or(0));
     out.name("redirect_uri").text(&endpoint_address(&request.app, &request.build, id, "callback"));
     if form == RowForm::Detail {
         out.name("logout_url").text(&endpoint_address(&request.app, &request.build, id, "logout"));

@@ -12,6 +12,7 @@ use crate::sign_in::aim::console_path;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::html::{escape, page};
+use kit::ids::SingleSignOnId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -71,14 +72,14 @@ pub fn address_schema() -> Json {
 
 /// An enabled configuration on the sign-in page.
 pub struct EnabledConfiguration {
-    pub id: i64,
+    pub id: SingleSignOnId,
     pub name: String,
 }
 
 /// Returns the enabled configurations, ordered by name.
 pub fn enabled_configurations(conn: &mut Conn) -> Result<Vec<EnabledConfiguration>, StoreError> {
     let sql = Sql::new("SELECT id, name FROM single_sign_on WHERE is_enabled = 1 ORDER BY name_fold, id");
-    conn.query_all(&sql, |row| Ok(EnabledConfiguration { id: row.int(0)?, name: row.text(1)?.to_owned() }))
+    conn.query_all(&sql, |row| Ok(EnabledConfiguration { id: row.id(0)?, name: row.text(1)?.to_owned() }))
 }
 
 fn list_enabled(_: &Request, conn: &mut Conn) -> Outcome {
@@ -97,7 +98,7 @@ fn login(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-fn sent_id(request: &Request) -> Result<i64, Refusal> {
+fn sent_id(request: &Request) -> Result<SingleSignOnId, Refusal> {
     let wrong = |message: String| Refusal::field("id", message);
     match request.object()?.get("id") {
         None => Err(wrong(message::REQUIRED.to_owned())),
@@ -135,7 +136,7 @@ fn sent_return_to(request: &Request) -> Result<Option<String>, Refusal> {
 
 /// Begins a sign-in from the build's own page and answers with a page that leads to the provider. The answer is not a redirect,
 /// since the page's content security policy allows its form to lead only to this server.
-pub async fn start_page(request: &Arc<Request>, id: i64, begun: SignInStart<'_>) -> Outcome {
+pub async fn start_page(request: &Arc<Request>, id: SingleSignOnId, begun: SignInStart<'_>) -> Outcome {
     // The person may have left the page open, and may not understand the term configuration.
     let is_gone = || Refusal::bad_request("This way to sign in is no longer available.");
     let configuration = load_configuration(request, id).await?.filter(|found| found.is_enabled).ok_or_else(is_gone)?;
@@ -149,7 +150,10 @@ pub async fn start_page(request: &Arc<Request>, id: i64, begun: SignInStart<'_>)
     Ok(answer)
 }
 
-async fn load_configuration(request: &Arc<Request>, id: i64) -> Result<Option<SignInConfiguration>, Refusal> {
+async fn load_configuration(
+    request: &Arc<Request>,
+    id: SingleSignOnId,
+) -> Result<Option<SignInConfiguration>, Refusal> {
     let shared = request.clone();
     request
         .build

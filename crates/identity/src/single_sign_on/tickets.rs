@@ -1,6 +1,7 @@
 //! One-time tickets, which replace tokens in addresses (`docs/reference/single-sign-on.md`). A ticket is exchanged for a new
 //! session, or ends a session.
 
+use kit::ids::{SessionId, SingleSignOnId, UserId};
 use kit::refusal::Refusal;
 use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
@@ -11,9 +12,9 @@ const TICKET_LIFETIME_US: i64 = 60_000_000;
 /// Creates a ticket: for a new session of a user, or to end `session`.
 pub fn make_ticket(
     conn: &mut Conn,
-    single_sign_on: i64,
-    user: i64,
-    session: Option<i64>,
+    single_sign_on: SingleSignOnId,
+    user: UserId,
+    session: Option<SessionId>,
     now: i64,
 ) -> Result<String, StoreError> {
     conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE expires_at <= $1").arg(now))?;

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderName, HeaderValue, header};
 use kit::cookies;
+use kit::ids::{SessionId, SingleSignOnId, UserId};
 use kit::request::Request;
 use kit::secret::Context;
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,8 @@ const MAX_SECONDS: i64 = 600;
 /// The user and the session to which an identity will be linked.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Linking {
-    pub user: i64,
-    pub session: i64,
+    pub user: UserId,
+    pub session: SessionId,
 }
 
 /// The options of a session of a browser.
@@ -47,14 +48,14 @@ pub struct SignInStart<'a> {
 /// The user and the session that test a configuration.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Tester {
-    pub user: i64,
-    pub session: i64,
+    pub user: UserId,
+    pub session: SessionId,
 }
 
 /// A sign-in between its start and the callback.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SignInTransaction {
-    pub single_sign_on: i64,
+    pub single_sign_on: SingleSignOnId,
     pub state: String,
     pub nonce: String,
     pub verifier: String,
@@ -78,13 +79,13 @@ pub struct SignInTransaction {
     /// The session of the browser when the sign-in began. It ends when the new session begins. Browsers do not send its cookie to
     /// the callback, since another site redirects to it.
     #[serde(default)]
-    pub former: Option<i64>,
+    pub former: Option<SessionId>,
 }
 
 impl SignInTransaction {
     /// Creates a transaction. `page` is set if it begins on a page.
     pub fn begin(
-        single_sign_on: i64,
+        single_sign_on: SingleSignOnId,
         linking: Option<Linking>,
         page: Option<SignInStart>,
         now: i64,
@@ -132,7 +133,8 @@ impl SignInTransaction {
         let open = |column| request.app.keys.open(&seal_context(request, column, state), sealed);
         let kept: SignInTransaction = serde_json::from_slice(&open(SIGN_IN).or_else(|| open(TRIAL))?).ok()?;
         let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
-        (is_same && kept.single_sign_on == request.id() && kept.expires_at > request.now).then_some(kept)
+        (is_same && kept.single_sign_on == request.id::<SingleSignOnId>() && kept.expires_at > request.now)
+            .then_some(kept)
     }
 
     /// Returns the header that deletes the cookie.

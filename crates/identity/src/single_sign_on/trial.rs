@@ -18,6 +18,7 @@ use kit::answer::{Answer, Outcome};
 use kit::caller::{Caller, CredentialClaims, Requirement, RouteAccess};
 use kit::commit::write;
 use kit::html::{self, Theme, alert, escape, page};
+use kit::ids::UserId;
 use kit::limits;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -71,7 +72,7 @@ fn begin(request: Arc<Request>) -> HandlerFuture {
 
 /// Acquires one of the trial permits of an account for an hour. Permits are stored with the values that may be used once, so that
 /// two processes never acquire the same permit.
-fn take_place(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
+fn take_place(conn: &mut Conn, user: UserId, now: i64) -> Result<(), Refusal> {
     let places: Vec<String> = (0..TRIALS_AN_HOUR).map(|n| format!("trial {n} of user {user}")).collect();
     let mut sql = Sql::new("SELECT hash, expires_at FROM single_sign_on_spent WHERE expires_at > ");
     sql.bind(now).push(" AND hash IN (");
@@ -151,7 +152,7 @@ fn caller_of(request: &Request, conn: &mut Conn, tester: Tester) -> Result<Calle
 /// The outcome that a sign-in would have.
 struct TrialOutcome {
     /// The account of the person, if it exists.
-    user: Option<i64>,
+    user: Option<UserId>,
     /// The outcome for the account, or the reason why the person would be refused.
     text: &'static str,
     is_let_in: bool,
@@ -196,7 +197,7 @@ impl TrialOutcome {
 }
 
 /// Returns the username of an account, if the caller may list it.
-fn username_for(conn: &mut Conn, caller: &Caller, user: i64) -> Result<Option<String>, StoreError> {
+fn username_for(conn: &mut Conn, caller: &Caller, user: UserId) -> Result<Option<String>, StoreError> {
     let mut sql = Sql::new("SELECT t.username FROM users t WHERE t.id = ");
     sql.bind(user).push(" AND ").append(&visible_users(caller));
     conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))

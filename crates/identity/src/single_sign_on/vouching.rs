@@ -5,6 +5,7 @@
 use crate::account::{account_type_of, permissions_of_roles};
 use kit::app::App;
 use kit::domain::holds_objects;
+use kit::ids::{SingleSignOnId, UserId};
 use kit::permissions::Permissions;
 use resource::Changes;
 use serde_json::Value as Json;
@@ -50,7 +51,7 @@ pub enum Vouching {
 
 impl Vouching {
     /// Loads the present vouching of a configuration.
-    pub fn load(conn: &mut Conn, configuration: i64) -> Result<Vouching, StoreError> {
+    pub fn load(conn: &mut Conn, configuration: SingleSignOnId) -> Result<Vouching, StoreError> {
         let sql = Sql::new(concat!(
             "SELECT CASE WHEN t.vouched_state = ",
             state!(),
@@ -67,7 +68,7 @@ impl Vouching {
     }
 
     /// Returns the vouching of a user: for all accounts by a super admin, otherwise for the permissions of the user's account.
-    fn vouch_by_account(conn: &mut Conn, user: i64) -> Result<Vouching, StoreError> {
+    fn vouch_by_account(conn: &mut Conn, user: UserId) -> Result<Vouching, StoreError> {
         let account_type = account_type_of(conn, user)?;
         if account_type.is_super() {
             return Ok(Vouching::Everything);
@@ -76,7 +77,7 @@ impl Vouching {
     }
 
     /// Returns whether it covers an account. The caller checks that the account's type can be bound by address.
-    pub fn covers_account(self, conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
+    pub fn covers_account(self, conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
         Ok(match self {
             Vouching::Everything => true,
             Vouching::Within(held) => held.covers(permissions_of_roles(conn, user)?) && !holds_objects(conn, user)?,
@@ -85,7 +86,7 @@ impl Vouching {
     }
 
     /// Returns whether it covers a new account with the roles of the configuration.
-    pub fn covers_new_account(self, conn: &mut Conn, configuration: i64) -> Result<bool, StoreError> {
+    pub fn covers_new_account(self, conn: &mut Conn, configuration: SingleSignOnId) -> Result<bool, StoreError> {
         let sql = Sql::new(
             "SELECT r.permissions FROM single_sign_on_roles sr JOIN roles r ON r.id = sr.role_id WHERE sr.single_sign_on_id = $1",
         );
@@ -106,7 +107,7 @@ impl Vouching {
         }
     }
 
-    fn store(self, conn: &mut Conn, configuration: i64, by: Option<i64>) -> Result<(), StoreError> {
+    fn store(self, conn: &mut Conn, configuration: SingleSignOnId, by: Option<UserId>) -> Result<(), StoreError> {
         let sql = Sql::new(concat!(
             "UPDATE single_sign_on AS t SET vouches_for = $1, vouched_by = $2, vouched_state = ",
             state!(),
@@ -122,7 +123,7 @@ pub fn is_renewed_by(sent: &Changes) -> bool {
 }
 
 /// Renews the vouching of a configuration by a user, with the user's present permissions. Call it after the row is written.
-pub fn renew(conn: &mut Conn, configuration: i64, by: i64) -> Result<(), StoreError> {
+pub fn renew(conn: &mut Conn, configuration: SingleSignOnId, by: UserId) -> Result<(), StoreError> {
     Vouching::vouch_by_account(conn, by)?.store(conn, configuration, Some(by))
 }
 
@@ -133,7 +134,7 @@ pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
         "SELECT t.id, t.modified_by, CASE WHEN u.is_deleted = 1 OR u.status = 'anonymized' THEN 1 ELSE 0 END \
          FROM single_sign_on t LEFT JOIN users u ON u.id = t.modified_by",
     );
-    for (configuration, by, is_gone) in conn.query_all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?, row.flag(2)?)))? {
+    for (configuration, by, is_gone) in conn.query_all(&sql, |row| Ok((row.id(0)?, row.opt_id(1)?, row.flag(2)?)))? {
         let vouching = match by {
             // The command line changed the configuration.
             None => Vouching::Everything,
@@ -164,7 +165,7 @@ pub fn warn_at_start(app: &App) {
             for single_sign_on in limited {
                 tracing::warn!(
                     build = build.domain,
-                    single_sign_on,
+                    single_sign_on = single_sign_on.get(),
                     "a single sign-on configuration does not vouch for every account; a super admin changes that by a PATCH of it"
                 );
             }
@@ -172,8 +173,8 @@ pub fn warn_at_start(app: &App) {
     });
 }
 
-fn limited_configurations(conn: &mut Conn) -> Result<Vec<i64>, StoreError> {
-    let all = conn.query_all(&Sql::new("SELECT id FROM single_sign_on ORDER BY id"), |row| row.int(0))?;
+fn limited_configurations(conn: &mut Conn) -> Result<Vec<SingleSignOnId>, StoreError> {
+    let all = conn.query_all(&Sql::new("SELECT id FROM single_sign_on ORDER BY id"), |row| row.id(0))?;
     let mut limited = Vec::new();
     for id in all {
         if Vouching::load(conn, id)? != Vouching::Everything {

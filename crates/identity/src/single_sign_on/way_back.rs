@@ -2,6 +2,7 @@
 //! (`docs/reference/single-sign-on.md`).
 
 use kit::answer::Answer;
+use kit::ids::{SingleSignOnId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use store::Conn;
@@ -11,7 +12,7 @@ pub struct ReturnTarget {
     pub name: &'static str,
     /// Returns the answer to the browser when a user has signed in, in the transaction of the decision. The arguments after the
     /// connection are the user, the configuration and the path.
-    pub signed_in: fn(&Request, &mut Conn, i64, i64, &str) -> Result<Answer, Refusal>,
+    pub signed_in: fn(&Request, &mut Conn, UserId, SingleSignOnId, &str) -> Result<Answer, Refusal>,
     /// Returns the answer to the browser when the sign-in failed.
     pub failed: fn(&Request, &Refusal, &str) -> Answer,
 }

@@ -5,6 +5,7 @@ use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, require_right, with_global};
 use crate::assignees::{
     self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, group_records, user_records,
 };
+use kit::ids::{GroupId, GroupSetId};
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::StoredSet;
 use kit::refusal::Refusal;
@@ -36,7 +37,7 @@ pub static GROUP_SET_GROUPS: Limit = Limit {
 
 static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));
-static USERS: AssigneeCollection = AssigneeCollection {
+static USERS: AssigneeCollection<GroupSetId> = AssigneeCollection {
     shape: assignees::shape(&USER),
     parent_column: "set_id",
     principals: Principals::Users,
@@ -52,7 +53,7 @@ static USERS: AssigneeCollection = AssigneeCollection {
 
 static GROUP: LazyLock<Resource> =
     LazyLock::new(|| group_records("UserGroupSetGroup", "user_group_set_groups", &GROUP_SET_GROUPS));
-static GROUPS: AssigneeCollection = AssigneeCollection {
+static GROUPS: AssigneeCollection<GroupSetId> = AssigneeCollection {
     shape: assignees::shape(&GROUP),
     parent_column: "set_id",
     principals: Principals::Groups,
@@ -100,12 +101,12 @@ pub fn routes() -> Vec<Route> {
 
 /// Returns the id of the path's set, in a group that the caller may view. An unknown group is 403 only here. The check is one
 /// statement, since a list may run at most three.
-fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+fn viewable_set(request: &Request, conn: &mut Conn) -> Result<GroupSetId, Refusal> {
     let (caller, set) = (request.caller()?, request.second_id());
     let mut sql = Sql::new("SELECT ");
     select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
     sql.push(", (SELECT count(*) FROM user_group_permission_sets s WHERE s.group_id = t.id AND s.id = ").bind(set);
-    sql.push(") FROM user_groups t WHERE t.id = ").bind(request.id());
+    sql.push(") FROM user_groups t WHERE t.id = ").bind(request.id::<GroupId>());
     match conn.query_optional(&sql, |row| Ok((row.int(0)?, row.int(1)? == 1)))? {
         None => Err(Refusal::forbidden()),
         Some((_, false)) => Err(Refusal::not_found()),
@@ -116,8 +117,8 @@ fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
 
 /// Returns the path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the same
 /// order as for its deletion, since it may be one of the assigned groups.
-fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusal> {
-    let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id());
+fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet<GroupSetId>, Refusal> {
+    let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id::<GroupId>());
     conn.query_optional(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
     let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
     require_right(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
@@ -126,7 +127,7 @@ fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refus
 
 /// Returns the path's set with its row locked, for the addition of assignees. System sets do not have assignees: they apply to
 /// everyone, or to all members.
-fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
+fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent<GroupSetId>, Refusal> {
     let set = set_for_change(request, conn)?;
     if set.is_system() {
         return Err(Refusal::bad_request("Assignees can not be set to this permission set type."));
@@ -137,6 +138,7 @@ fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal>
 /// Refuses with 404 unless the path's set belongs to the path's group.
 fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM user_group_permission_sets WHERE id = $1 AND group_id = $2");
-    let set = conn.query_optional(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
+    let set =
+        conn.query_optional(&sql.arg(request.second_id::<GroupSetId>()).arg(request.id::<GroupId>()), |_| Ok(()))?;
     set.ok_or_else(Refusal::not_found)
 }

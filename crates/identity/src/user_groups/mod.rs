@@ -14,6 +14,7 @@ use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
 use kit::caller::Caller;
+use kit::ids::GroupId;
 use kit::limits;
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
@@ -101,8 +102,8 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     accepted.errors.refuse()?;
     let id = rows::insert(request, conn, &GROUP, &accepted.changes, &[])?;
     let name = accepted.changes.get(&NAME).unwrap_or_default();
-    people::make_first_owner(request, conn, id, name, caller.user)?;
-    permission_sets::insert_system_sets(request, conn, id)?;
+    people::make_first_owner(request, conn, GroupId::new(id), name, caller.user)?;
+    permission_sets::insert_system_sets(request, conn, GroupId::new(id))?;
     rows::created_answer(request, conn, &SHAPE, id)
 }
 
@@ -127,7 +128,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 fn load_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Changes, Refusal> {
     let id = request.id();
     let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
-    require_right(conn, request.caller()?, id, right)?;
+    require_right(conn, request.caller()?, GroupId::new(id), right)?;
     rows::check_if_match(request, conn, &SHAPE, id)?;
     Ok(before)
 }

@@ -3,6 +3,7 @@
 use super::group::GROUP;
 use super::rights::{EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, require_right};
 use crate::assignees::{self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, user_records};
+use kit::ids::{GroupId, UserId};
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -30,7 +31,7 @@ pub static GROUP_OWNERS: Limit = Limit {
 
 static MEMBER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupMember", "user_group_members", &GROUP_MEMBERS));
-static MEMBERS: AssigneeCollection = AssigneeCollection {
+static MEMBERS: AssigneeCollection<GroupId> = AssigneeCollection {
     shape: assignees::shape(&MEMBER),
     parent_column: "group_id",
     principals: Principals::Users,
@@ -40,7 +41,7 @@ static MEMBERS: AssigneeCollection = AssigneeCollection {
 };
 
 static OWNER: LazyLock<Resource> = LazyLock::new(|| user_records("UserGroupOwner", "user_group_owners", &GROUP_OWNERS));
-static OWNERS: AssigneeCollection = AssigneeCollection {
+static OWNERS: AssigneeCollection<GroupId> = AssigneeCollection {
     shape: assignees::shape(&OWNER),
     parent_column: "group_id",
     principals: Principals::Users,
@@ -87,13 +88,13 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// Returns the id of the path's group, which the caller may view.
-fn viewable_group(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+fn viewable_group(request: &Request, conn: &mut Conn) -> Result<GroupId, Refusal> {
     require_right(conn, request.caller()?, request.id(), VIEW)?;
     Ok(request.id())
 }
 
 /// Returns the path's group with its row locked, if the caller has the right on it.
-fn group_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Parent, Refusal> {
+fn group_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Parent<GroupId>, Refusal> {
     let id = request.id();
     let name = lock(conn, id)?;
     require_right(conn, request.caller()?, id, right)?;
@@ -101,19 +102,25 @@ fn group_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Pa
 }
 
 /// Makes the creator of a group its first owner. The account type does not matter.
-pub fn make_first_owner(request: &Request, conn: &mut Conn, id: i64, name: String, user: i64) -> Result<(), Refusal> {
-    OWNERS.insert(&Parent { id, name }, &[user], request, conn)
+pub fn make_first_owner(
+    request: &Request,
+    conn: &mut Conn,
+    id: GroupId,
+    name: String,
+    user: UserId,
+) -> Result<(), Refusal> {
+    OWNERS.insert(&Parent { id, name }, &[user.get()], request, conn)
 }
 
 /// Refuses the removal of the last owner. Call it after the removal; a refusal rolls it back. The group's row is locked, so that
 /// concurrent removals do not remove all owners.
-fn keep_an_owner(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
+fn keep_an_owner(conn: &mut Conn, group: GroupId) -> Result<(), Refusal> {
     match OWNERS.count(group, conn)? {
         0 => Err(Refusal::bad_request("The last owner must remain.")),
         _ => Ok(()),
     }
 }
 
-fn unlisted(user: i64, group: i64) -> String {
+fn unlisted(user: i64, group: GroupId) -> String {
     format!("You do not have permission to assign user {user} to User Group {group}.")
 }

@@ -2,6 +2,7 @@
 
 use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, require_right};
 use kit::answer::Outcome;
+use kit::ids::{GroupId, GroupSetId};
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::{self, PERMISSIONS, PermissionKey, PermissionSets, SetAction, StoredSet, Vocabulary};
 use kit::reactions::{Reaction, ReactionTime};
@@ -11,6 +12,7 @@ use kit::route::Route;
 use kit::rows::{self, Declaration, RowCells, RowShape, Scope};
 use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{Changes, Resource};
+use std::marker::PhantomData;
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
@@ -53,8 +55,13 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
 });
 
 /// The permission sets of groups.
-pub static SETS: PermissionSets =
-    PermissionSets { resource: &SET, vocabulary: &VOCABULARY, limit: &GROUP_SETS, parent_column: "group_id" };
+pub static SETS: PermissionSets<GroupId, GroupSetId> = PermissionSets {
+    resource: &SET,
+    vocabulary: &VOCABULARY,
+    limit: &GROUP_SETS,
+    parent_column: "group_id",
+    ids: PhantomData,
+};
 
 static SHAPE: RowShape = RowShape::new(Declaration::Static(&SET), "t.permissions", write_grants);
 
@@ -87,15 +94,15 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     require_right(conn, request.caller()?, group, EDIT_PERM_SET)?;
     let (changes, grants) = accept(request, conn, None)?;
     let id = SETS.insert(request, conn, group, &changes, grants)?;
-    rows::created_answer(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id.get())
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let set = change_target(request, conn)?;
     let (changes, grants) = accept(request, conn, Some(&set))?;
-    let before = rows::load(conn, &SHAPE, set.id)?.ok_or_else(Refusal::not_found)?;
+    let before = rows::load(conn, &SHAPE, set.id.get())?.ok_or_else(Refusal::not_found)?;
     SETS.update(request, conn, set.id, before, &changes, (set.grants, grants))?;
-    rows::edited_answer(request, conn, &SHAPE, set.id)
+    rows::edited_answer(request, conn, &SHAPE, set.id.get())
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -119,15 +126,15 @@ pub const ON_LEAVING: Reaction = Reaction {
 };
 
 /// Returns the path's set with its row locked, if the caller has the right and `If-Match` matches.
-fn change_target(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusal> {
+fn change_target(request: &Request, conn: &mut Conn) -> Result<StoredSet<GroupSetId>, Refusal> {
     let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
     require_right(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
-    rows::check_if_match(request, conn, &SHAPE, set.id)?;
+    rows::check_if_match(request, conn, &SHAPE, set.id.get())?;
     Ok(set)
 }
 
 /// Checks a body. Returns its changes, and the actions of the set after the change, as bits.
-fn accept(request: &Request, conn: &mut Conn, set: Option<&StoredSet>) -> Result<(Changes, i64), Refusal> {
+fn accept(request: &Request, conn: &mut Conn, set: Option<&StoredSet<GroupSetId>>) -> Result<(Changes, i64), Refusal> {
     let mut accepted = SETS.check_body(conn, &request.object()?, request.id(), set)?;
     let (current, allowed) = set.map_or((0, ALL), |set| (set.grants, allowed(set)));
     let grants = VOCABULARY.accept(&mut accepted, current, allowed);
@@ -136,12 +143,12 @@ fn accept(request: &Request, conn: &mut Conn, set: Option<&StoredSet>) -> Result
 }
 
 /// Returns the actions that the type of a set accepts, as bits.
-fn allowed(set: &StoredSet) -> i64 {
+fn allowed(set: &StoredSet<GroupSetId>) -> i64 {
     if set.kind == "everyone" { VIEW } else { ALL }
 }
 
 /// Inserts the two sets that the system creates for each group.
-pub fn insert_system_sets(request: &Request, conn: &mut Conn, group: i64) -> Result<(), Refusal> {
+pub fn insert_system_sets(request: &Request, conn: &mut Conn, group: GroupId) -> Result<(), Refusal> {
     SETS.insert_system_set(request, conn, group, "everyone", 0)?;
     SETS.insert_system_set(request, conn, group, "members", VIEW)
 }

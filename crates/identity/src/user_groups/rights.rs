@@ -1,6 +1,7 @@
 //! The rights of callers on a group, as SQL and as checks (`docs/reference/user-groups.md`).
 
 use kit::caller::Caller;
+use kit::ids::{GroupId, UserId};
 use kit::refusal::Refusal;
 use kit::rows::{self, sql as select_sql};
 use store::{Conn, Sql, StoreError};
@@ -62,7 +63,7 @@ pub fn visible_groups(caller: &Caller) -> Sql {
 }
 
 /// Returns the rights of the caller on a group; `None` if the group does not exist.
-pub fn rights(conn: &mut Conn, caller: &Caller, group: i64) -> Result<Option<i64>, StoreError> {
+pub fn rights(conn: &mut Conn, caller: &Caller, group: GroupId) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
     sql.push(" FROM user_groups t WHERE t.id = ").bind(group);
@@ -76,7 +77,7 @@ pub fn with_global(caller: &Caller, held: i64) -> i64 {
 }
 
 /// Refuses with 404 if the group does not exist, and with 403 if the caller lacks the right. Changes lock the row first.
-pub fn require_right(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -> Result<(), Refusal> {
+pub fn require_right(conn: &mut Conn, caller: &Caller, group: GroupId, right: i64) -> Result<(), Refusal> {
     match rights(conn, caller, group)? {
         None => Err(Refusal::not_found()),
         Some(held) if held & right == 0 => Err(Refusal::forbidden()),
@@ -85,18 +86,18 @@ pub fn require_right(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -
 }
 
 /// Locks the row of a group for a change below it, and returns its name. Refuses with 404 if the group does not exist.
-pub fn lock(conn: &mut Conn, group: i64) -> Result<String, Refusal> {
+pub fn lock(conn: &mut Conn, group: GroupId) -> Result<String, Refusal> {
     let sql = Sql::new("SELECT name FROM user_groups WHERE id = $1 FOR UPDATE").arg(group);
     conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
 }
 
 /// Refuses with 404 if the group does not exist.
-pub fn check_exists(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
-    if rows::existing_ids(conn, "user_groups", &[group])?.is_empty() { Err(Refusal::not_found()) } else { Ok(()) }
+pub fn check_exists(conn: &mut Conn, group: GroupId) -> Result<(), Refusal> {
+    if rows::existing_ids(conn, "user_groups", &[group.get()])?.is_empty() { Err(Refusal::not_found()) } else { Ok(()) }
 }
 
 /// Returns whether an account has rights on single groups: it owns one, or is assigned to a set, directly or through a group.
-pub fn holds_groups(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
+pub fn holds_groups(conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM user_group_owners o WHERE o.user_id = $1) \
          OR EXISTS (SELECT 1 FROM user_group_set_users a WHERE a.user_id = $1) \

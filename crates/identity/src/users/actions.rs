@@ -10,6 +10,7 @@ use crate::super_admin_access;
 use http::StatusCode;
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
+use kit::ids::UserId;
 use kit::limits::{self, Limit};
 use kit::log;
 use kit::reactions::{self, Reaction, ReactionTime};
@@ -76,7 +77,7 @@ fn run_action(
     request: &Request,
     conn: &mut Conn,
     name: &'static str,
-    action: fn(&Request, &mut Conn, i64, AccountType) -> Result<(), Refusal>,
+    action: fn(&Request, &mut Conn, UserId, AccountType) -> Result<(), Refusal>,
 ) -> Outcome {
     carry_out(request, conn, UserAction { open_as: name, logged_as: name }, action)?;
     view::answer(request, conn, StatusCode::OK, request.id())
@@ -94,7 +95,7 @@ fn carry_out<T>(
     request: &Request,
     conn: &mut Conn,
     UserAction { open_as, logged_as }: UserAction,
-    action: fn(&Request, &mut Conn, i64, AccountType) -> Result<T, Refusal>,
+    action: fn(&Request, &mut Conn, UserId, AccountType) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
     let (caller, id) = (request.caller()?, request.id());
     let before = load(conn, id)?;
@@ -114,18 +115,18 @@ fn carry_out<T>(
     // The username is read again, since anonymizing replaces it.
     let username = Sql::new("SELECT username FROM users WHERE id = $1").arg(id);
     let username = conn.query_one(&username, |row| Ok(row.text(0)?.to_owned()))?;
-    log::write(request, conn, logged_as, &USER, id, &username, log::Diff::new())?;
+    log::write(request, conn, logged_as, &USER, id.get(), &username, log::Diff::new())?;
     rights::mark_rights_changed(request, conn)?;
     Ok(done)
 }
 
 /// Returns the stored state, which is never `locked`.
-pub fn stored_status(conn: &mut Conn, id: i64) -> Result<String, StoreError> {
+pub fn stored_status(conn: &mut Conn, id: UserId) -> Result<String, StoreError> {
     conn.query_one(&Sql::new("SELECT status FROM users WHERE id = $1").arg(id), |row| Ok(row.text(0)?.to_owned()))
 }
 
 /// Returns the state that users see. An active account may be `locked`.
-fn shown_status(conn: &mut Conn, id: i64, now: i64) -> Result<String, StoreError> {
+fn shown_status(conn: &mut Conn, id: UserId, now: i64) -> Result<String, StoreError> {
     let sql = Sql::new("SELECT status, locked_until FROM users WHERE id = $1").arg(id);
     conn.query_one(&sql, |row| {
         let is_locked = row.text(0)? == "active" && row.opt_int(1)?.is_some_and(|until| until > now);
@@ -133,7 +134,7 @@ fn shown_status(conn: &mut Conn, id: i64, now: i64) -> Result<String, StoreError
     })
 }
 
-fn deactivate(request: &Request, conn: &mut Conn, id: i64, _: AccountType) -> Result<(), Refusal> {
+fn deactivate(request: &Request, conn: &mut Conn, id: UserId, _: AccountType) -> Result<(), Refusal> {
     conn.exec(
         &Sql::new("UPDATE users SET status = 'inactive', failed_attempts = 0, locked_until = NULL WHERE id = $1")
             .arg(id),
@@ -142,7 +143,7 @@ fn deactivate(request: &Request, conn: &mut Conn, id: i64, _: AccountType) -> Re
     Ok(mailed_links::delete_links(conn, id)?)
 }
 
-fn reactivate(_: &Request, conn: &mut Conn, id: i64, account_type: AccountType) -> Result<(), Refusal> {
+fn reactivate(_: &Request, conn: &mut Conn, id: UserId, account_type: AccountType) -> Result<(), Refusal> {
     let text =
         "UPDATE users SET status = CASE WHEN password_set_at IS NULL THEN 'pending' ELSE 'active' END WHERE id = $1";
     // Accounts of this type become active without setting a password.
@@ -152,7 +153,7 @@ fn reactivate(_: &Request, conn: &mut Conn, id: i64, account_type: AccountType) 
     Ok(())
 }
 
-fn unlock(_: &Request, conn: &mut Conn, id: i64, _: AccountType) -> Result<(), Refusal> {
+fn unlock(_: &Request, conn: &mut Conn, id: UserId, _: AccountType) -> Result<(), Refusal> {
     conn.exec(
         &Sql::new("UPDATE users SET failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $1")
             .arg(id),
@@ -167,8 +168,8 @@ const ANONYMIZE: &str = "UPDATE users SET status = 'anonymized', username = $1, 
     allowed_ip_ranges = '[]', password_hash = NULL, password_salt = NULL, failed_attempts = 0, failed_since = NULL, \
     locked_until = NULL WHERE id = $2";
 
-fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: AccountType) -> Result<(), Refusal> {
-    reactions::run(request, conn, "users", ReactionTime::Leaving, id)?;
+fn anonymize(request: &Request, conn: &mut Conn, id: UserId, account_type: AccountType) -> Result<(), Refusal> {
+    reactions::run(request, conn, "users", ReactionTime::Leaving, id.get())?;
     let replacement = format!("anonymized-{id}@anonymized.invalid");
     conn.exec(&Sql::new(ANONYMIZE).arg(&replacement).arg(id))?;
     erase_traces(conn, id, &replacement)?;
@@ -176,8 +177,8 @@ fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: AccountT
 }
 
 /// Erases the person's data from the log's entries about the account and from its ended sessions.
-fn erase_traces(conn: &mut Conn, id: i64, username: &str) -> Result<(), StoreError> {
-    log::anonymize_entries(conn, &USER, id, username)?;
+fn erase_traces(conn: &mut Conn, id: UserId, username: &str) -> Result<(), StoreError> {
+    log::anonymize_entries(conn, &USER, id.get(), username)?;
     for text in [
         // The address of an entry is the person's only if the person changed their own account.
         "UPDATE administration_log SET ip = '' WHERE resource = 'users' AND object_id = $1 AND by_user = $1",
@@ -191,7 +192,7 @@ fn erase_traces(conn: &mut Conn, id: i64, username: &str) -> Result<(), StoreErr
 /// Erases the traces of users who were anonymized before [`erase_traces`] existed (a migration).
 pub fn migrate_anonymized(conn: &mut Conn) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT id, username FROM users WHERE status = 'anonymized'");
-    for (id, username) in conn.query_all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
+    for (id, username) in conn.query_all(&sql, |row| Ok((row.id(0)?, row.text(1)?.to_owned())))? {
         erase_traces(conn, id, &username)?;
     }
     Ok(())
@@ -202,6 +203,7 @@ pub const ON_LEAVING: Reaction = Reaction {
     resource: "users",
     when: ReactionTime::Leaving,
     run: |request, conn, id| {
+        let id = UserId::new(id);
         sessions::end_all(conn, id, request.now, None)?;
         mailed_links::delete_links(conn, id)?;
         for text in ["DELETE FROM password_history WHERE user_id = $1", "DELETE FROM user_roles WHERE user_id = $1"] {

@@ -5,6 +5,7 @@ use super::user::{ACCOUNT_TYPE, DELAY_ACTIVATION, FULL_NAME, PASSWORD, USER, acc
 use crate::mailed_links;
 use crate::passwords::{self, HashedPassword};
 use kit::account_type::AccountType;
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::{limits, log, rows};
@@ -18,7 +19,7 @@ pub fn insert(
     account_type: AccountType,
     mut changes: Changes,
     prepared: Option<&HashedPassword>,
-) -> Result<i64, Refusal> {
+) -> Result<UserId, Refusal> {
     changes.set(&FULL_NAME, rules::full_name(&RowAfterWrite { before: None, sent: &changes }));
     let is_active = account_type.is_active_from_creation();
     let invited = !is_active && changes.get(&DELAY_ACTIVATION) != Some(true);
@@ -34,7 +35,7 @@ pub fn insert(
     if let Some(prepared) = prepared {
         extra.extend(prepared.columns(request.now));
     }
-    let id = rows::insert(request, conn, &USER, &changes, &extra)?;
+    let id = UserId::new(rows::insert(request, conn, &USER, &changes, &extra)?);
     if let Some(prepared) = prepared {
         passwords::add_to_history(conn, id, prepared)?;
     }
@@ -58,7 +59,7 @@ pub fn insert_by_operator(
     let mut extra = vec![("status", "active".into()), ("activated_at", now.into())];
     extra.extend(prepared.columns(now));
     let id = rows::insert_row(conn, &USER, &changes, &extra, now, None)?;
-    passwords::add_to_history(conn, id, prepared)?;
+    passwords::add_to_history(conn, UserId::new(id), prepared)?;
     log::write_by_operator(
         conn,
         now,
@@ -71,14 +72,14 @@ pub fn insert_by_operator(
 }
 
 /// Inserts an active user without a password, at a single sign-on. Returns `None` if the limit of its type is reached.
-pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, mut changes: Changes) -> Result<Option<i64>, Refusal> {
+pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, mut changes: Changes) -> Result<Option<UserId>, Refusal> {
     match count_against_limit(conn, type_in(&changes)?) {
         Err(refusal) if refusal.is_by_rule() => return Ok(None),
         taken => taken?,
     }
     changes.set(&FULL_NAME, rules::full_name(&RowAfterWrite { before: None, sent: &changes }));
     let extra = [("status", "active".into()), ("activated_at", request.now.into())];
-    rows::insert(request, conn, &USER, &changes, &extra).map(Some)
+    rows::insert(request, conn, &USER, &changes, &extra).map(|id| Some(UserId::new(id)))
 }
 
 fn count_against_limit(conn: &mut Conn, account_type: AccountType) -> Result<(), Refusal> {

@@ -89,13 +89,13 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = load(conn, id)?;
     request.check_if_match(|| view::tag(request, conn, id))?;
     let own = request.object()?.filter_members(|name| OWN.contains(&name));
-    let accepted = rows::check_body(conn, &USER, &own, Some(id))?;
+    let accepted = rows::check_body(conn, &USER, &own, Some(id.get()))?;
     accepted.errors.refuse()?;
     let mut changes = accepted.changes;
     if changes.contains(&FIRST_NAME) || changes.contains(&LAST_NAME) {
         changes.set(&FULL_NAME, rules::full_name(&RowAfterWrite { before: Some(&before), sent: &changes }));
     }
-    rows::update(request, conn, &USER, id, &before, &changes, &[])?;
+    rows::update(request, conn, &USER, id.get(), &before, &changes, &[])?;
     view::answer(request, conn, StatusCode::OK, id)
 }
 
@@ -112,7 +112,7 @@ fn write_rest(
     at: usize,
     request: &Request,
 ) -> Result<(), StoreError> {
-    let current = request.caller.as_ref().map(|caller| caller.session);
+    let current = request.caller.as_ref().map(|caller| caller.session.get());
     out.name("is_current").bool(row.int(at)? == current);
     match (row.int(at + 1)?, row.text(at + 2)?) {
         (Some(connector), Some(name)) => {

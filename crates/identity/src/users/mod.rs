@@ -20,6 +20,7 @@ use http::StatusCode;
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -108,7 +109,7 @@ fn create(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPassword>) -> Result<i64, Refusal> {
+fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPassword>) -> Result<UserId, Refusal> {
     let caller = request.caller()?;
     let (body, too_many) = rules::bounded_ranges(conn, request.object()?)?;
     let mut accepted = rows::check_body(conn, &USER, &body, None)?;
@@ -161,7 +162,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPasswor
     if sets_password && caller.account_type != AccountType::SuperAdmin {
         return Err(Refusal::forbidden());
     }
-    let mut accepted = rows::check_body(conn, &USER, &body, Some(id))?;
+    let mut accepted = rows::check_body(conn, &USER, &body, Some(id.get()))?;
     accepted.errors.merge(too_many);
     let new_type = account_type(&accepted.changes).unwrap_or(current_type);
     if new_type.is_super() && !caller.is_super() {
@@ -206,12 +207,12 @@ struct Edit<'a> {
 
 /// Stores a PATCH with the consequences of another username, account type or password.
 fn store_edit(request: &Request, conn: &mut Conn, before: &Changes, edit: Edit) -> Result<(), Refusal> {
-    let (id, Edit { changes, current_type, new_type, is_renamed, prepared }) = (request.id(), edit);
+    let (id, Edit { changes, current_type, new_type, is_renamed, prepared }) = (request.id::<UserId>(), edit);
     let has_new_type = new_type != current_type;
     let is_concerned = current_type == AccountType::SuperAdmin && (has_new_type || is_renamed);
     let access = super_admin_access::guard(request, conn, is_concerned)?;
     let extra = prepared.map(|prepared| prepared.columns(request.now)).unwrap_or_default();
-    rows::update(request, conn, &USER, id, before, &changes, &extra)?;
+    rows::update(request, conn, &USER, id.get(), before, &changes, &extra)?;
     if is_renamed {
         rename::apply_rename(request, conn, id, before)?;
     }
@@ -241,7 +242,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     rules::require_change(caller, account_type)?;
     request.check_if_match(|| view::tag(request, conn, id))?;
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
-    reactions::run(request, conn, "users", reactions::ReactionTime::Leaving, id)?;
+    reactions::run(request, conn, "users", reactions::ReactionTime::Leaving, id.get())?;
     let is_anonymized = actions::stored_status(conn, id)? == "anonymized";
     let sql = Sql::new("UPDATE users SET is_deleted = 1, modified_at = $1, modified_by = $2 WHERE id = $3")
         .arg(request.now)
@@ -250,7 +251,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     conn.exec(&sql)?;
     access.refuse_loss(request, conn)?;
     limits::give_back(conn, if is_anonymized { &actions::ANONYMIZED } else { limit_of(account_type) })?;
-    log::write(request, conn, "delete", &USER, id, &log::name_of(&before), log::Diff::new())?;
+    log::write(request, conn, "delete", &USER, id.get(), &log::name_of(&before), log::Diff::new())?;
     rights::mark_rights_changed(request, conn)?;
     Ok(Answer::empty())
 }

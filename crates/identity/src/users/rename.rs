@@ -11,6 +11,7 @@ use administration::company_details;
 use administration::mail::queue::{self, MailKind, QueuedMail};
 use administration::mail::templates;
 use kit::caller::Caller;
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::Changes;
@@ -35,7 +36,7 @@ pub fn is_change(before: &Changes, sent: &Changes) -> bool {
 
 /// Refuses a caller who does not have all permissions of the account. Only super admins can rename an account with rights on single
 /// objects, since only they have all such rights.
-pub fn require_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -> Result<(), Refusal> {
+pub fn require_rename(conn: &mut Conn, caller: &Caller, id: UserId, before: &Changes) -> Result<(), Refusal> {
     rules::holds_all_of(conn, caller, id, type_in(before)?)
 }
 
@@ -43,7 +44,7 @@ pub fn require_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Change
 /// task end. If the account was ever active, its identities are deleted, and its sessions end except the caller's own. A mail is
 /// sent to the former address. Callers who rename themselves retain their linked identities. The calling function raises the
 /// version of the rights.
-pub fn apply_rename(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> Result<(), Refusal> {
+pub fn apply_rename(request: &Request, conn: &mut Conn, id: UserId, before: &Changes) -> Result<(), Refusal> {
     mailed_links::delete_links(conn, id)?;
     (request.app.slot::<TaskLinks>().delete_tokens)(conn, id)?;
     sessions::end_narrowed_of(request, conn, id)?;

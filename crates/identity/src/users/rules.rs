@@ -8,6 +8,7 @@ use crate::passwords::{self, HashedPassword};
 use kit::account_type::AccountType;
 use kit::caller::Caller;
 use kit::domain::holds_objects;
+use kit::ids::UserId;
 use kit::limits::{self, Limit};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
@@ -45,7 +46,7 @@ pub fn require_change(caller: &Caller, account_type: AccountType) -> Result<(), 
 }
 
 /// Refuses with 403 a caller who does not have all permissions of an account. Only super admins have all rights on single objects.
-pub fn holds_all_of(conn: &mut Conn, caller: &Caller, id: i64, account_type: AccountType) -> Result<(), Refusal> {
+pub fn holds_all_of(conn: &mut Conn, caller: &Caller, id: UserId, account_type: AccountType) -> Result<(), Refusal> {
     let held = Permissions::for_account_type(account_type).union(permissions_of_roles(conn, id)?);
     let holds_all = caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?);
     if holds_all { Ok(()) } else { Err(Refusal::forbidden()) }
@@ -137,7 +138,7 @@ pub fn password_on_create(
 /// Checks a new password of a service account, including reuse.
 pub fn password_on_edit(
     conn: &mut Conn,
-    id: i64,
+    id: UserId,
     changes: &Changes,
     prepared: Option<&HashedPassword>,
     errors: &mut Errors,
@@ -147,7 +148,7 @@ pub fn password_on_edit(
 
 fn check_password(
     conn: &mut Conn,
-    id: Option<i64>,
+    id: Option<UserId>,
     changes: &Changes,
     prepared: Option<&HashedPassword>,
     errors: &mut Errors,
@@ -164,7 +165,7 @@ fn check_password(
 }
 
 /// Returns the salt of a service account's password history; `None` for other accounts and unknown ids.
-pub fn salt_of_service(conn: &mut Conn, id: i64) -> Result<Option<Option<String>>, StoreError> {
+pub fn salt_of_service(conn: &mut Conn, id: UserId) -> Result<Option<Option<String>>, StoreError> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1 AND is_deleted = 0 AND account_type IN ('service_internal', 'service_external')").arg(id);
     conn.query_optional(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
 }

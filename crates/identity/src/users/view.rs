@@ -8,6 +8,7 @@ use administration::IS_MAIL_SET_UP;
 use http::StatusCode;
 use kit::answer::{Answer, EntityTag, Instance, Outcome, etag};
 use kit::caller::Caller;
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
@@ -44,14 +45,14 @@ fn extra_columns() -> Sql {
 }
 
 /// Returns the answer with a user. Refuses with 404 if the user does not exist or is deleted.
-pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Outcome {
+pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: UserId) -> Outcome {
     let instance = instance(request, conn, id)?;
     let tag = tag_of(&instance);
     Ok(Answer { tag: Some(tag), ..Answer::instance(status, instance) })
 }
 
 /// Returns the tag of a user. Refuses with 404 if the user does not exist or is deleted.
-pub fn tag(request: &Request, conn: &mut Conn, id: i64) -> Result<EntityTag, Refusal> {
+pub fn tag(request: &Request, conn: &mut Conn, id: UserId) -> Result<EntityTag, Refusal> {
     Ok(tag_of(&instance(request, conn, id)?))
 }
 
@@ -67,7 +68,7 @@ fn tag_of(instance: &Instance) -> EntityTag {
 }
 
 /// Returns the instance of a user. Refuses with 404 if the user does not exist or is deleted.
-pub fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<Instance, Refusal> {
+pub fn instance(request: &Request, conn: &mut Conn, id: UserId) -> Result<Instance, Refusal> {
     let condition = Sql::new("t.id = $1 AND t.is_deleted = 0").arg(id);
     rows::view(request, conn, &SHAPE, &condition)?.ok_or_else(Refusal::not_found)
 }
@@ -88,13 +89,13 @@ pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, StoreE
 }
 
 /// Returns a stored user with its row locked. Refuses with 404 if the user does not exist or is deleted.
-pub fn load(conn: &mut Conn, id: i64) -> Result<Changes, Refusal> {
+pub fn load(conn: &mut Conn, id: UserId) -> Result<Changes, Refusal> {
     // This lock is sufficient: users are never removed, so the insertion of a reference to a user does not wait.
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 FOR NO KEY UPDATE").arg(id);
     if conn.query_optional(&sql, |_| Ok(()))?.is_none() {
         return Err(Refusal::not_found());
     }
-    rows::load_shared(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)
+    rows::load_shared(conn, &SHAPE, id.get())?.ok_or_else(Refusal::not_found)
 }
 
 /// Writes `next_actions` and `_meta`.

@@ -15,6 +15,7 @@ mod work;
 
 use crate::app::App;
 use crate::build::Build;
+use crate::ids::JobId;
 use crate::request::Request;
 pub use rows::{FormerJob, JobState, PAYLOAD, count_with_key, insert, insert_former, state};
 use serde_json::Value as Json;
@@ -108,7 +109,7 @@ pub struct NewJob<'a> {
 #[derive(Clone)]
 pub struct Job {
     /// The job's id, the same for every try.
-    pub id: i64,
+    pub id: JobId,
     pub payload: Json,
     /// The time at which the job was put, in microseconds since 1970.
     pub created_at: i64,
@@ -193,7 +194,7 @@ impl Default for JobSettings {
 /// Puts a job in the transaction that causes it, and returns its id. If a job with the same key is
 /// already stored, that job replaces the new one. Its payload is unchanged, and it is due no later than
 /// the new job would be. If it has failed, it is due within a minute, but not before `not_before`.
-pub fn enqueue(request: &Request, conn: &mut Conn, job: &NewJob) -> Result<i64, StoreError> {
+pub fn enqueue(request: &Request, conn: &mut Conn, job: &NewJob) -> Result<JobId, StoreError> {
     request.effects.after_commit(wake);
     insert(&request.app, &request.build, conn, job, request.now)
 }
@@ -205,7 +206,7 @@ pub fn put_many(request: &Request, conn: &mut Conn, kind: &JobKind, payloads: Ve
 }
 
 /// Cancels a job, in the transaction that makes it unnecessary. A running job is aborted.
-pub fn cancel(request: &Request, conn: &mut Conn, id: i64) -> Result<(), StoreError> {
+pub fn cancel(request: &Request, conn: &mut Conn, id: JobId) -> Result<(), StoreError> {
     request.effects.after_commit(wake);
     rows::cancel(conn, id)
 }

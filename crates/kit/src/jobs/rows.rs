@@ -3,6 +3,7 @@
 use super::{Job, JobFailure, JobKind, NewJob, exponential_backoff};
 use crate::app::App;
 use crate::build::Build;
+use crate::ids::JobId;
 use crate::secret::{Context, SealedColumn};
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ fn payload_context<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
 }
 
 /// Puts a job like [`enqueue`](super::enqueue), for code without a request. The caller must wake the build after the commit.
-pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64) -> Result<i64, StoreError> {
+pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64) -> Result<JobId, StoreError> {
     let row = random_token();
     let sealed = app.keys.seal(&payload_context(build, &row), job.payload.to_string().as_bytes());
     let sql = Sql::new(
@@ -44,7 +45,7 @@ pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64)
     let sql = sql.arg(job.kind.name).arg(job.key.map(str::to_owned)).arg(row).arg(sealed).arg(now);
     let sql =
         sql.arg(job.not_before).arg(job.not_before.max(now + MAX_WAIT_WHEN_PUT_AGAIN_US)).arg(job.kind.runs_again);
-    conn.query_one(&sql, |row| row.int(0))
+    conn.query_one(&sql, |row| row.id(0))
 }
 
 /// Puts jobs that are due now, one for each payload, without keys. The caller must wake the build after the commit.
@@ -78,7 +79,7 @@ pub fn insert_many(
 
 /// The state of a job that is moved from a table of an earlier version.
 pub struct FormerJob {
-    pub id: i64,
+    pub id: JobId,
     pub created_at: i64,
     pub next_at: i64,
     pub attempts: i64,
@@ -130,7 +131,7 @@ pub struct JobState {
 }
 
 /// Returns the state of a job; `None` if it is done, has failed for good, or was canceled.
-pub fn state(conn: &mut Conn, id: i64) -> Result<Option<JobState>, StoreError> {
+pub fn state(conn: &mut Conn, id: JobId) -> Result<Option<JobState>, StoreError> {
     let sql = Sql::new(
         "SELECT CASE WHEN held_until IS NULL THEN 0 ELSE 1 END, is_canceled, done, total, attempts, last_error, next_at \
          FROM jobs WHERE id = $1",
@@ -149,7 +150,7 @@ pub fn state(conn: &mut Conn, id: i64) -> Result<Option<JobState>, StoreError> {
 }
 
 /// Deletes a waiting job, and marks a running one as canceled. A marked job is deleted when it stops or is leased again.
-pub fn cancel(conn: &mut Conn, id: i64) -> Result<(), StoreError> {
+pub fn cancel(conn: &mut Conn, id: JobId) -> Result<(), StoreError> {
     if conn.exec(&Sql::new("DELETE FROM jobs WHERE id = $1 AND held_until IS NULL").arg(id))? == 0 {
         let sql = Sql::new("UPDATE jobs SET is_canceled = 1, is_asked_again = 0 WHERE id = $1");
         conn.exec(&sql.arg(id))?;
@@ -166,7 +167,7 @@ pub struct Overview {
     /// The time at which the first lease expires.
     pub held: Option<i64>,
     /// The ids of jobs that are marked as canceled.
-    pub canceled: Vec<i64>,
+    pub canceled: Vec<JobId>,
 }
 
 /// Reads the overview of a build's jobs, from indexes alone and in one statement for all kinds.
@@ -180,7 +181,7 @@ pub fn overview(conn: &mut Conn, kinds: &[&JobKind]) -> Result<Overview, StoreEr
         Ok(Overview { next, held: row.opt_int(0)?, canceled: Vec::new() })
     })?;
     if overview.held.is_some() {
-        overview.canceled = conn.query_all(&Sql::new("SELECT id FROM jobs WHERE is_canceled = 1"), |row| row.int(0))?;
+        overview.canceled = conn.query_all(&Sql::new("SELECT id FROM jobs WHERE is_canceled = 1"), |row| row.id(0))?;
     }
     Ok(overview)
 }
@@ -220,7 +221,7 @@ pub fn lease_due_job(
     );
     let due = due.arg(kind.name).arg(lease.now);
     let id = loop {
-        match conn.query_optional(&due, |row| Ok((row.int(0)?, row.flag(1)?)))? {
+        match conn.query_optional(&due, |row| Ok((row.id(0)?, row.flag(1)?)))? {
             None => return Ok(None),
             Some((id, false)) => break id,
             Some((id, true)) => conn.exec(&Sql::new("DELETE FROM jobs WHERE id = $1").arg(id)).map(drop)?,
@@ -243,7 +244,7 @@ pub fn lease_due_job(
 }
 
 /// Renews a lease and stores the progress, if any. Returns `false` if the job was canceled, or another process has leased it.
-pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64)>) -> Result<bool, StoreError> {
+pub fn renew(conn: &mut Conn, id: JobId, lease: &Lease, progress: Option<(i64, i64)>) -> Result<bool, StoreError> {
     let mut sql = Sql::new("UPDATE jobs SET held_until = ");
     sql.bind(lease.until);
     if let Some((done, total)) = progress {
@@ -255,7 +256,7 @@ pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64
 
 /// Deletes a job that needs no further try, or restarts it if it was put again while it ran. Returns
 /// whether this process had the lease.
-pub fn finish(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, StoreError> {
+pub fn finish(conn: &mut Conn, id: JobId, lease: &Lease) -> Result<bool, StoreError> {
     let sql = Sql::new("DELETE FROM jobs WHERE id = $1 AND holder = $2 AND (is_asked_again = 0 OR is_canceled = 1)");
     if conn.exec(&sql.arg(id).arg(&lease.holder))? == 1 {
         return Ok(true);
@@ -268,7 +269,7 @@ pub fn finish(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, StoreErro
 }
 
 /// Deletes a job that was canceled while it ran. If it was put again since, it becomes a waiting job.
-pub fn finish_canceled(conn: &mut Conn, id: i64, lease: &Lease) -> Result<(), StoreError> {
+pub fn finish_canceled(conn: &mut Conn, id: JobId, lease: &Lease) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM jobs WHERE id = $1 AND holder = $2 AND is_canceled = 1");
     if conn.exec(&sql.arg(id).arg(&lease.holder))? == 0 {
         let sql = Sql::new(

@@ -5,6 +5,7 @@ use super::rows::{self, Lease, LeasedJob, Overview};
 use super::{Job, JobFailure, JobKind, JobSettings, StandingJob};
 use crate::app::App;
 use crate::build::Build;
+use crate::ids::JobId;
 use resource::openapi::object;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
@@ -58,7 +59,7 @@ struct BuildTask {
     /// The number of tasks that run the due jobs of each kind now.
     active_kinds: Mutex<HashMap<&'static str, usize>>,
     /// The running jobs by id, each with the signal that aborts it.
-    running: Mutex<HashMap<i64, Arc<Notify>>>,
+    running: Mutex<HashMap<JobId, Arc<Notify>>>,
     counts: Mutex<JobCounts>,
     /// Whether the task has read due times, has failed to, or has ended.
     has_read: watch::Sender<bool>,
@@ -565,12 +566,12 @@ async fn run(app: &App, task: &Arc<BuildTask>, kind: &JobKind, job: &Job) -> Opt
 /// An entry in the task's running jobs. It is removed on drop.
 struct RunningJob<'a> {
     task: &'a BuildTask,
-    id: i64,
+    id: JobId,
     end: Arc<Notify>,
 }
 
 impl RunningJob<'_> {
-    fn begin(task: &BuildTask, id: i64) -> RunningJob<'_> {
+    fn begin(task: &BuildTask, id: JobId) -> RunningJob<'_> {
         let end = Arc::new(Notify::new());
         lock(&task.running).insert(id, end.clone());
         RunningJob { task, id, end }
@@ -592,7 +593,7 @@ async fn finish(
     outcome: Option<Result<(), JobFailure>>,
 ) -> Result<(), StoreError> {
     let (build, now) = (&task.build.domain, app.clock.now());
-    let (number, attempts, age) = (job.id, job.attempts + 1, now - job.created_at);
+    let (number, attempts, age) = (job.id.get(), job.attempts + 1, now - job.created_at);
     let is_over = age >= kind.given_up_after.as_micros() as i64;
     let name = kind.name;
     match &outcome {

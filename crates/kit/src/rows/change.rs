@@ -5,6 +5,7 @@ use super::shape::{NOW, RowShape};
 use super::sql::{OWN, push_joins, to_argument, value};
 use super::view::view_id;
 use crate::answer::etag;
+use crate::ids::UserId;
 use crate::limits;
 use crate::log;
 use crate::reactions::{self, ReactionTime};
@@ -145,7 +146,7 @@ pub fn insert_row(
     changes: &Changes,
     extra: &[(&'static str, Argument)],
     now: i64,
-    by: Option<i64>,
+    by: Option<UserId>,
 ) -> Result<i64, Refusal> {
     let mut columns: Vec<(String, Argument)> = stored_columns(resource, 0, changes);
     columns.extend(extra.iter().map(|(name, arg)| ((*name).to_owned(), arg.clone())));
@@ -202,7 +203,7 @@ pub fn update_row(
     changes: &Changes,
     extra: &[(&'static str, Argument)],
     now: i64,
-    by: Option<i64>,
+    by: Option<UserId>,
 ) -> Result<(), Refusal> {
     let mut sql = Sql::new("UPDATE ");
     sql.name(&resource.table).push(" SET modified_at = ").bind(now).push(", modified_by = ").bind(by);
@@ -286,7 +287,7 @@ fn set_members(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes)
         let mut sql = Sql::new("DELETE FROM ");
         sql.name(members.table).push(" WHERE ").name(members.owner).push(" = ").bind(id);
         conn.exec(&sql)?;
-        for item in value.ids() {
+        for item in value.ids::<i64>() {
             let mut sql = Sql::new("INSERT INTO ");
             sql.name(members.table).push("(").name(members.owner).push(", ").name(members.item).push(") VALUES (");
             sql.bind(id).push(", ").bind(item).push(")");

@@ -1,6 +1,7 @@
 //! Reads and writes the rows of declared resources: lists, single rows, inserts, updates and deletes.
 //! It implements the common parts: columns, user references, filters as SQL, counts, audit fields,
-//! uniqueness, limits, secrets, `If-Match`, reactions and the administration log.
+//! uniqueness, limits, secrets, `If-Match`, reactions and the administration log. Its ids are numbers, since they are ids
+//! of any resource.
 
 mod accept;
 mod change;

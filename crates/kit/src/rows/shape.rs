@@ -127,7 +127,7 @@ impl RowShape {
 
     /// Appends the columns of a form, with the time and the caller of the request as arguments.
     pub fn select(&self, form: RowForm, sql: &mut Sql, request: &Request) {
-        let caller = request.caller.as_ref().map_or(0, |caller| caller.user);
+        let caller = request.caller.as_ref().map_or(0, |caller| caller.user.get());
         let columns = self.columns(form);
         let of_request = |arg: &Argument| match *arg {
             Argument::Int(NOW) => Argument::Int(request.now),

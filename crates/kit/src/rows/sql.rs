@@ -1,22 +1,22 @@
 //! Fields, checked filters and orderings as SQL. The SQL consists of static text, names from declarations, and bound values.
 
 use resource::{
-    CheckedFilter, CheckedValue, ColumnSource, Field, FieldKind, OrderField, Predicate, Resource, SetTable, StaticText,
-    fold,
+    CheckedFilter, CheckedValue, ColumnSource, Field, FieldKind, Id, OrderField, Predicate, Resource, SetTable,
+    StaticText, fold,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use store::{Argument, Conn, Sql, StoreError};
 
 /// Pushes SQL in which each token, such as `{now}`, is replaced by a bound value.
-pub fn tokens(sql: &mut Sql, text: &'static str, values: &[(&str, i64)]) {
+pub fn tokens<I: Id>(sql: &mut Sql, text: &'static str, values: &[(&str, I)]) {
     let mut rest = text;
     while let Some(at) = rest.find('{') {
         let (before, behind) = rest.split_at(at);
         let token = values.iter().find_map(|(token, value)| Some((behind.strip_prefix(token)?, *value)));
         rest = match token {
             Some((rest, value)) => {
-                sql.push(before).push("CAST(").bind(value).push(" AS BIGINT)");
+                sql.push(before).push("CAST(").bind(value.to_number()).push(" AS BIGINT)");
                 rest
             }
             None => {

@@ -7,6 +7,7 @@ use crate::rights::{
 use identity::assignees::{
     self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, group_records, user_records,
 };
+use kit::ids::{ClassId, ClassSetId, GroupId, UserId};
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::StoredSet;
 use kit::reactions::{Reaction, ReactionTime};
@@ -38,33 +39,33 @@ pub static CLASS_SET_GROUPS: Limit = Limit {
 
 static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("ObjectClassSetUser", "object_class_set_users", &CLASS_SET_USERS));
-static USERS: AssigneeCollection = AssigneeCollection {
+static USERS: AssigneeCollection<ClassSetId> = AssigneeCollection {
     shape: assignees::shape(&USER),
     parent_column: "set_id",
     principals: Principals::Users,
     limit: &CLASS_SET_USERS,
-    messages: AssigneeTexts { role: "assignee", unlisted: |user, _| unlisted_user(user) },
+    messages: AssigneeTexts { role: "assignee", unlisted: |user, _| unlisted_user(UserId::new(user)) },
     log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "users" },
 };
 
 static GROUP: LazyLock<Resource> =
     LazyLock::new(|| group_records("ObjectClassSetGroup", "object_class_set_groups", &CLASS_SET_GROUPS));
-static GROUPS: AssigneeCollection = AssigneeCollection {
+static GROUPS: AssigneeCollection<ClassSetId> = AssigneeCollection {
     shape: assignees::shape(&GROUP),
     parent_column: "set_id",
     principals: Principals::Groups,
     limit: &CLASS_SET_GROUPS,
-    messages: AssigneeTexts { role: "assignee", unlisted: |group, _| unlisted_group(group) },
+    messages: AssigneeTexts { role: "assignee", unlisted: |group, _| unlisted_group(GroupId::new(group)) },
     log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "user_groups" },
 };
 
 /// The refusal of a user whom the caller may not list.
-pub fn unlisted_user(user: i64) -> String {
+pub fn unlisted_user(user: UserId) -> String {
     format!("You do not have permission to assign user {user} to the permission set.")
 }
 
 /// The refusal of a group that the caller may not list.
-pub fn unlisted_group(group: i64) -> String {
+pub fn unlisted_group(group: GroupId) -> String {
     format!("You do not have permission to assign user group {group} to the permission set.")
 }
 
@@ -101,13 +102,15 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// Returns the id of the path's set. The caller needs `view` on its class.
-fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+fn viewable_set(request: &Request, conn: &mut Conn) -> Result<ClassSetId, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT ");
     select_rights(&mut sql, caller);
     sql.push(", (SELECT o.id FROM object_class_permission_sets o WHERE o.class_id = t.id AND o.id = ");
-    sql.bind(request.second_id()).push(") FROM object_classes t WHERE t.id = ").bind(request.id());
-    let found = conn.query_optional(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_int(2)?)))?;
+    sql.bind(request.second_id::<ClassSetId>())
+        .push(") FROM object_classes t WHERE t.id = ")
+        .bind(request.id::<ClassId>());
+    let found = conn.query_optional(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_id(2)?)))?;
     let (rights, set) = found.ok_or_else(Refusal::not_found)?;
     rights.require(CLASS_VIEW)?;
     set.ok_or_else(Refusal::not_found)
@@ -119,14 +122,15 @@ fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     set_of_class(request, conn).map(|_| ())
 }
 
-fn set_of_class(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+fn set_of_class(request: &Request, conn: &mut Conn) -> Result<ClassSetId, Refusal> {
     let sql = Sql::new("SELECT id FROM object_class_permission_sets WHERE id = $1 AND class_id = $2");
-    let set = conn.query_optional(&sql.arg(request.second_id()).arg(request.id()), |row| row.int(0))?;
+    let set =
+        conn.query_optional(&sql.arg(request.second_id::<ClassSetId>()).arg(request.id::<ClassId>()), |row| row.id(0))?;
     set.ok_or_else(Refusal::not_found)
 }
 
 /// Loads the path's set and locks its row. The caller must have the right to change the sets of its class.
-fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusal> {
+fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet<ClassSetId>, Refusal> {
     lock_class(conn, request.id())?;
     load_class_rights(conn, request.caller()?, request.id())?.require(CLASS_EDIT_PERM_SET)?;
     SETS.load_for_change(conn, request.id(), request.second_id())
@@ -134,7 +138,7 @@ fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refus
 
 /// Loads the path's set and locks its row, for new assignees. The caller must have the actions that the set grants. The system's
 /// set has no assignees: it applies to everyone.
-fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
+fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent<ClassSetId>, Refusal> {
     let set = set_for_change(request, conn)?;
     load_class_rights(conn, request.caller()?, request.id())?.require(set.grants)?;
     if set.is_system() {

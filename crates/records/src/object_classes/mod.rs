@@ -21,6 +21,7 @@ use http::StatusCode;
 use kit::answer::{Answer, EntityTag, Instance, Outcome, etag};
 use kit::autocomplete;
 use kit::caller::Caller;
+use kit::ids::ClassId;
 use kit::limits;
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
@@ -72,7 +73,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     conditions(&mut page, OWN, &select.filters, &Relations::new(), request.now);
     order(&mut page, OWN, &CLASS, &select.ordering);
     page.page(select.limit, select.offset);
-    let classes = conn.query_all(&page, |row| row.int(0))?;
+    let classes = conn.query_all(&page, |row| row.id(0))?;
     let counts = visible_records::counts(request, conn, &classes)?;
     rows::list(request, conn, &RecordCounts::new(counts).shape(), scope)
 }
@@ -91,7 +92,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
         let name = accepted.changes.get(&NAME).unwrap_or_default();
         accepted.changes.set(&ALIAS, free_class_alias(conn, &name)?);
     }
-    let id = rows::insert(request, conn, &CLASS, &accepted.changes, &[])?;
+    let id = ClassId::new(rows::insert(request, conn, &CLASS, &accepted.changes, &[])?);
     tables::create_class(conn, id)?;
     let name = accepted.changes.get(&NAME).unwrap_or_default();
     owners::make_first_owner(request, conn, id, name, caller.user)?;
@@ -100,10 +101,10 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
-    let id = request.id();
+    let id: ClassId = request.id();
     let before = load_for_change(request, conn, CLASS_EDIT)?;
     let changes = check_body(request, conn, Some(id))?.changes;
-    rows::update(request, conn, &CLASS, id, &before, &changes, &[])?;
+    rows::update(request, conn, &CLASS, id.get(), &before, &changes, &[])?;
     raise_version(conn, id)?;
     answer(request, conn, StatusCode::OK, id)
 }
@@ -121,13 +122,13 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     if conn.query_optional(&relations.arg(id), |_| Ok(()))?.is_some() {
         return Err(Refusal::bad_request("Object class is in use."));
     }
-    rows::delete(request, conn, &CLASS, id, &before.get(&NAME).unwrap_or_default())?;
+    rows::delete(request, conn, &CLASS, id.get(), &before.get(&NAME).unwrap_or_default())?;
     Ok(Answer::empty())
 }
 
 /// Checks a body: the rules of the declaration, the form of the alias, and that the label field is a field of the type `string`.
-fn check_body(request: &Request, conn: &mut Conn, id: Option<i64>) -> Result<CheckedBody, Refusal> {
-    let mut accepted = rows::check_body(conn, &CLASS, &request.object()?, id)?;
+fn check_body(request: &Request, conn: &mut Conn, id: Option<ClassId>) -> Result<CheckedBody, Refusal> {
+    let mut accepted = rows::check_body(conn, &CLASS, &request.object()?, id.map(ClassId::get))?;
     let alias = accepted.changes.get(&ALIAS);
     if alias.is_some_and(|alias| !is_alias(&alias)) && !accepted.errors.has_field(ALIAS.name()) {
         accepted.errors.add(ALIAS.name(), message::VALUE);
@@ -149,11 +150,11 @@ fn load_for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<Ch
     load_class_rights(conn, request.caller()?, id)?.require(action)?;
     let shape = RecordCounts::new(HashMap::new());
     request.check_if_match(|| Ok(instance(request, conn, shape, id)?.1))?;
-    rows::load(conn, &RowShape::from_declaration(Declaration::Static(&CLASS)), id)?.ok_or_else(Refusal::not_found)
+    rows::load(conn, &RowShape::from_declaration(Declaration::Static(&CLASS)), id.get())?.ok_or_else(Refusal::not_found)
 }
 
 /// Raises the version of a class after a change of it, its fields or their options. Cached declarations become outdated.
-pub fn raise_version(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+pub fn raise_version(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     conn.exec(&Sql::new("UPDATE object_classes SET version = version + 1 WHERE id = $1").arg(class)).map(|_| ())
 }
 
@@ -166,7 +167,7 @@ fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, StoreError> {
     Ok(scope)
 }
 
-fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Outcome {
+fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: ClassId) -> Outcome {
     let counts = visible_records::counts(request, conn, &[id])?;
     let (instance, tag) = instance(request, conn, RecordCounts::new(counts), id)?;
     Ok(Answer { tag: Some(tag), ..Answer::instance(status, instance) })
@@ -177,10 +178,10 @@ fn instance(
     request: &Request,
     conn: &mut Conn,
     counted: RecordCounts,
-    id: i64,
+    id: ClassId,
 ) -> Result<(Instance, EntityTag), Refusal> {
     let place = counted.place.clone();
-    let instance = rows::view_id(request, conn, &counted.shape(), id)?;
+    let instance = rows::view_id(request, conn, &counted.shape(), id.get())?;
     let (begin, end) = *web::lock(&place);
     let tag = etag(&[&instance.body[..begin], &instance.body[end..]].concat());
     Ok((instance, tag))
@@ -188,13 +189,13 @@ fn instance(
 
 /// The number of records of each class that the caller may view, for `num_of_records`.
 struct RecordCounts {
-    counts: HashMap<i64, i64>,
+    counts: HashMap<ClassId, i64>,
     /// The position of the number in the bytes that were written last.
     place: std::sync::Arc<Mutex<(usize, usize)>>,
 }
 
 impl RecordCounts {
-    fn new(counts: HashMap<i64, i64>) -> RecordCounts {
+    fn new(counts: HashMap<ClassId, i64>) -> RecordCounts {
         RecordCounts { counts, place: Default::default() }
     }
 
@@ -208,7 +209,7 @@ impl RecordCounts {
 
     /// Writes `num_of_records` and `_meta`. A caller who receives a class may view it.
     fn write(&self, out: &mut JsonWriter, row: &RowCells<'_>, at: usize, request: &Request) -> Result<(), StoreError> {
-        let class = row.int(at)?.unwrap_or(0);
+        let class = ClassId::new(row.int(at)?.unwrap_or(0));
         let begin = out.name("num_of_records").bytes().len();
         let end = out.int(self.counts.get(&class).copied().unwrap_or(0)).bytes().len();
         *web::lock(&self.place) = (begin, end);
@@ -231,6 +232,7 @@ pub const ON_LEAVING: Reaction = Reaction {
     resource: "object_classes",
     when: ReactionTime::Leaving,
     run: |request, conn, id| {
+        let id = ClassId::new(id);
         crate::object_records::files::leave_class(request, conn, id)?;
         for text in [
             "DELETE FROM mcp_connector_classes WHERE object_class = $1",

@@ -6,6 +6,7 @@ use crate::owners::{CLASS_OWNER, CLASS_OWNER_SHAPE, check_users, document, rows_
 use crate::rights::{CLASS_VIEW, load_class_rights, lock_class, owns_class, rights_on_class};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
+use kit::ids::{ClassId, UserId};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::log::{self, Diff};
 use kit::reactions::{Reaction, ReactionTime};
@@ -61,7 +62,7 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
     let name = class_for_change(request, conn)?;
     let batch = request.batch(MAX_IN_BATCH)?;
     let held = owners(conn, class)?;
-    let new: Vec<i64> = batch.ids.iter().copied().filter(|user| !held.contains(user)).collect();
+    let new: Vec<UserId> = batch.ids.iter().copied().filter(|user| !held.contains(user)).collect();
     check_users(conn, caller, &new, "object class")?;
     let users = batch.finish()?;
     if !new.is_empty() {
@@ -70,23 +71,23 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let shown = rows::items(request, conn, &CLASS_OWNER_SHAPE, "owner_id", &Scope::from(ownerships(class)))?;
     let shown: HashMap<i64, Vec<u8>> = shown.into_iter().collect();
-    let added: Vec<&[u8]> = users.iter().filter_map(|user| Some(shown.get(user)?.as_slice())).collect();
+    let added: Vec<&[u8]> = users.iter().filter_map(|user| Some(shown.get(&user.get())?.as_slice())).collect();
     let body = [b"[", added.join(&b","[..]).as_slice(), b"]"].concat();
     Ok(Answer::json(StatusCode::CREATED, body))
 }
 
 fn remove(request: &Request, conn: &mut Conn) -> Outcome {
-    let class = request.id();
+    let class: ClassId = request.id();
     let name = class_for_change(request, conn)?;
     let sql = Sql::new("DELETE FROM object_class_owners WHERE id = $1 AND class_id = $2 RETURNING user_id");
     let user = conn
-        .query_optional(&sql.arg(request.second_id()).arg(class), |row| row.int(0))?
+        .query_optional(&sql.arg(request.second_id::<i64>()).arg(class), |row| row.id::<UserId>(0))?
         .ok_or_else(Refusal::not_found)?;
     if owners(conn, class)?.is_empty() {
         return Err(Refusal::bad_request("The last owner must remain."));
     }
     let changes = Diff::from_iter([("owners".to_owned(), json!([[user], []]))]);
-    log::write(request, conn, "remove_owners", &CLASS, class, &name, changes)?;
+    log::write(request, conn, "remove_owners", &CLASS, class.get(), &name, changes)?;
     rights::object_rights_ended(request);
     Ok(Answer::empty())
 }
@@ -95,14 +96,14 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
 pub fn make_first_owner(
     request: &Request,
     conn: &mut Conn,
-    class: i64,
+    class: ClassId,
     name: String,
-    user: i64,
+    user: UserId,
 ) -> Result<(), Refusal> {
     insert(request, conn, class, &name, &[user])
 }
 
-fn insert(request: &Request, conn: &mut Conn, class: i64, name: &str, users: &[i64]) -> Result<(), Refusal> {
+fn insert(request: &Request, conn: &mut Conn, class: ClassId, name: &str, users: &[UserId]) -> Result<(), Refusal> {
     for user in users {
         let sql = Sql::new(
             "INSERT INTO object_class_owners(class_id, user_id, created_at, created_by) VALUES ($1, $2, $3, $4)",
@@ -110,19 +111,17 @@ fn insert(request: &Request, conn: &mut Conn, class: i64, name: &str, users: &[i
         conn.exec(&sql.arg(class).arg(*user).arg(request.now).arg(request.caller()?.user))?;
     }
     let changes = Diff::from_iter([("owners".to_owned(), json!([[], users]))]);
-    log::write(request, conn, "add_owners", &CLASS, class, name, changes)
+    log::write(request, conn, "add_owners", &CLASS, class.get(), name, changes)
 }
 
-fn ownerships(class: i64) -> Sql {
+fn ownerships(class: ClassId) -> Sql {
     let sql = Sql::new("SELECT id, user_id, created_at, created_by FROM object_class_owners WHERE class_id = $1");
     rows_of(&sql.arg(class))
 }
 
 /// The users who own a class.
-fn owners(conn: &mut Conn, class: i64) -> Result<Vec<i64>, StoreError> {
-    conn.query_all(&Sql::new("SELECT user_id FROM object_class_owners WHERE class_id = $1").arg(class), |row| {
-        row.int(0)
-    })
+fn owners(conn: &mut Conn, class: ClassId) -> Result<Vec<UserId>, StoreError> {
+    conn.query_all(&Sql::new("SELECT user_id FROM object_class_owners WHERE class_id = $1").arg(class), |row| row.id(0))
 }
 
 /// Returns the name of the path's class and locks its row. Refuses callers who may not change its owners.

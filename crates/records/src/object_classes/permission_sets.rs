@@ -6,6 +6,7 @@ use crate::rights::{
     lock_class, rights_on_class,
 };
 use kit::answer::Outcome;
+use kit::ids::{ClassId, ClassSetId};
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::{self, PERMISSIONS, PermissionSets, StoredSet};
 use kit::reactions::{Reaction, ReactionTime};
@@ -15,6 +16,7 @@ use kit::route::Route;
 use kit::rows::{self, Declaration, RowCells, RowShape, Scope};
 use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{Changes, Resource};
+use std::marker::PhantomData;
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
@@ -39,8 +41,13 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
 });
 
 /// The permission sets of classes.
-pub static SETS: PermissionSets =
-    PermissionSets { resource: &SET, vocabulary: &CLASS_VOCABULARY, limit: &CLASS_SETS, parent_column: "class_id" };
+pub static SETS: PermissionSets<ClassId, ClassSetId> = PermissionSets {
+    resource: &SET,
+    vocabulary: &CLASS_VOCABULARY,
+    limit: &CLASS_SETS,
+    parent_column: "class_id",
+    ids: PhantomData,
+};
 
 static SHAPE: RowShape = RowShape::new(Declaration::Static(&SET), "t.permissions", write_grants);
 
@@ -63,22 +70,27 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rights_on_class(request, conn)?.require(CLASS_VIEW)?;
-    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.class_id = $1").arg(request.id())).cacheable())
+    rows::list(
+        request,
+        conn,
+        &SHAPE,
+        Scope::matching(Sql::new("t.class_id = $1").arg(request.id::<ClassId>())).cacheable(),
+    )
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let rights = rights_for_change(request, conn)?;
     let (changes, grants) = accept(request, conn, rights, None)?;
     let id = SETS.insert(request, conn, request.id(), &changes, grants)?;
-    rows::created_answer(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id.get())
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let (set, rights) = change_target(request, conn)?;
     let (changes, grants) = accept(request, conn, rights, Some(&set))?;
-    let before = rows::load(conn, &SHAPE, set.id)?.ok_or_else(Refusal::not_found)?;
+    let before = rows::load(conn, &SHAPE, set.id.get())?.ok_or_else(Refusal::not_found)?;
     SETS.update(request, conn, set.id, before, &changes, (set.grants, grants))?;
-    rows::edited_answer(request, conn, &SHAPE, set.id)
+    rows::edited_answer(request, conn, &SHAPE, set.id.get())
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -110,10 +122,10 @@ fn rights_for_change(request: &Request, conn: &mut Conn) -> Result<ClassRights, 
 }
 
 /// Loads the path's set and locks its row. Refuses callers without the right, and an `If-Match` that differs.
-fn change_target(request: &Request, conn: &mut Conn) -> Result<(StoredSet, ClassRights), Refusal> {
+fn change_target(request: &Request, conn: &mut Conn) -> Result<(StoredSet<ClassSetId>, ClassRights), Refusal> {
     let rights = rights_for_change(request, conn)?;
     let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
-    rows::check_if_match(request, conn, &SHAPE, set.id)?;
+    rows::check_if_match(request, conn, &SHAPE, set.id.get())?;
     Ok((set, rights))
 }
 
@@ -123,7 +135,7 @@ fn accept(
     request: &Request,
     conn: &mut Conn,
     rights: ClassRights,
-    set: Option<&StoredSet>,
+    set: Option<&StoredSet<ClassSetId>>,
 ) -> Result<(Changes, i64), Refusal> {
     let mut accepted = SETS.check_body(conn, &request.object()?, request.id(), set)?;
     let (current, allowed) = set.map_or((0, ALL), |set| (set.grants, allowed(set)));
@@ -136,7 +148,7 @@ fn accept(
 }
 
 /// The actions that the type of a set allows, as bits.
-fn allowed(set: &StoredSet) -> i64 {
+fn allowed(set: &StoredSet<ClassSetId>) -> i64 {
     if set.kind == "everyone" { CLASS_VIEW | CREATE | LIST | VIEW } else { ALL }
 }
 

@@ -6,6 +6,7 @@ use crate::access::{AccessSubject, AccessWay, Grant, ResourceActions, schema, us
 use crate::rights::{EDIT_OWNERS, RECORD_ALL, TASK_ACTIONS, load_class_actions};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
+use kit::ids::ConnectorId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -58,11 +59,11 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Returns the connector that the request names. Adds an error if the id is unknown.
-fn connector(request: &Request, conn: &mut Conn, errors: &mut Errors) -> Result<Option<i64>, StoreError> {
+fn connector(request: &Request, conn: &mut Conn, errors: &mut Errors) -> Result<Option<ConnectorId>, StoreError> {
     let Some(sent) = request.query.last_value("connector") else { return Ok(None) };
-    let id = sent.parse().unwrap_or(0);
+    let id = ConnectorId::new(sent.parse().unwrap_or(0));
     let known =
-        conn.query_optional(&Sql::new("SELECT id FROM mcp_connectors WHERE id = $1").arg(id), |row| row.int(0))?;
+        conn.query_optional(&Sql::new("SELECT id FROM mcp_connectors WHERE id = $1").arg(id), |row| row.id(0))?;
     if known.is_none() {
         errors.add("connector", message::invalid_id_message(sent));
     }
@@ -75,7 +76,7 @@ fn sets(
     conn: &mut Conn,
     person: &AccessSubject,
     held: &RecordAccess,
-    connector: Option<i64>,
+    connector: Option<ConnectorId>,
 ) -> Result<Vec<Grant>, StoreError> {
     let (group, none) = (
         ", g.id, g.name FROM record_assignees a JOIN user_group_members m ON m.group_id = -a.principal \

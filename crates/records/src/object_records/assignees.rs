@@ -10,6 +10,7 @@ use crate::visible_records::VersionChanges;
 use http::StatusCode;
 use identity::assignees::{self, Handlers, Principals, check_each, group_records, shape};
 use kit::answer::{Answer, Outcome};
+use kit::ids::{ClassId, GroupId, PrincipalId, RecordId, RecordSetId, UserId};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -104,18 +105,18 @@ pub fn routes() -> Vec<Route> {
 /// A record permission set, with the columns that assigning needs.
 #[derive(Clone)]
 pub struct AssignableSet {
-    pub id: i64,
+    pub id: RecordSetId,
     pub name: Arc<str>,
     /// The actions, as bits.
     pub grants: i64,
 }
 
 /// The record permission sets of a class, locked against changes until the end of a write.
-pub fn sets_for_assigning(conn: &mut Conn, class: i64) -> Result<HashMap<i64, AssignableSet>, StoreError> {
+pub fn sets_for_assigning(conn: &mut Conn, class: ClassId) -> Result<HashMap<RecordSetId, AssignableSet>, StoreError> {
     let sql =
         Sql::new("SELECT id, name, permissions FROM record_permission_sets WHERE class_id = $1 ORDER BY id FOR SHARE");
     let read =
-        |row: &store::Row<'_>| Ok(AssignableSet { id: row.int(0)?, name: row.text(1)?.into(), grants: row.int(2)? });
+        |row: &store::Row<'_>| Ok(AssignableSet { id: row.id(0)?, name: row.text(1)?.into(), grants: row.int(2)? });
     Ok(conn.query_all(&sql.arg(class), read)?.into_iter().map(|set| (set.id, set)).collect())
 }
 
@@ -127,7 +128,7 @@ fn set_of_path(
     lock: &'static str,
 ) -> Result<AssignableSet, Refusal> {
     let mut sql = Sql::new("SELECT name, permissions FROM record_permission_sets WHERE id = ");
-    sql.bind(request.second_id()).push(" AND class_id = ").bind(held.class.id).push(lock);
+    sql.bind(request.second_id::<RecordSetId>()).push(" AND class_id = ").bind(held.class.id).push(lock);
     let read = |row: &store::Row<'_>| {
         Ok(AssignableSet { id: request.second_id(), name: row.text(0)?.into(), grants: row.int(1)? })
     };
@@ -141,6 +142,7 @@ fn for_change(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusa
     Ok(held)
 }
 
+/// The assignees of a record by a set: users or groups. The ids are numbers, since the code serves both kinds.
 struct RecordAssigneeCollection {
     of: Principals,
     shape: RowShape,
@@ -214,7 +216,7 @@ impl RecordAssigneeCollection {
         ids: &[i64],
     ) -> Result<(), Refusal> {
         let assignments = self.assignments(conn, set, ids)?;
-        let rows: Vec<(i64, i64, &Assignment)> = assignments.iter().map(|of| (held.id, held.n, of)).collect();
+        let rows: Vec<(RecordId, i64, &Assignment)> = assignments.iter().map(|of| (held.id, held.n, of)).collect();
         insert_assignments(request, conn, &rows)?;
         let mut events = Events::for_request(request, conn, [])?;
         events.assignees_added(held.id, &assignments);
@@ -243,7 +245,7 @@ impl RecordAssigneeCollection {
     }
 
     /// The ids of the listed assignments, each with the id of its user or group.
-    fn present(&self, conn: &mut Conn, record: i64, set: i64) -> Result<Vec<(i64, i64)>, StoreError> {
+    fn present(&self, conn: &mut Conn, record: RecordId, set: RecordSetId) -> Result<Vec<(i64, i64)>, StoreError> {
         let mut sql = Sql::new("SELECT t.id, t.");
         sql.name(self.key).push(" FROM (").append(&self.assigned(record, set)).push(") t");
         conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
@@ -251,7 +253,7 @@ impl RecordAssigneeCollection {
 
     /// The assignments to a record by a set. Deleted and anonymized accounts are not assignees, even before their assignments are
     /// removed.
-    fn assigned(&self, record: i64, set: i64) -> Sql {
+    fn assigned(&self, record: RecordId, set: RecordSetId) -> Sql {
         let sql = match self.of {
             Principals::Users => Sql::new(
                 "SELECT a.id, a.principal AS user_id, a.created_at, a.created_by FROM record_assignees a \
@@ -270,27 +272,28 @@ impl RecordAssigneeCollection {
 /// The refusal of a user or group that the caller may not list.
 pub fn unlisted(of: Principals, id: i64) -> String {
     match of {
-        Principals::Users => unlisted_user(id),
-        Principals::Groups => unlisted_group(id),
+        Principals::Users => unlisted_user(UserId::new(id)),
+        Principals::Groups => unlisted_group(GroupId::new(id)),
     }
 }
 
-/// A user, or a group as its negative id.
-pub fn principal(of: Principals, id: i64) -> i64 {
+/// The user or the group of an id.
+pub fn principal(of: Principals, id: i64) -> PrincipalId {
     match of {
-        Principals::Users => id,
-        Principals::Groups => -id,
+        Principals::Users => UserId::new(id).into(),
+        Principals::Groups => GroupId::new(id).into(),
     }
 }
 
 /// The names of users or groups.
 fn names(conn: &mut Conn, of: Principals, ids: &[i64]) -> Result<HashMap<i64, String>, StoreError> {
     if of == Principals::Users {
-        return names_of_users(conn, ids.iter().copied());
+        let names = names_of_users(conn, ids.iter().copied().map(UserId::new))?;
+        return Ok(names.into_iter().map(|(user, name)| (user.get(), name)).collect());
     }
     let mut sql = Sql::new("SELECT g.id, g.name FROM user_groups g WHERE g.id");
     Ok(conn
-        .query_all(sql.push_any(ids.to_vec()), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?
+        .query_all(sql.push_any(ids.iter().copied()), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?
         .into_iter()
         .collect())
 }

@@ -7,6 +7,7 @@ use crate::classes::Class;
 use crate::history_events::Assignment;
 use crate::rights::EDIT_OWNERS;
 use identity::assignees::{Candidate, Principals};
+use kit::ids::{PrincipalId, RecordSetId};
 use kit::limits;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -27,7 +28,7 @@ struct AssignmentEntry {
     /// The index of its record in the request, and its index in the record.
     record: usize,
     place: usize,
-    set: i64,
+    set: RecordSetId,
     users: Vec<i64>,
     groups: Vec<i64>,
 }
@@ -62,15 +63,16 @@ pub fn parse_assignments(
     }
     let users = People::load(request, conn, Principals::Users, entries.iter().flat_map(|entry| &entry.users))?;
     let groups = People::load(request, conn, Principals::Groups, entries.iter().flat_map(|entry| &entry.groups))?;
-    let mut seen: HashSet<(usize, i64, i64)> = HashSet::new();
-    let mut counts: HashMap<(usize, i64), [i64; 2]> = HashMap::new();
+    let mut seen: HashSet<(usize, RecordSetId, PrincipalId)> = HashSet::new();
+    let mut counts: HashMap<(usize, RecordSetId), [i64; 2]> = HashMap::new();
     for entry in &entries {
         match assignments(entry, &sets, [&users, &groups]) {
             Err(wrong) => all[entry.record].errors.add_nested(PERMISSION_SETS, &entry.place.to_string(), wrong),
             Ok(assignments) => {
                 let new = assignments.into_iter().filter(|of| seen.insert((entry.record, of.set, of.principal)));
                 for assignment in new {
-                    counts.entry((entry.record, entry.set)).or_default()[usize::from(assignment.principal < 0)] += 1;
+                    counts.entry((entry.record, entry.set)).or_default()
+                        [usize::from(assignment.principal.is_group())] += 1;
                     assigned[entry.record].push(assignment);
                 }
             }
@@ -127,7 +129,7 @@ fn read_ids(sent: JsonValue<'_>, max: usize) -> Result<Vec<i64>, String> {
 /// Returns the assignments of an entry, or its first error.
 fn assignments(
     entry: &AssignmentEntry,
-    sets: &HashMap<i64, AssignableSet>,
+    sets: &HashMap<RecordSetId, AssignableSet>,
     people: [&People; 2],
 ) -> Result<Vec<Assignment>, String> {
     let set = sets.get(&entry.set).ok_or_else(|| message::invalid_id_message(entry.set))?;
@@ -142,7 +144,7 @@ fn assignments(
     Ok(assignments)
 }
 
-/// The users or groups that bodies name.
+/// The users or groups that bodies name. The ids are numbers, since the code serves both kinds.
 struct People {
     of: Principals,
     known: HashMap<i64, Candidate>,

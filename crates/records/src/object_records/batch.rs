@@ -12,6 +12,7 @@ use events::outbox;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::commit;
+use kit::ids::RecordId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -149,7 +150,7 @@ fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
     let changes = keep_errors(checked, &places, &mut errors)
         .filter(|_| errors.is_empty())
         .ok_or_else(|| items_refusal(errors))?;
-    let ids: Vec<i64> = all.iter().map(|(held, _)| held.id).collect();
+    let ids: Vec<RecordId> = all.iter().map(|(held, _)| held.id).collect();
     if !is_trial {
         write::update(request, conn, &class, &changes)?;
     }
@@ -285,7 +286,7 @@ fn find(
             Some(Ok(_)) => drop(wrong.insert(*place, message::UNIQUE.to_owned())),
         }
     }
-    let named: Vec<i64> = ids.iter().map(|(_, id)| *id).collect();
+    let named: Vec<RecordId> = ids.iter().map(|(_, id)| *id).collect();
     let mut known = change::held_many(request, conn, class, on_class, &named)?;
     let mut found = BatchRecords { held: Vec::new(), wrong, is_forbidden: false, hides: false };
     for (place, id) in ids {

@@ -14,10 +14,11 @@ use crate::tables;
 use identity::as_caller;
 use kit::account_type::AccountType;
 use kit::caller::Caller;
+use kit::ids::{ClassId, FileId, RecordId, UserId};
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, Checked, CheckedValue, Errors, SentObject};
+use resource::{Changes, Checked, CheckedValue, Errors, FromValue, SentObject};
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -45,7 +46,7 @@ pub type BatchOutcome<T> = Result<Checked<T, ErrorsByIndex>, Refusal>;
 
 /// Locks the class of the path until the end of the write. Returns it with the caller's rights on it. Answers 404 if the caller
 /// may not view such a class.
-pub fn open(request: &Request, conn: &mut Conn, id: i64) -> Result<(Arc<Class>, ClassRights), Refusal> {
+pub fn open(request: &Request, conn: &mut Conn, id: ClassId) -> Result<(Arc<Class>, ClassRights), Refusal> {
     // This also proves that the class has a table. `kit::commit` detects rights that end during the wait for the lock.
     let on_class = load_class_rights_for_write(conn, request.caller()?, id)?;
     tables::lock_for_write(conn, id)?;
@@ -60,7 +61,7 @@ pub fn create(
     class: &Class,
     on_class: ClassRights,
     bodies: Vec<SentObject<'_>>,
-) -> BatchOutcome<Vec<i64>> {
+) -> BatchOutcome<Vec<RecordId>> {
     Ok(match check_new(request, conn, class, on_class, bodies)? {
         Checked::Valid(new) => Checked::Valid(write::insert(request, conn, class, &new)?),
         Checked::Invalid(errors) => Checked::Invalid(errors),
@@ -95,7 +96,7 @@ pub fn check_new(
         .collect();
     let mut all = check::check(request, conn, class, &sent)?.records;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
-    let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
+    let owners: Vec<Option<UserId>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
     let may: Vec<i64> = owners.iter().map(|owner| on_class.record_actions(caller, *owner, 0)).collect();
     let bodies: Vec<&SentObject<'_>> = bodies.iter().collect();
     let assigned = assignments::parse_assignments(request, conn, class, &bodies, &may, &mut all)?;
@@ -108,10 +109,9 @@ pub fn check_new(
 }
 
 /// The owner of a new record: the sent owner, otherwise the caller, or `None` if the caller is a service.
-fn first_owner(caller: &Caller, sent: &Changes) -> Option<i64> {
+fn first_owner(caller: &Caller, sent: &Changes) -> Option<UserId> {
     match sent.value(OWNER) {
-        Some(CheckedValue::Int(owner)) => Some(*owner),
-        Some(_) => None,
+        Some(owner) => UserId::from_value(owner),
         None => {
             let is_service = matches!(caller.account_type, AccountType::ServiceInternal | AccountType::ServiceExternal);
             (!is_service).then_some(caller.user)
@@ -140,12 +140,12 @@ pub struct Edit<'a> {
     /// True if the caller may change the owner.
     takes_owner: bool,
     /// Files that the values may name by their ids, besides those in the record's fields.
-    files: &'a [i64],
+    files: &'a [FileId],
 }
 
 impl<'a> Edit<'a> {
     /// A change by the answer to a task of the record. The task authorises its completer, who needs no right on the record.
-    pub fn by_task(record: &'a RecordAccess, fields: &'a SentObject<'a>, files: &'a [i64]) -> Edit<'a> {
+    pub fn by_task(record: &'a RecordAccess, fields: &'a SentObject<'a>, files: &'a [FileId]) -> Edit<'a> {
         Edit { record, values: SentValues::Fields(fields), takes_owner: false, files }
     }
 }
@@ -190,17 +190,17 @@ pub fn validate_edits(
     let AllChecked { records: mut checked, mut before } = check::check(request, conn, class, &sent)?;
     require_ownership(request, conn, &records, &checked)?;
     for (record, checked) in records.iter().zip(&mut checked) {
-        if checked.changes.value(OWNER).map(owner_of) == Some(record.owner) {
+        if checked.changes.value(OWNER).map(UserId::from_value) == Some(record.owner) {
             checked.errors.remove(OWNER);
         }
     }
-    let ids: Vec<Option<i64>> = records.iter().map(|record| Some(record.id)).collect();
+    let ids: Vec<Option<RecordId>> = records.iter().map(|record| Some(record.id)).collect();
     relations::check(conn, class, &RELATION_LEVELS, &ids, &mut checked)?;
     let owners: Vec<Option<OwnerChange>> = records
         .iter()
         .zip(&checked)
         .map(|(record, checked)| {
-            Some(OwnerChange { before: record.owner, after: owner_of(checked.changes.value(OWNER)?) })
+            Some(OwnerChange { before: record.owner, after: UserId::from_value(checked.changes.value(OWNER)?) })
         })
         .collect();
     let (values, errors) = split(checked);
@@ -226,17 +226,13 @@ fn require_ownership(
 ) -> Result<(), Refusal> {
     let caller = request.caller()?.user;
     let mut becomes_owner = records.iter().zip(checked).filter(|(record, checked)| {
-        checked.changes.value(OWNER) == Some(&CheckedValue::Int(caller)) && record.owner != Some(caller)
+        checked.changes.value(OWNER) == Some(&caller.into()) && record.owner != Some(caller)
     });
     match becomes_owner.next() {
         // All records are of one class, and the caller owns none of those that are left.
         Some((record, _)) if !may_own(request, conn, record)? => Err(Refusal::forbidden()),
         _ => Ok(()),
     }
-}
-
-fn owner_of(value: &CheckedValue) -> Option<i64> {
-    if let CheckedValue::Int(owner) = value { Some(*owner) } else { None }
 }
 
 /// Returns whether the caller may make themself the owner of a record. A role or a class set alone does not allow it.
@@ -248,7 +244,7 @@ pub fn may_own(request: &Request, conn: &mut Conn, held: &RecordAccess) -> Resul
 }
 
 /// A relation that becomes null in the children of deleted records: the class of the children, and its field.
-pub type ClearedRelation = (i64, ClassField);
+pub type ClearedRelation = (ClassId, ClassField);
 
 /// Deletes records of one class that the caller may view. Children that are deleted in the same request do not count.
 pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> BatchOutcome<()> {
@@ -278,14 +274,14 @@ pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> B
     if all.iter().any(|held| !held.allows(DELETE)) {
         return Err(Refusal::forbidden());
     }
-    let places: HashMap<i64, usize> = all.iter().enumerate().map(|(place, held)| (held.id, place)).collect();
+    let places: HashMap<RecordId, usize> = all.iter().enumerate().map(|(place, held)| (held.id, place)).collect();
     let mut wrong: ErrorsByIndex = Vec::new();
     let mut cleared: Vec<ClearedRelation> = Vec::new();
     for (child_class, field) in relations_to(conn, class.id)? {
         let most = if field.clears_on_delete { MAX_CLEARED } else { 0 };
         let parents = parents(conn, class, all, child_class, &field, most)?;
         let too_many = parents.iter().filter(|(_, children)| *children > most);
-        let place = |parent: &i64| places.get(parent).copied().unwrap_or(0);
+        let place = |parent: &RecordId| places.get(parent).copied().unwrap_or(0);
         wrong.extend(too_many.map(|(parent, _)| (place(parent), Errors::single("id", HAS_CHILDREN))));
         if !parents.is_empty() {
             cleared.push((child_class, field));
@@ -297,11 +293,11 @@ pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> B
 }
 
 /// The relations that point to a class, with the classes that declare them.
-pub fn relations_to(conn: &mut Conn, class: i64) -> Result<Vec<(i64, ClassField)>, store::StoreError> {
+pub fn relations_to(conn: &mut Conn, class: ClassId) -> Result<Vec<(ClassId, ClassField)>, store::StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FIELD_COLUMNS).push(", f.class_id FROM object_class_fields f WHERE f.related_object_class = ");
     let at = FIELD_COLUMNS.split(',').count();
-    conn.query_all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| Ok((row.int(at)?, read_field(row)?)))
+    conn.query_all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| Ok((row.id(at)?, read_field(row)?)))
 }
 
 /// The records of `all` that have children by a relation, each with their number, counted up to `most` + 1.
@@ -309,19 +305,19 @@ fn parents(
     conn: &mut Conn,
     class: &Class,
     all: &[RecordAccess],
-    child_class: i64,
+    child_class: ClassId,
     field: &ClassField,
     most: i64,
-) -> Result<Vec<(i64, i64)>, store::StoreError> {
+) -> Result<Vec<(RecordId, i64)>, store::StoreError> {
     tables::lock_for_write(conn, child_class)?;
-    let ids: Vec<i64> = all.iter().map(|held| held.id).collect();
+    let ids: Vec<RecordId> = all.iter().map(|held| held.id).collect();
     let mut sql = Sql::new("SELECT t.id, (SELECT count(*) FROM (SELECT 1 FROM ");
     sql.name(&table_of(child_class, field.table_number)).push(" x WHERE x.").name(&field.column()).push(" = t.id");
     if child_class == class.id {
         sql.push(" AND NOT (x.id").push_any(ids.clone()).push(")");
     }
     sql.push(" LIMIT ").bind(most + 1).push(") c) FROM ").name(&class.table()).push(" t WHERE t.id").push_any(ids);
-    let mut parents = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let mut parents = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?)))?;
     parents.retain(|(_, children)| *children > 0);
     Ok(parents)
 }
@@ -335,7 +331,7 @@ fn clear(
     (child_class, field): &ClearedRelation,
 ) -> Result<(), Refusal> {
     let Some(children) = self::class(&request.app, &request.build, conn, *child_class)? else { return Ok(()) };
-    let ids: Vec<i64> = parents.iter().map(|held| held.id).collect();
+    let ids: Vec<RecordId> = parents.iter().map(|held| held.id).collect();
     let mut values = Changes::new();
     values.insert(field.alias.clone(), CheckedValue::Null);
     let mut points = Sql::new("t.id IN (SELECT x.id FROM ");
@@ -353,7 +349,7 @@ fn clear(
         // A row that another transaction had locked may point elsewhere by now.
         let mut sql = Sql::new("SELECT t.id, t.n FROM ");
         sql.name(&table(*child_class)).push(" t WHERE t.id").push_any(locked).push(" AND ").append(&points);
-        let change = |row: &store::Row<'_>| Ok(RecordChange::from_values(row.int(0)?, row.int(1)?, values.clone()));
+        let change = |row: &store::Row<'_>| Ok(RecordChange::from_values(row.id(0)?, row.int(1)?, values.clone()));
         let changes = conn.query_all(&sql, change)?;
         write::update(request, conn, &children, &changes)?;
         if is_last {
@@ -378,14 +374,14 @@ pub fn held_many(
     conn: &mut Conn,
     class: &Arc<Class>,
     on_class: ClassRights,
-    ids: &[i64],
-) -> Result<HashMap<i64, RecordAccess>, Refusal> {
+    ids: &[RecordId],
+) -> Result<HashMap<RecordId, RecordAccess>, Refusal> {
     let mut sql = Sql::new("SELECT t.id, t.n, t.owner FROM ");
-    sql.name(&class.table()).push(" t WHERE t.id").push_any(ids.to_vec()).push(" ORDER BY t.id FOR UPDATE");
-    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.opt_int(2)?)))?;
-    let owners: Vec<(i64, Option<i64>)> = found.iter().map(|(id, _, owner)| (*id, *owner)).collect();
+    sql.name(&class.table()).push(" t WHERE t.id").push_any(ids.iter().copied()).push(" ORDER BY t.id FOR UPDATE");
+    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, row.opt_id(2)?)))?;
+    let owners: Vec<(RecordId, Option<UserId>)> = found.iter().map(|(id, _, owner)| (*id, *owner)).collect();
     let actions = held::actions(conn, request.caller()?, on_class, &owners)?;
-    let held = |(id, n, owner): (i64, i64, Option<i64>)| {
+    let held = |(id, n, owner): (RecordId, i64, Option<UserId>)| {
         let actions = actions.get(&id).copied().unwrap_or(0);
         (id, RecordAccess { id, n, owner, class: class.clone(), actions })
     };

@@ -8,6 +8,7 @@ use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::field_type::FieldType;
 use crate::tables::{push_has_one_of, unique_key};
 use identity::assignees::Principals;
+use kit::ids::{ClassId, FileId, RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::{
@@ -43,11 +44,11 @@ pub enum SentValues<'a> {
 pub struct RecordBody<'a> {
     pub values: SentValues<'a>,
     /// The record that the body changes, whose row is locked. `None` creates a record.
-    pub id: Option<i64>,
+    pub id: Option<RecordId>,
     /// True if `owner` in the body counts.
     pub takes_owner: bool,
     /// Files that nothing else names. The body may name them by their ids.
-    pub files: &'a [i64],
+    pub files: &'a [FileId],
 }
 
 /// The name of the member with the values.
@@ -59,17 +60,18 @@ pub const OWNER: &str = "owner";
 #[derive(Default)]
 struct Questions {
     /// Users in fields, and the user who is to become the owner.
-    users: Vec<(String, i64)>,
-    owner: Option<i64>,
+    users: Vec<(String, UserId)>,
+    owner: Option<UserId>,
     /// Related records, by alias.
-    records: Vec<(String, i64)>,
+    records: Vec<(String, RecordId)>,
     unique: Vec<(String, CheckedValue)>,
 }
 
 impl Questions {
     /// The aliases of the fields that the questions concern.
     fn aliases(&self) -> impl Iterator<Item = &str> {
-        let ids = self.users.iter().chain(&self.records).map(|(alias, _)| alias.as_str());
+        let users = self.users.iter().map(|(alias, _)| alias.as_str());
+        let ids = users.chain(self.records.iter().map(|(alias, _)| alias.as_str()));
         ids.chain(self.unique.iter().map(|(alias, _)| alias.as_str()))
     }
 
@@ -85,9 +87,9 @@ impl DatabaseChecks for Questions {
     fn missing_ids(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Infallible> {
         for id in ids {
             match &field.kind {
-                FieldKind::User => self.owner = Some(*id),
-                FieldKind::UserId => self.users.push((field.name.to_string(), *id)),
-                _ => self.records.push((field.name.to_string(), *id)),
+                FieldKind::User => self.owner = Some(UserId::new(*id)),
+                FieldKind::UserId => self.users.push((field.name.to_string(), UserId::new(*id))),
+                _ => self.records.push((field.name.to_string(), RecordId::new(*id))),
             }
         }
         Ok(Vec::new())
@@ -143,7 +145,7 @@ fn read_before(
     sent: &[RecordBody<'_>],
     all: &[CheckedRecord],
 ) -> Result<StoredBefore, store::StoreError> {
-    let ids: Vec<i64> = sent.iter().filter_map(|one| one.id).collect();
+    let ids: Vec<RecordId> = sent.iter().filter_map(|one| one.id).collect();
     let is_any = may_be_too_large(class);
     let aliases = all.iter().flat_map(|one| one.changes.iter().map(|(alias, _)| alias));
     let is_sent = depended_on(class, aliases.collect());
@@ -223,7 +225,7 @@ fn forget_unchanged(
 }
 
 /// The indexes of the changed records, by their ids.
-fn places(sent: &[RecordBody<'_>]) -> HashMap<i64, usize> {
+fn places(sent: &[RecordBody<'_>]) -> HashMap<RecordId, usize> {
     sent.iter().enumerate().filter_map(|(place, one)| Some((one.id?, place))).collect()
 }
 
@@ -279,7 +281,7 @@ fn answer_users(
     questions: &[Questions],
     all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
-    let mut ids: Vec<i64> =
+    let mut ids: Vec<UserId> =
         questions.iter().flat_map(|of| of.users.iter().map(|(_, id)| *id).chain(of.owner)).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -314,12 +316,13 @@ fn answer_records(
     questions: &[Questions],
     all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
-    let related = |alias: &str| class.field(alias).and_then(|field| field.related_object_class).unwrap_or(0);
-    let mut by_class: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    let related =
+        |alias: &str| class.field(alias).and_then(|field| field.related_object_class).unwrap_or(ClassId::NONE);
+    let mut by_class: BTreeMap<ClassId, Vec<RecordId>> = BTreeMap::new();
     for (alias, id) in questions.iter().flat_map(|of| &of.records) {
         by_class.entry(related(alias)).or_default().push(*id);
     }
-    let mut known: HashSet<(i64, i64)> = HashSet::new();
+    let mut known: HashSet<(ClassId, RecordId)> = HashSet::new();
     for (class, mut ids) in by_class {
         ids.sort_unstable();
         ids.dedup();
@@ -358,11 +361,11 @@ fn answer_unique(
             continue;
         }
         let holders = holders(conn, class, field, declared, &asked)?;
-        let changed = |id: &i64| places.get(id).and_then(|place| all[*place].changes.value(&field.alias));
-        let keeps = |(key, id): &(&String, &i64)| {
+        let changed = |id: &RecordId| places.get(id).and_then(|place| all[*place].changes.value(&field.alias));
+        let keeps = |(key, id): &(&String, &RecordId)| {
             changed(id).is_none_or(|value| unique_key(declared, value).as_ref() == Some(*key))
         };
-        let taken: HashMap<&String, &i64> = holders.iter().filter(keeps).collect();
+        let taken: HashMap<&String, &RecordId> = holders.iter().filter(keeps).collect();
         let (mut seen, mut refused) = (HashSet::new(), Vec::new());
         for (at, value) in asked {
             let key = unique_key(declared, value).unwrap_or_default();
@@ -385,7 +388,7 @@ fn holders(
     field: &ClassField,
     declared: &Field,
     asked: &[(usize, &CheckedValue)],
-) -> Result<HashMap<String, i64>, store::StoreError> {
+) -> Result<HashMap<String, RecordId>, store::StoreError> {
     let (table, column) = (table_of(class.id, field.table_number), field.column());
     let mut holders = HashMap::new();
     for some in asked.chunks(500) {
@@ -395,7 +398,7 @@ fn holders(
         let is_text = !matches!(some.first(), Some((_, CheckedValue::Int(_) | CheckedValue::Bool(_))));
         conn.for_each_row(&sql, |row| {
             let key = if is_text { nfc(row.text(1)?).into_owned() } else { row.int(1)?.to_string() };
-            holders.insert(key, row.int(0)?);
+            holders.insert(key, row.id(0)?);
             Ok(())
         })?;
     }

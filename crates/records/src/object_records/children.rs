@@ -9,6 +9,7 @@ use crate::classes::{ClassField, table, table_of};
 use crate::visible_records::{VisibleClass, classes_with_visible};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
+use kit::ids::{ClassId, RecordId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -82,7 +83,7 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
         sql.append(&children).push(") t WHERE 1 = 1");
         conditions(&mut sql, OWN, &select.filters, &Relations::new(), request.now);
         sql.push(" ORDER BY t.id").page(select.limit, select.offset);
-        let ids = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+        let ids = conn.query_all(&sql, |row| Ok((row.id(0)?, row.id(1)?)))?;
         write(request, conn, &classes, &ids, &mut out)?;
     }
     out.raw("]");
@@ -93,8 +94,8 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The classes that point to a class, each with the records that the caller may view.
-fn child_classes(request: &Request, conn: &mut Conn, parent: i64) -> Result<Vec<ChildClass>, Refusal> {
-    let mut relations: BTreeMap<i64, Vec<ClassField>> = BTreeMap::new();
+fn child_classes(request: &Request, conn: &mut Conn, parent: ClassId) -> Result<Vec<ChildClass>, Refusal> {
+    let mut relations: BTreeMap<ClassId, Vec<ClassField>> = BTreeMap::new();
     for (class, field) in relations_to(conn, parent)? {
         relations.entry(class).or_default().push(field);
     }
@@ -110,7 +111,7 @@ fn child_classes(request: &Request, conn: &mut Conn, parent: i64) -> Result<Vec<
 }
 
 /// The class and the id of each visible child, without duplicates. `None` if there cannot be any.
-fn children(classes: &[ChildClass], parent: i64) -> Option<Sql> {
+fn children(classes: &[ChildClass], parent: RecordId) -> Option<Sql> {
     let mut sql = Sql::new("");
     for (of, relation) in classes.iter().flat_map(|of| of.relations.iter().map(move |relation| (of, relation))) {
         if !sql.text().is_empty() {
@@ -136,13 +137,13 @@ fn write(
     request: &Request,
     conn: &mut Conn,
     classes: &[ChildClass],
-    page: &[(i64, i64)],
+    page: &[(ClassId, RecordId)],
     out: &mut JsonWriter,
 ) -> Result<(), Refusal> {
     let (mut read, mut bytes): (Vec<(RecordPage, RecordMeta)>, _) = (Vec::new(), 0);
-    let mut places: HashMap<i64, (usize, usize)> = HashMap::new();
+    let mut places: HashMap<RecordId, (usize, usize)> = HashMap::new();
     for VisibleClass { class, on_class, .. } in classes.iter().map(|of| &of.seen) {
-        let ids: Vec<i64> = page.iter().filter(|(of, _)| *of == class.id).map(|(_, id)| *id).collect();
+        let ids: Vec<RecordId> = page.iter().filter(|(of, _)| *of == class.id).map(|(_, id)| *id).collect();
         if ids.is_empty() {
             continue;
         }

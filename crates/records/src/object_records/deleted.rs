@@ -16,6 +16,7 @@ use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{ClassId, RecordId, UserId};
 use kit::jobs::{JobFuture, StandingJob};
 use kit::reactions;
 use kit::refusal::Refusal;
@@ -58,7 +59,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// Returns whether the caller may view and restore the deleted records of a class.
-fn may_restore(request: &Request, conn: &mut Conn, class: i64) -> Result<bool, Refusal> {
+fn may_restore(request: &Request, conn: &mut Conn, class: ClassId) -> Result<bool, Refusal> {
     let caller = request.caller()?;
     Ok(caller.is_super() || owns_class(conn, caller.user, class)?)
 }
@@ -80,7 +81,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     require_restore(request, conn)?;
     let Select { limit, offset, .. } = select(&DELETED_RECORD, &request.query)?;
     let mut kept = Sql::new(" FROM deleted_records t WHERE t.class_id = ");
-    kept.bind(request.id()).push(" AND t.gone_at > ").bind(request.now);
+    kept.bind(request.id::<ClassId>()).push(" AND t.gone_at > ").bind(request.now);
     let mut sql = Sql::new("SELECT count(*)");
     let total = conn.query_one(sql.append(&kept), |row| row.int(0))?;
     let mut sql = Sql::new("SELECT t.id");
@@ -103,7 +104,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     require_restore(request, conn)?;
     let sql = Sql::new("DELETE FROM deleted_records WHERE id = $1 AND class_id = $2 AND gone_at > $3");
-    let removed = conn.exec(&sql.arg(request.second_id()).arg(request.id()).arg(request.now))?;
+    let removed = conn.exec(&sql.arg(request.second_id::<RecordId>()).arg(request.id::<ClassId>()).arg(request.now))?;
     if removed == 0 {
         return Err(Refusal::not_found());
     }
@@ -116,7 +117,7 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
 fn restore(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let sql = Sql::new("SELECT class_id FROM deleted_records WHERE id = $1").arg(id);
-    let class = conn.query_optional(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
+    let class = conn.query_optional(&sql, |row| row.id(0))?.ok_or_else(Refusal::not_found)?;
     if !may_restore(request, conn, class)? {
         return Err(Refusal::not_found());
     }
@@ -127,9 +128,9 @@ fn restore(request: &Request, conn: &mut Conn) -> Outcome {
     let former = RestoredOrigin {
         id,
         created_at: content["created_at"].as_i64().unwrap_or(request.now),
-        created_by: content["created_by"].as_i64(),
+        created_by: content["created_by"].as_i64().map(UserId::new),
     };
-    let owner = match content["owner"].as_i64() {
+    let owner = match content["owner"].as_i64().map(UserId::new) {
         Some(owner) if is_account(conn, owner)? => Some(owner),
         _ => None,
     };
@@ -145,7 +146,7 @@ fn restore(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Returns whether an account exists.
-fn is_account(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
+fn is_account(conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status <> 'anonymized'").arg(user);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
@@ -160,8 +161,8 @@ fn restorable_values(conn: &mut Conn, class: &Class, former: &Json) -> Result<Ch
     for (field, declared) in class.fields.iter().zip(declared) {
         let value = value_of(field, &former[field.id.to_string()]);
         let fits = match (&value, field.kind) {
-            (CheckedValue::Int(user), FieldType::User) => is_account(conn, *user)?,
-            (CheckedValue::Int(parent), FieldType::Relation) => is_record(conn, field, *parent)?,
+            (CheckedValue::Int(user), FieldType::User) => is_account(conn, UserId::new(*user))?,
+            (CheckedValue::Int(parent), FieldType::Relation) => is_record(conn, field, RecordId::new(*parent))?,
             (CheckedValue::Text(text), FieldType::String) if field.is_unique || field.is_indexed => {
                 text.chars().count() <= MAX_INDEXED_LENGTH as usize
             }
@@ -217,7 +218,7 @@ fn value_of(field: &ClassField, kept: &Json) -> CheckedValue {
 }
 
 /// Returns whether the parent of a relation exists, and locks it against deletion.
-fn is_record(conn: &mut Conn, relation: &ClassField, parent: i64) -> Result<bool, StoreError> {
+fn is_record(conn: &mut Conn, relation: &ClassField, parent: RecordId) -> Result<bool, StoreError> {
     let Some(class) = relation.related_object_class else { return Ok(false) };
     let mut sql = Sql::new("SELECT t.id FROM ");
     sql.name(&table(class)).push(" t WHERE t.id = ").bind(parent).push(" FOR SHARE");

@@ -10,6 +10,7 @@ use files::held::{
     EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, release, release_page_of_field,
 };
 use files::uploads::{invalid_token, load_by_tokens};
+use kit::ids::{ClassId, FieldId, FileId, RecordId};
 use kit::jobs::{self, JobKind, NewJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -41,7 +42,7 @@ fn download(request: Arc<Request>) -> HandlerFuture {
 }
 
 /// Loads the file of a uuid from an existing field of a record.
-fn load_record_file(conn: &mut Conn, record: i64, uuid: Uuid) -> Result<Option<StoredFile>, StoreError> {
+fn load_record_file(conn: &mut Conn, record: RecordId, uuid: Uuid) -> Result<Option<StoredFile>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(" FROM files f JOIN object_class_fields c ON c.id = f.field WHERE f.uuid = ");
     conn.query_optional(sql.bind(uuid.to_string()).push(" AND f.record = ").bind(record), |row| {
@@ -88,12 +89,12 @@ pub fn check(
                 let (file, wrong) = match item {
                     CheckedValue::Text(token) => (unspent.remove(token).map(|file| file.id), invalid_token(token)),
                     CheckedValue::Int(id) => {
-                        (Some(*id).filter(|id| held.contains(id)), message::invalid_id_message(id))
+                        (Some(FileId::new(*id)).filter(|id| held.contains(id)), message::invalid_id_message(id))
                     }
                     other => (None, message::invalid_id_message(other.to_json())),
                 };
                 match file {
-                    Some(file) if !files.contains(&CheckedValue::Int(file)) => files.push(CheckedValue::Int(file)),
+                    Some(file) if !files.contains(&file.into()) => files.push(file.into()),
                     Some(_) => {}
                     None => {
                         checked.refuse_field(alias, wrong);
@@ -119,8 +120,8 @@ fn load_current_files(
     class: &Class,
     before: &StoredBefore,
     all: &[CheckedRecord],
-) -> Result<HashMap<i64, Changes>, StoreError> {
-    let mut values: HashMap<i64, Changes> = HashMap::new();
+) -> Result<HashMap<RecordId, Changes>, StoreError> {
+    let mut values: HashMap<RecordId, Changes> = HashMap::new();
     let is_named = |field: &ClassField| all.iter().any(|checked| checked.changes.value(&field.alias).is_some());
     let is_wanted = |field: &ClassField| field.kind == FieldType::Document && is_named(field);
     before.for_each_record(conn, class, is_wanted, |id, alias, value| {
@@ -129,7 +130,7 @@ fn load_current_files(
     Ok(values)
 }
 
-fn ids(values: &Changes, alias: &str) -> Vec<i64> {
+fn ids(values: &Changes, alias: &str) -> Vec<FileId> {
     values.value(alias).map(CheckedValue::ids).unwrap_or_default()
 }
 
@@ -139,7 +140,7 @@ pub fn update_references(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    record: i64,
+    record: RecordId,
     values: &Changes,
     before: Option<&Changes>,
 ) -> Result<(), StoreError> {
@@ -149,7 +150,7 @@ pub fn update_references(
         for file in now.iter().filter(|file| !before.contains(file)) {
             add_reference(conn, *file, FileReference::Record { record, field: field.id })?;
         }
-        let files: Vec<i64> = before.into_iter().filter(|file| !now.contains(file)).collect();
+        let files: Vec<FileId> = before.into_iter().filter(|file| !now.contains(file)).collect();
         if !files.is_empty() {
             release(request, conn, EndedReferences::OfRecord { record, files })?;
         }
@@ -161,7 +162,7 @@ pub fn update_references(
 pub static LEFT_FILES: JobKind = JobKind {
     name: "object_class_field_files",
     run: |_, _, job| {
-        let field = job.payload["field"].as_i64().unwrap_or(0);
+        let field = FieldId::new(job.payload["field"].as_i64().unwrap_or(0));
         let page =
             move |conn: &mut Conn, after: i64| Ok(release_page_of_field(conn, field, PAGE)?.then_some(after + PAGE));
         Box::pin(async move { job.run_in_pages(PAGE, page).await })
@@ -170,15 +171,15 @@ pub static LEFT_FILES: JobKind = JobKind {
 };
 
 /// Queues the release of the files of a deleted field.
-pub fn leave_field(request: &Request, conn: &mut Conn, field: i64) -> Result<(), StoreError> {
+pub fn leave_field(request: &Request, conn: &mut Conn, field: FieldId) -> Result<(), StoreError> {
     let key = field.to_string();
     let job = NewJob { kind: &LEFT_FILES, payload: json!({"field": field}), key: Some(&key), not_before: request.now };
     jobs::enqueue(request, conn, &job).map(drop)
 }
 
 /// Queues the release of the files of all fields of a deleted class.
-pub fn leave_class(request: &Request, conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+pub fn leave_class(request: &Request, conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT id FROM object_class_fields WHERE class_id = $1 AND type = 'document' ORDER BY id");
-    let fields = conn.query_all(&sql.arg(class), |row| row.int(0))?;
+    let fields = conn.query_all(&sql.arg(class), |row| row.id(0))?;
     fields.into_iter().try_for_each(|field| leave_field(request, conn, field))
 }

@@ -5,9 +5,11 @@ use crate::classes::{Class, class_at, table};
 use crate::rights::{ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, VIEW, select_held};
 use crate::tables::lock_for_write;
 use kit::caller::Caller;
+use kit::ids::{ClassId, ConnectorId, RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
+use resource::Id;
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
@@ -15,10 +17,10 @@ use store::{Conn, Sql, StoreError};
 /// A record with the caller's actions on it.
 #[derive(Clone)]
 pub struct RecordAccess {
-    pub id: i64,
+    pub id: RecordId,
     /// The number of the record within the class.
     pub n: i64,
-    pub owner: Option<i64>,
+    pub owner: Option<UserId>,
     pub class: Arc<Class>,
     /// The actions that the caller may perform on the record.
     pub actions: i64,
@@ -36,12 +38,12 @@ impl RecordAccess {
 }
 
 /// Loads the record of this id with the caller's actions. `None` if the caller may not view such a record.
-pub fn load_record_access(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
+pub fn load_record_access(request: &Request, conn: &mut Conn, id: RecordId) -> Result<Option<RecordAccess>, Refusal> {
     Ok(load(request, conn, id, false)?.filter(|held| held.allows(VIEW)))
 }
 
 /// Loads the record of this id for a change and locks its row. `None` if the caller may not view such a record.
-pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
+pub fn for_change(request: &Request, conn: &mut Conn, id: RecordId) -> Result<Option<RecordAccess>, Refusal> {
     Ok(load(request, conn, id, true)?.filter(|held| held.allows(VIEW)))
 }
 
@@ -51,14 +53,19 @@ pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<RecordAccess
 }
 
 /// Loads the record of this id with the caller's actions, even if there are none. `for_change` locks its row.
-pub fn load(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Result<Option<RecordAccess>, Refusal> {
+pub fn load(
+    request: &Request,
+    conn: &mut Conn,
+    id: RecordId,
+    for_change: bool,
+) -> Result<Option<RecordAccess>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
     let from = ["records r", "r.id", " JOIN object_classes t ON t.id = r.class_id"];
     from_open(&mut sql, caller, VIEW, &Sql::new("$1").arg(id), from, id);
     let found =
-        conn.query_optional(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
+        conn.query_optional(&sql, |row| Ok((row.id(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
     let Some((class, version, on_class)) = found else { return Ok(None) };
     if for_change {
         lock_for_write(conn, class)?;
@@ -74,7 +81,7 @@ pub fn load(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Re
     }
     sql.push(" FROM ").name(&table(class)).push(" t WHERE t.id = ").bind(id);
     sql.push(if for_change { " FOR UPDATE" } else { "" });
-    let read = |row: &store::Row<'_>| Ok((row.int(0)?, row.opt_int(1)?, row.int(2)?, row.opt_int(3)?));
+    let read = |row: &store::Row<'_>| Ok((row.int(0)?, row.opt_id(1)?, row.int(2)?, row.opt_int(3)?));
     let Some((n, owner, version, granted)) = conn.query_optional(&sql, read)? else { return Ok(None) };
     let Some(class) = class_at(&request.app, &request.build, conn, class, version)? else { return Ok(None) };
     let mut actions = on_class.record_actions(caller, owner, granted.unwrap_or(0));
@@ -115,14 +122,14 @@ pub fn from_open(
     action: i64,
     record: &Sql,
     [table, of, join]: [&'static str; 3],
-    id: i64,
+    id: impl Id,
 ) {
     let Some(agent) = &caller.agent else {
-        sql.push(" FROM ").push(table).push(join).push(" WHERE ").push(of).push(" = ").bind(id);
+        sql.push(" FROM ").push(table).push(join).push(" WHERE ").push(of).push(" = ").bind(id.to_number());
         return;
     };
     open_to_agent(sql.push(" FROM "), caller.user, agent.connector, action, record);
-    sql.push(" o LEFT JOIN ").push(table).push(" ON ").push(of).push(" = ").bind(id);
+    sql.push(" o LEFT JOIN ").push(table).push(" ON ").push(of).push(" = ").bind(id.to_number());
     if !join.is_empty() {
         sql.push(" LEFT").push(join);
     }
@@ -131,7 +138,7 @@ pub fn from_open(
 /// Appends a table with one row, or with none if an agent may not perform an action on a record. It reads from the sets of the
 /// class to the assignments of the person. For a missing record, or a class without the connector, it reads the sets of another
 /// class.
-fn open_to_agent(sql: &mut Sql, user: i64, connector: i64, action: i64, record: &Sql) {
+fn open_to_agent(sql: &mut Sql, user: UserId, connector: ConnectorId, action: i64, record: &Sql) {
     sql.push("(SELECT w.record FROM (SELECT COALESCE(CAST(").append(record);
     sql.push(
         " AS BIGINT), 0) AS record, (SELECT MIN(k.object_class) FROM mcp_connector_classes k WHERE k.connector = ",
@@ -158,17 +165,21 @@ pub fn select_granted(sql: &mut Sql, caller: &Caller, column: &str) {
 }
 
 /// The actions that record permission sets grant the caller on each of these records.
-pub fn load_set_actions(conn: &mut Conn, caller: &Caller, records: &[i64]) -> Result<HashMap<i64, i64>, StoreError> {
-    let mut held: HashMap<i64, i64> = HashMap::new();
+pub fn load_set_actions(
+    conn: &mut Conn,
+    caller: &Caller,
+    records: &[RecordId],
+) -> Result<HashMap<RecordId, i64>, StoreError> {
+    let mut held: HashMap<RecordId, i64> = HashMap::new();
     if records.is_empty() {
         return Ok(held);
     }
     let mut sql = Sql::new("SELECT a.record, ");
     select_grants(&mut sql, caller, ["", "", " FROM "]);
-    sql.push(" WHERE a.record").push_any(records.to_vec());
+    sql.push(" WHERE a.record").push_any(records.iter().copied());
     tokens(&mut sql, BY_CALLER, &[("{caller}", caller.user)]);
     conn.for_each_row(&sql, |row| {
-        *held.entry(row.int(0)?).or_default() |= row.int(1)?;
+        *held.entry(row.id(0)?).or_default() |= row.int(1)?;
         Ok(())
     })?;
     Ok(held)
@@ -179,13 +190,13 @@ pub fn actions(
     conn: &mut Conn,
     caller: &Caller,
     on_class: ClassRights,
-    records: &[(i64, Option<i64>)],
-) -> Result<HashMap<i64, i64>, StoreError> {
+    records: &[(RecordId, Option<UserId>)],
+) -> Result<HashMap<RecordId, i64>, StoreError> {
     // Sets cannot add anything to all actions.
-    let needs_sets = |owner: Option<i64>| on_class.record_actions(caller, owner, 0) != RECORD_ALL;
-    let asked: Vec<i64> = records.iter().filter(|(_, owner)| needs_sets(*owner)).map(|(id, _)| *id).collect();
+    let needs_sets = |owner: Option<UserId>| on_class.record_actions(caller, owner, 0) != RECORD_ALL;
+    let asked: Vec<RecordId> = records.iter().filter(|(_, owner)| needs_sets(*owner)).map(|(id, _)| *id).collect();
     let sets = load_set_actions(conn, caller, &asked)?;
-    let of = |(id, owner): &(i64, Option<i64>)| {
+    let of = |(id, owner): &(RecordId, Option<UserId>)| {
         (*id, on_class.record_actions(caller, *owner, sets.get(id).copied().unwrap_or(0)))
     };
     Ok(records.iter().map(of).collect())
@@ -193,7 +204,7 @@ pub fn actions(
 
 /// Returns the ids of the records of a class that the caller may view. These records are locked against deletion until the end of
 /// a write.
-pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Result<Vec<i64>, Refusal> {
+pub fn viewable(conn: &mut Conn, caller: &Caller, class: ClassId, ids: &[RecordId]) -> Result<Vec<RecordId>, Refusal> {
     let mut open = ids.to_vec();
     if let Some(agent) = &caller.agent {
         for id in ids {
@@ -216,7 +227,7 @@ pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Re
     let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
     sql.name(&table(class)).push(" t WHERE t.id").push_any(open);
     sql.push(" ORDER BY t.id FOR SHARE");
-    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.opt_id(1)?)))?;
     let actions = actions(conn, caller, on_class, &found)?;
     Ok(found.into_iter().map(|(id, _)| id).filter(|id| actions.get(id).is_some_and(|held| held & VIEW != 0)).collect())
 }

@@ -6,10 +6,11 @@ use crate::record_permission_sets::sets_of_connector;
 use events::record_history::page_of_record;
 use identity::visibility::{visible_groups, visible_users};
 use kit::answer::Answer;
+use kit::ids::{ConnectorId, GroupId, RecordSetId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::work_on;
-use resource::Query;
+use resource::{Id, Query};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
@@ -48,8 +49,10 @@ fn invalid_event_error(error: serde_json::Error) -> StoreError {
 async fn without_hidden_sources(request: &Arc<Request>) -> Result<Query, Refusal> {
     let is_source = |name: &str| name.split("__").next() == Some(SOURCE_ID);
     let sources = request.query.pairs().filter(|(name, _)| is_source(name));
-    let asked: Vec<i64> =
-        sources.flat_map(|(_, value)| value.split(',')).filter_map(|id| id.trim().parse().ok()).collect();
+    let asked: Vec<UserId> = sources
+        .flat_map(|(_, value)| value.split(','))
+        .filter_map(|id| id.trim().parse().ok().map(UserId::new))
+        .collect();
     if asked.is_empty() {
         return Ok(request.query.clone());
     }
@@ -58,7 +61,7 @@ async fn without_hidden_sources(request: &Arc<Request>) -> Result<Query, Refusal
     let listed = request.build.db.read::<_, Refusal>(listed).await?;
     let masked = |id: &str| match id.trim().parse::<i64>() {
         // 0 is the system, which is not a user.
-        Ok(number) if number != 0 && !listed.contains(&number) => NOBODY.to_owned(),
+        Ok(number) if number != 0 && !listed.contains(&UserId::new(number)) => NOBODY.to_owned(),
         _ => id.to_owned(),
     };
     let mut query = form_urlencoded::Serializer::new(String::new());
@@ -91,8 +94,8 @@ struct HistoryItem<'a> {
 
 impl HistoryItem<'_> {
     /// The user who caused the event, directly or by an agent.
-    fn user(&self) -> Option<i64> {
-        self.source_id.filter(|_| ["user", "mcp"].contains(&self.source_type))
+    fn user(&self) -> Option<UserId> {
+        self.source_id.filter(|_| ["user", "mcp"].contains(&self.source_type)).map(UserId::new)
     }
 
     /// The owners or assignees in the event. `None` for events of other types.
@@ -108,8 +111,8 @@ const SET: &str = "permission_set";
 /// The ids of the users and groups in a page of events.
 #[derive(Default)]
 struct EventReferences {
-    users: BTreeSet<i64>,
-    groups: BTreeSet<i64>,
+    users: BTreeSet<UserId>,
+    groups: BTreeSet<GroupId>,
 }
 
 impl EventReferences {
@@ -118,8 +121,11 @@ impl EventReferences {
         for event in serde_json::from_slice::<Vec<HistoryItem<'_>>>(results)? {
             named.users.extend(event.user());
             for person in event.event_people()?.into_iter().flatten() {
-                let of_kind = if person["type"] == USER { &mut named.users } else { &mut named.groups };
-                of_kind.extend(person["id"].as_i64());
+                let id = person["id"].as_i64();
+                match person["type"] == USER {
+                    true => named.users.extend(id.map(UserId::new)),
+                    false => named.groups.extend(id.map(GroupId::new)),
+                }
             }
         }
         Ok(named)
@@ -128,9 +134,9 @@ impl EventReferences {
 
 /// The users, groups and sets of a page that are visible to the agent.
 struct VisibleReferences {
-    users: HashSet<i64>,
-    groups: HashSet<i64>,
-    sets: HashSet<i64>,
+    users: HashSet<UserId>,
+    groups: HashSet<GroupId>,
+    sets: HashSet<RecordSetId>,
 }
 
 impl VisibleReferences {
@@ -143,11 +149,11 @@ impl VisibleReferences {
         let caller = request.caller()?;
         let mut sql = Sql::new("SELECT t.id FROM user_groups t WHERE ");
         sql.append(&visible_groups(caller)).push(" AND t.id").push_any(Vec::from_iter(named.groups.iter().copied()));
-        let connector = caller.agent.as_ref().map_or(0, |agent| agent.connector);
+        let connector = caller.agent.as_ref().map_or(ConnectorId::NONE, |agent| agent.connector);
         let sets = sets_of_connector(conn, held.class.id, connector, caller.user)?;
         Ok(VisibleReferences {
             users: users(request, conn, named.users.iter().copied().collect())?,
-            groups: conn.query_all(&sql, |row| row.int(0))?.into_iter().collect(),
+            groups: conn.query_all(&sql, |row| row.id(0))?.into_iter().collect(),
             sets: sets.into_iter().map(|set| set.id).collect(),
         })
     }
@@ -178,14 +184,16 @@ impl VisibleReferences {
     }
 
     fn show_people(&self, mut people: Vec<Json>) -> Vec<Json> {
-        let mask = |named: &mut Json, visible: &HashSet<i64>| {
-            if named["id"].as_i64().is_none_or(|id| !visible.contains(&id)) {
+        fn mask<I: Id>(named: &mut Json, visible: &HashSet<I>) {
+            if named["id"].as_i64().is_none_or(|id| !visible.contains(&I::from_number(id))) {
                 (named["id"], named["name"]) = (json!(null), json!(null));
             }
-        };
+        }
         for person in &mut people {
-            let visible = if person["type"] == USER { &self.users } else { &self.groups };
-            mask(person, visible);
+            match person["type"] == USER {
+                true => mask(person, &self.users),
+                false => mask(person, &self.groups),
+            }
             if person[SET].is_object() {
                 mask(&mut person[SET], &self.sets);
             }
@@ -195,8 +203,8 @@ impl VisibleReferences {
 }
 
 /// Returns the users of these ids whom the agent's person may list.
-fn users(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<HashSet<i64>, Refusal> {
+fn users(request: &Request, conn: &mut Conn, ids: Vec<UserId>) -> Result<HashSet<UserId>, Refusal> {
     let mut sql = Sql::new("SELECT t.id FROM users t WHERE ");
     sql.append(&visible_users(request.caller()?)).push(" AND t.id").push_any(ids);
-    Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
+    Ok(conn.query_all(&sql, |row| row.id(0))?.into_iter().collect())
 }

@@ -4,6 +4,7 @@
 use crate::visible_records::VersionChanges;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::{ClassId, GroupId, PrincipalId, RecordSetId};
 use kit::jobs::{self, Job, JobFailure, JobFuture, JobKind, NewJob};
 use kit::reactions::{Reaction, ReactionTime};
 use kit::request::Request;
@@ -28,12 +29,14 @@ pub const ON_USER_LEAVING: Reaction = Reaction {
 pub const ON_GROUP_LEAVING: Reaction = Reaction {
     resource: "user_groups",
     when: ReactionTime::Leaving,
-    run: |request, conn, id| Ok(enqueue_removal(request, conn, "principal", -id)?),
+    run: |request, conn, id| {
+        Ok(enqueue_removal(request, conn, "principal", PrincipalId::from(GroupId::new(id)).get())?)
+    },
 };
 
 /// Queues the removal of the assignments by a deleted set.
-pub fn queue_set_removal(request: &Request, conn: &mut Conn, set: i64) -> Result<(), StoreError> {
-    enqueue_removal(request, conn, "permission_set", set)
+pub fn queue_set_removal(request: &Request, conn: &mut Conn, set: RecordSetId) -> Result<(), StoreError> {
+    enqueue_removal(request, conn, "permission_set", set.get())
 }
 
 fn enqueue_removal(request: &Request, conn: &mut Conn, column: &'static str, id: i64) -> Result<(), StoreError> {
@@ -74,7 +77,7 @@ fn remove_page(conn: &mut Conn, column: &'static str, id: i64) -> Result<bool, S
          WHERE a.",
     );
     sql.name(column).push(" = ").bind(id).push(" ORDER BY a.id LIMIT ").bind(PAGE);
-    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?)))?;
+    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.id(1)?, row.id(2)?)))?;
     let Some(class) = found.first().map(|(_, _, class)| *class) else { return Ok(false) };
     let mut changed = VersionChanges::default();
     let mut ids = Vec::with_capacity(found.len());
@@ -83,7 +86,7 @@ fn remove_page(conn: &mut Conn, column: &'static str, id: i64) -> Result<bool, S
         changed.principal(principal);
     }
     conn.exec(Sql::new("DELETE FROM record_assignees WHERE id").push_any(ids))?;
-    if class != 0 {
+    if class != ClassId::NONE {
         changed.raise_versions(conn, class)?;
     }
     Ok(true)

@@ -10,6 +10,7 @@ use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible,
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
+use kit::ids::ClassId;
 use kit::limits::{self, Limit};
 use kit::refusal::{Refusal, RefusalReason};
 use kit::request::Request;
@@ -88,7 +89,7 @@ pub fn related_classes(
 ) -> Result<RelatedClasses, Refusal> {
     let fields = select::relations(&class.record, query);
     let related = |alias: &str| class.field(alias).and_then(|field| field.related_object_class);
-    let ids: Vec<i64> = fields.iter().filter_map(|field| related(&field.name)).collect();
+    let ids: Vec<ClassId> = fields.iter().filter_map(|field| related(&field.name)).collect();
     if ids.is_empty() {
         return Ok(RelatedClasses::new());
     }
@@ -96,7 +97,7 @@ pub fn related_classes(
         let is_hidden = of.visible.is_none() && !of.on_class.sees_class();
         (of.class.id, (!is_hidden).then_some((of.class, of.visible)))
     };
-    let classes: HashMap<i64, _> = classes_with_visible(request, conn, ids)?.into_iter().map(seen).collect();
+    let classes: HashMap<ClassId, _> = classes_with_visible(request, conn, ids)?.into_iter().map(seen).collect();
     let of = |alias: &str| classes.get(&related(alias)?).cloned();
     Ok(fields.iter().filter_map(|field| Some((field.name.to_string(), of(&field.name)?))).collect())
 }

@@ -30,6 +30,7 @@ use crate::rights::{DELETE, EDIT};
 use held::RecordAccess;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, AnswerSubject, Outcome, etag};
+use kit::ids::{ClassId, RecordId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -105,7 +106,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
     let bodies = vec![request.object()?];
     let ids = change::create(request, conn, &class, on_class, bodies)?.or_refuse(change::refuse_one)?;
-    let id = ids.first().copied().unwrap_or(0);
+    let id = ids.first().copied().unwrap_or(RecordId::NONE);
     written_answer(request, conn, StatusCode::CREATED, class, id)
 }
 
@@ -118,7 +119,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Answers a record after its creation or change. A caller who created it for another user, or changed its owner, may not be able
 /// to view it.
-fn written_answer(request: &Request, conn: &mut Conn, status: StatusCode, class: Arc<Class>, id: i64) -> Outcome {
+fn written_answer(request: &Request, conn: &mut Conn, status: StatusCode, class: Arc<Class>, id: RecordId) -> Outcome {
     let shown = match peek::read_by_statement(request, conn, class.clone(), id, status)? {
         StatementResult::Shown(answer) => return Ok(answer),
         StatementResult::Hidden => None,
@@ -131,7 +132,7 @@ fn written_answer(request: &Request, conn: &mut Conn, status: StatusCode, class:
 }
 
 /// The answer about a record to a caller who may not view it.
-fn hidden_record_answer(status: StatusCode, id: i64, class: i64) -> Answer {
+fn hidden_record_answer(status: StatusCode, id: RecordId, class: ClassId) -> Answer {
     let body = json!({"id": id, "object_class": class}).to_string();
     let tag = Some(etag(body.as_bytes()));
     let subject = Some(AnswerSubject::Record { id, class: Some(class) });

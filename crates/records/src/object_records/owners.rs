@@ -7,6 +7,7 @@ use crate::owners::{RECORD_OWNER, RECORD_OWNER_SHAPE, check_users, rows_of};
 use crate::rights::EDIT_OWNERS;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Instance, Outcome};
+use kit::ids::{RecordId, UserId};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -78,7 +79,7 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
 fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     held.require(EDIT_OWNERS)?;
-    let owner = owner(conn, &held)?.filter(|(ownership, _)| *ownership == request.second_id());
+    let owner = owner(conn, &held)?.filter(|(ownership, _)| *ownership == request.second_id::<i64>());
     owner.ok_or_else(Refusal::not_found)?;
     set_owner(request, conn, &held, None)?;
     Ok(Answer::empty())
@@ -96,11 +97,11 @@ fn is_id(sent: &str) -> bool {
 }
 
 /// Parses an id. Returns 0, which is not the id of a record, if the number is too large.
-fn id_of(sent: &str) -> i64 {
-    sent.parse().unwrap_or(0)
+fn id_of(sent: &str) -> RecordId {
+    RecordId::new(sent.parse().unwrap_or(0))
 }
 
-fn set_owner(request: &Request, conn: &mut Conn, held: &RecordAccess, owner: Option<i64>) -> Result<(), Refusal> {
+fn set_owner(request: &Request, conn: &mut Conn, held: &RecordAccess, owner: Option<UserId>) -> Result<(), Refusal> {
     let change = RecordChange {
         owner: Some(OwnerChange { before: held.owner, after: owner }),
         ..RecordChange::from_values(held.id, held.n, Changes::new())
@@ -109,9 +110,9 @@ fn set_owner(request: &Request, conn: &mut Conn, held: &RecordAccess, owner: Opt
 }
 
 /// The ownership and the owner of a record. Deleted and anonymized accounts own nothing, although the record still names them.
-fn owner(conn: &mut Conn, held: &RecordAccess) -> Result<Option<(i64, i64)>, StoreError> {
+fn owner(conn: &mut Conn, held: &RecordAccess) -> Result<Option<(i64, UserId)>, StoreError> {
     let mut sql = Sql::new("SELECT x.id, x.owner_id FROM (");
-    conn.query_optional(sql.append(&ownership(held)).push(") x"), |row| Ok((row.int(0)?, row.int(1)?)))
+    conn.query_optional(sql.append(&ownership(held)).push(") x"), |row| Ok((row.int(0)?, row.id(1)?)))
 }
 
 fn ownership(held: &RecordAccess) -> Sql {

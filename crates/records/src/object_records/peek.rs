@@ -10,6 +10,7 @@ use crate::rights::{ClassRights, VIEW, select_held};
 use http::StatusCode;
 use kit::answer::Answer;
 use kit::caller::Caller;
+use kit::ids::{ClassId, RecordId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::RELATED;
@@ -24,9 +25,9 @@ const MAX_NAMED: usize = 12;
 /// Returns the record of the path, or `None` if it must be read by more statements. Answers 404 if the caller may not view such a
 /// record.
 pub fn read_in_one_statement(request: &Request, conn: &mut Conn) -> Result<Option<Answer>, Refusal> {
-    let (mut sql, id) = (Sql::new("SELECT r.class_id"), request.id());
+    let (mut sql, id) = (Sql::new("SELECT r.class_id"), request.id::<RecordId>());
     from_open(&mut sql, request.caller()?, VIEW, &Sql::new("$1").arg(id), ["records r", "r.id", ""], id);
-    let class = conn.query_optional(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
+    let class = conn.query_optional(&sql, |row| row.id(0))?.ok_or_else(Refusal::not_found)?;
     let Some(class) = known_class(&request.app, &request.build, class) else { return Ok(None) };
     match read_by_statement(request, conn, class, request.id(), StatusCode::OK)? {
         StatementResult::Shown(answer) => Ok(Some(answer)),
@@ -49,7 +50,7 @@ pub fn read_by_statement(
     request: &Request,
     conn: &mut Conn,
     class: Arc<Class>,
-    id: i64,
+    id: RecordId,
     status: StatusCode,
 ) -> Result<StatementResult, Refusal> {
     // The tag of a record covers all its fields, even if the answer shows only some.
@@ -97,7 +98,7 @@ struct Question<'r> {
     caller: &'r Caller,
     view: &'r View,
     /// The classes to which fields of the view relate, from the cache of this process.
-    related: BTreeMap<i64, Arc<Class>>,
+    related: BTreeMap<ClassId, Arc<Class>>,
 }
 
 /// The data that the statement returned beside the row of a record.
@@ -105,7 +106,7 @@ struct ReadRecord {
     class: ReadClass,
     /// The actions that record permission sets grant the caller on the record.
     granted: i64,
-    related: BTreeMap<i64, ReadClass>,
+    related: BTreeMap<ClassId, ReadClass>,
     /// The labels of the users and records, by the positions of their fields in the view.
     labels: HashMap<usize, String>,
 }
@@ -123,7 +124,7 @@ impl<'r> Question<'r> {
         if named > MAX_NAMED || view.class.fields.iter().any(|field| field.table_number > 0) {
             return Ok(None);
         }
-        let known = |id: i64| Some((id, known_class(&request.app, &request.build, id)?));
+        let known = |id: ClassId| Some((id, known_class(&request.app, &request.build, id)?));
         let related: Option<_> = view.fields().filter_map(|field| field.related_object_class).map(known).collect();
         let caller = request.caller()?;
         Ok(related.map(|related| Question { caller, view, related }))
@@ -178,7 +179,7 @@ impl<'r> Question<'r> {
             let label = match (field.kind, field.related_object_class.and_then(|class| related.get(&class))) {
                 (FieldType::User, _) => row.opt_text(next())?,
                 (FieldType::Relation, Some(class)) => {
-                    let (label, owner, granted) = (row.opt_text(next())?, row.opt_int(next())?, row.opt_int(next())?);
+                    let (label, owner, granted) = (row.opt_text(next())?, row.opt_id(next())?, row.opt_int(next())?);
                     let actions = class.rights.record_actions(self.caller, owner, granted.unwrap_or(0));
                     label.filter(|_| actions & VIEW != 0)
                 }

@@ -10,6 +10,7 @@ use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible}
 use files::held::{StoredFile, load_by_ids};
 use http::StatusCode;
 use kit::answer::{Answer, AnswerSubject, EntityTag, Outcome, etag};
+use kit::ids::{ClassId, FileId, RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, push_joins, value};
@@ -124,8 +125,8 @@ pub struct RecordPage {
 }
 
 pub struct RecordItem {
-    pub id: i64,
-    pub owner: Option<i64>,
+    pub id: RecordId,
+    pub owner: Option<UserId>,
     /// The end of its JSON. The JSON begins at the end of the one before.
     end: usize,
     /// The values of the fields that have labels, by their indexes among the shown fields.
@@ -134,11 +135,11 @@ pub struct RecordItem {
 
 /// A value that has a label.
 pub enum LabelledValue {
-    User(i64),
-    Record(i64),
+    User(UserId),
+    Record(RecordId),
     Choice(String),
     Choices(Vec<String>),
-    Files(Vec<i64>),
+    Files(Vec<FileId>),
 }
 
 impl RecordPage {
@@ -207,11 +208,11 @@ impl RecordPage {
 
     /// Adds the record of a row. Returns the index of the first column behind it.
     fn push(&mut self, row: &Row<'_>) -> Result<usize, store::StoreError> {
-        let (id, owner) = (row.int(0)?, row.opt_int(1)?);
+        let (id, owner): (RecordId, _) = (row.id(0)?, row.opt_id(1)?);
         let mut out = JsonWriter::continuing(std::mem::take(&mut self.bytes));
         let written = match self.view.part {
             ViewPart::Record => {
-                out.raw("{").name("id").int(id).name("object_class").int(self.view.class.id);
+                out.raw("{").name("id").int(id.get()).name("object_class").int(self.view.class.id.get());
                 write_fields(&mut out, &self.view.resource, RowForm::List, &RowCells(row), 2)
             }
             ViewPart::Values => {
@@ -227,8 +228,8 @@ impl RecordPage {
             // The owner of the declaration follows id and owner.
             let column = 3 + place;
             let value = match self.view.class.fields[*at].kind {
-                FieldType::User => row.opt_int(column)?.map(LabelledValue::User),
-                FieldType::Relation => row.opt_int(column)?.map(LabelledValue::Record),
+                FieldType::User => row.opt_id(column)?.map(LabelledValue::User),
+                FieldType::Relation => row.opt_id(column)?.map(LabelledValue::Record),
                 FieldType::Enum | FieldType::Status => {
                     row.opt_text(column)?.map(|value| LabelledValue::Choice(value.to_owned()))
                 }
@@ -260,14 +261,14 @@ impl RecordPage {
         &self,
         request: &Request,
         conn: &mut Conn,
-        actions: HashMap<i64, i64>,
+        actions: HashMap<RecordId, i64>,
     ) -> Result<RecordMeta, Refusal> {
-        let (mut users, mut related, mut files) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
+        let (mut users, mut related, mut files) = (Vec::new(), BTreeMap::<ClassId, Vec<RecordId>>::new(), Vec::new());
         for (place, value) in self.items.iter().flat_map(|item| &item.named) {
             match value {
                 LabelledValue::User(id) => users.push(*id),
                 LabelledValue::Record(id) => {
-                    let class = self.field(*place).related_object_class.unwrap_or(0);
+                    let class = self.field(*place).related_object_class.unwrap_or(ClassId::NONE);
                     related.entry(class).or_default().push(*id);
                 }
                 LabelledValue::Files(ids) => files.extend(ids),
@@ -280,7 +281,7 @@ impl RecordPage {
             users.dedup();
             let mut sql = Sql::new("SELECT u.id, u.full_name FROM users u WHERE u.id");
             conn.for_each_row(sql.push_any(users), |row| {
-                names.insert(row.int(0)?, row.text(1)?.to_owned());
+                names.insert(row.id(0)?, row.text(1)?.to_owned());
                 Ok(())
             })?;
         }
@@ -364,23 +365,23 @@ impl RecordPage {
 #[derive(Default)]
 pub struct RecordMeta {
     /// The actions that the caller may perform, by the id of the record.
-    pub actions: HashMap<i64, i64>,
-    pub names: HashMap<i64, String>,
+    pub actions: HashMap<RecordId, i64>,
+    pub names: HashMap<UserId, String>,
     /// The labels of related records that the caller may view.
-    pub records: HashMap<i64, String>,
+    pub records: HashMap<RecordId, String>,
     pub files: LabelsOfFiles,
 }
 
 /// The labels of files, and the address of the build for their downloads.
 #[derive(Default)]
 pub struct LabelsOfFiles {
-    files: HashMap<i64, StoredFile>,
+    files: HashMap<FileId, StoredFile>,
     address: String,
 }
 
 impl LabelsOfFiles {
     /// Loads the files of these ids.
-    pub fn load(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<LabelsOfFiles, store::StoreError> {
+    pub fn load(request: &Request, conn: &mut Conn, ids: Vec<FileId>) -> Result<LabelsOfFiles, store::StoreError> {
         if ids.is_empty() {
             return Ok(LabelsOfFiles::default());
         }
@@ -388,7 +389,7 @@ impl LabelsOfFiles {
         Ok(LabelsOfFiles { files: load_by_ids(conn, ids)?, address })
     }
 
-    fn write(&self, out: &mut JsonWriter, record: i64, id: i64) {
+    fn write(&self, out: &mut JsonWriter, record: RecordId, id: FileId) {
         if let Some(file) = self.files.get(&id) {
             let url = format!("{}/api/object-records/{record}/files/{}/", self.address, file.uuid);
             file.write_label(out, &url);
@@ -412,8 +413,8 @@ fn write_permissions(out: &mut JsonWriter, actions: i64) {
 pub fn labels_of_related(
     request: &Request,
     conn: &mut Conn,
-    related: BTreeMap<i64, Vec<i64>>,
-) -> Result<HashMap<i64, String>, Refusal> {
+    related: BTreeMap<ClassId, Vec<RecordId>>,
+) -> Result<HashMap<RecordId, String>, Refusal> {
     let mut labels = HashMap::new();
     if related.is_empty() {
         return Ok(labels);
@@ -430,9 +431,9 @@ pub fn labels_of_related(
 fn labels_of(
     conn: &mut Conn,
     class: &Class,
-    ids: &[i64],
+    ids: &[RecordId],
     visible: &VisibleRecords,
-) -> Result<Vec<(i64, String)>, Refusal> {
+) -> Result<Vec<(RecordId, String)>, Refusal> {
     if visible.is_none() {
         return Ok(Vec::new());
     }
@@ -440,8 +441,8 @@ fn labels_of(
     select_label(&mut sql, class, OWN);
     sql.push(" FROM ").name(&class.table()).push(" t");
     join_label(&mut sql, class, OWN);
-    sql.push(" WHERE t.id").push_any(ids.to_vec());
-    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
+    sql.push(" WHERE t.id").push_any(ids.iter().copied());
+    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
     let seen = found.into_iter().filter(|(_, n, _)| visible.contains(*n));
     Ok(seen.map(|(id, _, label)| (id, label)).collect())
 }
@@ -505,7 +506,7 @@ pub fn load_values(
 }
 
 /// Reads a record by a view. 404 if it does not exist.
-fn read_one(request: &Request, conn: &mut Conn, view: &Arc<View>, id: i64) -> Result<RecordPage, Refusal> {
+fn read_one(request: &Request, conn: &mut Conn, view: &Arc<View>, id: RecordId) -> Result<RecordPage, Refusal> {
     let mut sql = Sql::new("SELECT ");
     view.select(&mut sql, request);
     view.from(&mut sql);

@@ -3,9 +3,10 @@
 
 use super::check::{CheckedRecord, FIELDS};
 use crate::classes::{Class, ClassField, table_of};
+use kit::ids::{FieldId, RecordId};
 use kit::limits::{self, Limit};
 use kit::refusal::Refusal;
-use resource::CheckedValue;
+use resource::{CheckedValue, FromValue};
 use std::collections::{HashMap, HashSet};
 use store::{Conn, Sql};
 
@@ -18,7 +19,7 @@ pub fn check(
     conn: &mut Conn,
     class: &Class,
     depth: &'static Limit,
-    ids: &[Option<i64>],
+    ids: &[Option<RecordId>],
     all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let own: Vec<&ClassField> =
@@ -38,22 +39,22 @@ pub fn check(
     for (id, checked) in ids.iter().zip(all.iter()) {
         for field in &own {
             let value = checked.changes.value(&field.alias);
-            if let Some(CheckedValue::Int(parent)) = value {
-                parents.push(*parent);
+            if let Some(parent) = value.and_then(RecordId::from_value) {
+                parents.push(parent);
                 changed.extend(*id);
             }
             if let (Some(id), Some(value)) = (*id, value) {
-                graph.plan(id, field.id, if let CheckedValue::Int(parent) = value { Some(*parent) } else { None });
+                graph.plan(id, field.id, RecordId::from_value(value));
             }
         }
     }
     graph.load_relations(conn, class, &own, Direction::Up, parents, most)?;
     graph.load_relations(conn, class, &own, Direction::Down, changed, most)?;
     let (up, down) = (lengths(&graph.parents, most), lengths(&graph.children, most));
-    let length = |lengths: &HashMap<i64, i64>, id: i64| lengths.get(&id).copied().unwrap_or(1);
+    let length = |lengths: &HashMap<RecordId, i64>, id: RecordId| lengths.get(&id).copied().unwrap_or(1);
     for (id, checked) in ids.iter().zip(all) {
         for field in &own {
-            let Some(CheckedValue::Int(parent)) = checked.changes.value(&field.alias).cloned() else { continue };
+            let Some(parent) = checked.changes.value(&field.alias).and_then(RecordId::from_value) else { continue };
             // Paths from a record in a cycle do not end.
             let is_circle = id.is_some_and(|id| length(&up, id) > most && graph.leads_up(parent, id, most));
             let wrong = if is_circle {
@@ -79,13 +80,13 @@ enum Direction {
 #[derive(Default)]
 struct Graph {
     /// The records and fields that the request changes. Their stored values do not count.
-    planned: HashSet<(i64, i64)>,
-    parents: HashMap<i64, Vec<i64>>,
-    children: HashMap<i64, Vec<i64>>,
+    planned: HashSet<(RecordId, FieldId)>,
+    parents: HashMap<RecordId, Vec<RecordId>>,
+    children: HashMap<RecordId, Vec<RecordId>>,
 }
 
 impl Graph {
-    fn plan(&mut self, record: i64, field: i64, parent: Option<i64>) {
+    fn plan(&mut self, record: RecordId, field: FieldId, parent: Option<RecordId>) {
         self.planned.insert((record, field));
         if let Some(parent) = parent {
             self.parents.entry(record).or_default().push(parent);
@@ -101,11 +102,11 @@ impl Graph {
         class: &Class,
         own: &[&ClassField],
         way: Direction,
-        from: Vec<i64>,
+        from: Vec<RecordId>,
         most: i64,
     ) -> Result<(), Refusal> {
-        let mut seen: HashSet<i64> = from.into_iter().collect();
-        let mut level: Vec<i64> = seen.iter().copied().collect();
+        let mut seen: HashSet<RecordId> = from.into_iter().collect();
+        let mut level: Vec<RecordId> = seen.iter().copied().collect();
         let (planned, further) = match way {
             Direction::Up => (&self.planned, &mut self.parents),
             Direction::Down => (&self.planned, &mut self.children),
@@ -116,7 +117,7 @@ impl Graph {
             }
             for fields in own.chunks(FIELDS_IN_STATEMENT) {
                 conn.for_each_row(&load_relations(class, fields, way, &level), |row| {
-                    let (record, parent, field) = (row.int(0)?, row.int(1)?, row.int(2)?);
+                    let (record, parent, field) = (row.id(0)?, row.id(1)?, row.id(2)?);
                     if !planned.contains(&(record, field)) {
                         let (here, there) = if way == Direction::Up { (record, parent) } else { (parent, record) };
                         further.entry(here).or_default().push(there);
@@ -131,7 +132,7 @@ impl Graph {
     }
 
     /// Returns whether a path of at most `most` steps leads up from one record to another.
-    fn leads_up(&self, from: i64, to: i64, most: i64) -> bool {
+    fn leads_up(&self, from: RecordId, to: RecordId, most: i64) -> bool {
         let (mut seen, mut level) = (HashSet::from([from]), vec![from]);
         for _ in 0..most {
             let next = level.iter().filter_map(|record| self.parents.get(record)).flatten();
@@ -146,7 +147,7 @@ impl Graph {
 
 /// Selects the stored relations of these fields from records to their parents or children. The columns are record, parent and
 /// field.
-fn load_relations(class: &Class, fields: &[&ClassField], way: Direction, records: &[i64]) -> Sql {
+fn load_relations(class: &Class, fields: &[&ClassField], way: Direction, records: &[RecordId]) -> Sql {
     let mut sql = Sql::new("");
     for (n, field) in fields.iter().enumerate() {
         let column = field.column();
@@ -155,9 +156,9 @@ fn load_relations(class: &Class, fields: &[&ClassField], way: Direction, records
         sql.name(&table_of(class.id, field.table_number)).push(" x WHERE x.");
         match way {
             Direction::Up => {
-                sql.push("id").push_any(records.to_vec()).push(" AND x.").name(&column).push(" IS NOT NULL")
+                sql.push("id").push_any(records.iter().copied()).push(" AND x.").name(&column).push(" IS NOT NULL")
             }
-            Direction::Down => sql.name(&column).push_any(records.to_vec()),
+            Direction::Down => sql.name(&column).push_any(records.iter().copied()),
         };
     }
     sql
@@ -165,10 +166,10 @@ fn load_relations(class: &Class, fields: &[&ClassField], way: Direction, records
 
 /// The number of records on the longest path from each record with a relation. Paths that are longer than `most`, and cycles,
 /// count as `most` + 1.
-fn lengths(further: &HashMap<i64, Vec<i64>>, most: i64) -> HashMap<i64, i64> {
+fn lengths(further: &HashMap<RecordId, Vec<RecordId>>, most: i64) -> HashMap<RecordId, i64> {
     let mut lengths = HashMap::new();
     // The records from which a path of this length starts.
-    let mut from: HashSet<i64> = further.keys().copied().collect();
+    let mut from: HashSet<RecordId> = further.keys().copied().collect();
     let mut length = 2;
     while !from.is_empty() && length <= most.saturating_add(1) {
         // A path through more records than the graph has is a cycle.
@@ -178,7 +179,7 @@ fn lengths(further: &HashMap<i64, Vec<i64>>, most: i64) -> HashMap<i64, i64> {
         if is_endless {
             break;
         }
-        let leads_on = |record: &&i64| further[*record].iter().any(|next| from.contains(next));
+        let leads_on = |record: &&RecordId| further[*record].iter().any(|next| from.contains(next));
         from = from.iter().filter(leads_on).copied().collect();
         length += 1;
     }
@@ -191,11 +192,12 @@ mod tests {
 
     #[test]
     fn the_longest_way_counts_and_a_circle_has_no_end() {
-        let further =
-            HashMap::from([(1, vec![2, 5]), (2, vec![3]), (3, vec![5]), (7, vec![8]), (8, vec![7]), (9, vec![7])]);
+        let relations = [(1, vec![2, 5]), (2, vec![3]), (3, vec![5]), (7, vec![8]), (8, vec![7]), (9, vec![7])];
+        let ids = |records: Vec<i64>| records.into_iter().map(RecordId::new).collect();
+        let further = HashMap::from(relations.map(|(record, next)| (RecordId::new(record), ids(next))));
         let depths = |most: i64| {
             let lengths = lengths(&further, most);
-            [1, 2, 3, 5, 7, 8, 9].map(|record| lengths.get(&record).copied().unwrap_or(1))
+            [1, 2, 3, 5, 7, 8, 9].map(|record| lengths.get(&RecordId::new(record)).copied().unwrap_or(1))
         };
         assert_eq!(depths(10), [4, 3, 2, 1, 11, 11, 11]);
         assert_eq!(depths(2), [3, 3, 2, 1, 3, 3, 3]);

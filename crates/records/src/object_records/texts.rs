@@ -50,7 +50,7 @@ fn each_text_of(
     }
     sql.push(" FROM ").name(&class.table()).push(" t");
     push_joins(&mut sql, OWN, &class.record, texts().map(|(_, field)| field));
-    conn.for_each_row(sql.push(" WHERE t.n").push_any(numbers), |row| done(row, &fields))
+    conn.for_each_row(sql.push(" WHERE t.n").push_any(numbers.iter().copied()), |row| done(row, &fields))
 }
 
 /// Updates the folded copies and words of some records to the current folding, from the record after the number `after`. Records

@@ -39,7 +39,7 @@ pub fn records_with_words(
         texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
         sql.push(" FROM ").name(&class.table()).push(" t");
         push_joins(&mut sql, OWN, &class.record, texts.iter().copied());
-        conn.for_each_row(sql.push(" WHERE t.n").push_any(some), |row| {
+        conn.for_each_row(sql.push(" WHERE t.n").push_any(some.iter().copied()), |row| {
             row_texts.clear();
             for column in 1..=texts.len() {
                 row_texts.add(row.opt_text_bytes(column)?.unwrap_or_default());

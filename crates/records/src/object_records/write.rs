@@ -11,6 +11,7 @@ use crate::object_records::read::answer_value;
 use crate::tables::{self, unique_key};
 use crate::visible_records::VersionChanges;
 use events::record_events::FieldValue;
+use kit::ids::{RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, push_joins, to_argument, value};
@@ -24,7 +25,7 @@ use store::{Argument, Conn, Sql, Words};
 #[derive(Default)]
 pub struct NewRecord {
     pub values: Changes,
-    pub owner: Option<i64>,
+    pub owner: Option<UserId>,
     pub assignments: Vec<Assignment>,
     /// The data of the former record that a restored record retains.
     pub former: Option<RestoredOrigin>,
@@ -33,9 +34,9 @@ pub struct NewRecord {
 /// The retained data of a restored record: its id, and the user and time of its creation.
 #[derive(Clone, Copy)]
 pub struct RestoredOrigin {
-    pub id: i64,
+    pub id: RecordId,
     pub created_at: i64,
-    pub created_by: Option<i64>,
+    pub created_by: Option<UserId>,
 }
 
 /// The hooks of modules above, in the transactions in which records are created and deleted. A restored record does not count as
@@ -50,22 +51,22 @@ pub struct RecordHooks {
 /// Handles the new records of a class.
 pub type OnCreated = fn(&Request, &mut Conn, &Class, &[CreatedRecord]) -> Result<(), Refusal>;
 /// Handles records that are deleted, by their ids.
-pub type OnDeleted = fn(&Request, &mut Conn, &[i64]) -> Result<(), Refusal>;
+pub type OnDeleted = fn(&Request, &mut Conn, &[RecordId]) -> Result<(), Refusal>;
 
 /// A record that was created in this transaction.
 pub struct CreatedRecord {
-    pub id: i64,
+    pub id: RecordId,
     /// The number of the record within the class.
     pub n: i64,
-    pub owner: Option<i64>,
+    pub owner: Option<UserId>,
 }
 
 /// A stored record with the selected values.
 pub struct StoredRecord {
-    pub id: i64,
-    pub owner: Option<i64>,
+    pub id: RecordId,
+    pub owner: Option<UserId>,
     pub created_at: i64,
-    pub created_by: Option<i64>,
+    pub created_by: Option<UserId>,
     pub modified_at: i64,
     pub values: Changes,
 }
@@ -81,7 +82,7 @@ const MAX_BYTES_AT_ONCE: usize = 32 * 1024 * 1024;
 pub const KEPT_MICROS: i64 = 30 * 86_400 * 1_000_000;
 
 /// Inserts records of a class and returns their ids. The limit is checked last, because other writers wait for its row.
-pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<i64>, Refusal> {
+pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<RecordId>, Refusal> {
     let ids = record_ids(conn, class, new)?;
     let numbers = insert_rows(request, conn, class, new, &ids)?;
     if class.fields.iter().any(|field| field.kind.is_text()) {
@@ -90,7 +91,7 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecor
         conn.set_words(&class.table(), &words)?;
     }
     let mut events = Events::for_request(request, conn, new.iter().filter_map(|new| new.owner))?;
-    let (mut changed, mut assigned) = (VersionChanges::default(), Vec::<(i64, i64, &Assignment)>::new());
+    let (mut changed, mut assigned) = (VersionChanges::default(), Vec::<(RecordId, i64, &Assignment)>::new());
     for ((new, id), n) in new.iter().zip(&ids).zip(&numbers) {
         events.push_created(*id, event_values(class, &new.values, |_, value| *value != CheckedValue::Null));
         files::update_references(request, conn, class, *id, &new.values, None)?;
@@ -130,10 +131,10 @@ fn insert_rows(
     conn: &mut Conn,
     class: &Class,
     new: &[NewRecord],
-    ids: &[i64],
+    ids: &[RecordId],
 ) -> Result<Vec<i64>, store::StoreError> {
     let by = request.caller.as_ref().map(|caller| caller.user);
-    let own = |(new, id): (&NewRecord, &i64)| -> Vec<Argument> {
+    let own = |(new, id): (&NewRecord, &RecordId)| -> Vec<Argument> {
         let (created_at, created_by) =
             new.former.map_or((request.now, by), |former| (former.created_at, former.created_by));
         let owned = |arg: Argument| if new.owner.is_some() { arg } else { Argument::Null };
@@ -181,7 +182,7 @@ fn insert_into(
 pub fn insert_assignments(
     request: &Request,
     conn: &mut Conn,
-    all: &[(i64, i64, &Assignment)],
+    all: &[(RecordId, i64, &Assignment)],
 ) -> Result<(), store::StoreError> {
     for some in all.chunks(10_000) {
         let rows: Vec<Vec<Argument>> =
@@ -193,17 +194,18 @@ pub fn insert_assignments(
 
 const ASSIGNEE_COLUMNS: [&str; 6] = ["record", "n", "permission_set", "principal", "created_at", "created_by"];
 
-fn assignment_row(request: &Request, record: i64, n: i64, assignment: &Assignment) -> Vec<Argument> {
+fn assignment_row(request: &Request, record: RecordId, n: i64, assignment: &Assignment) -> Vec<Argument> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     vec![record.into(), n.into(), assignment.set.into(), assignment.principal.into(), request.now.into(), by.into()]
 }
 
-fn record_ids(conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<i64>, Refusal> {
+fn record_ids(conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<RecordId>, Refusal> {
     let former: Vec<Vec<Argument>> =
         new.iter().filter_map(|new| Some(vec![new.former?.id.into(), class.id.into()])).collect();
     if former.is_empty() {
         let rows: Vec<Vec<Argument>> = new.iter().map(|_| vec![class.id.into()]).collect();
-        return Ok(tables::insert(conn, "records", &["class_id"], &rows, "RETURNING id")?);
+        let ids = tables::insert(conn, "records", &["class_id"], &rows, "RETURNING id")?;
+        return Ok(ids.into_iter().map(RecordId::new).collect());
     }
     tables::insert(conn, "records", &["id", "class_id"], &former, "")?;
     Ok(new.iter().filter_map(|new| Some(new.former?.id)).collect())
@@ -256,7 +258,7 @@ fn event_values<'a>(
 pub fn each_stored(
     conn: &mut Conn,
     class: &Class,
-    ids: Vec<i64>,
+    ids: Vec<RecordId>,
     is_wanted: impl Fn(&ClassField) -> bool,
     mut done: impl FnMut(StoredRecord),
 ) -> Result<(), store::StoreError> {
@@ -277,8 +279,8 @@ pub fn each_stored(
             let value = if is_null { CheckedValue::Null } else { stored_value(field, row, at)? };
             values.insert(field.name.clone(), value);
         }
-        let (owner, created_at, created_by) = (row.opt_int(1)?, row.int(2)?, row.opt_int(3)?);
-        done(StoredRecord { id: row.int(0)?, owner, created_at, created_by, modified_at: row.int(4)?, values });
+        let (owner, created_at, created_by) = (row.opt_id(1)?, row.int(2)?, row.opt_id(3)?);
+        done(StoredRecord { id: row.id(0)?, owner, created_at, created_by, modified_at: row.int(4)?, values });
         Ok(())
     })
 }
@@ -291,8 +293,8 @@ fn records_per_read(class: &Class, is_read: impl Fn(&ClassField) -> bool) -> usi
 /// The stored values of the records of a write in some of their fields. They are read once, under the locks of their rows.
 /// Records that could fill the memory are read again by each consumer.
 pub struct StoredBefore {
-    ids: Vec<i64>,
-    values: Option<HashMap<i64, Changes>>,
+    ids: Vec<RecordId>,
+    values: Option<HashMap<RecordId, Changes>>,
 }
 
 impl StoredBefore {
@@ -300,7 +302,7 @@ impl StoredBefore {
     pub fn read(
         conn: &mut Conn,
         class: &Class,
-        ids: Vec<i64>,
+        ids: Vec<RecordId>,
         is_wanted: impl Fn(&ClassField) -> bool,
     ) -> Result<StoredBefore, store::StoreError> {
         if ids.len() > records_per_read(class, &is_wanted) {
@@ -319,7 +321,7 @@ impl StoredBefore {
         conn: &mut Conn,
         class: &Class,
         is_wanted: impl Fn(&ClassField) -> bool,
-        mut done: impl FnMut(i64, &str, &CheckedValue),
+        mut done: impl FnMut(RecordId, &str, &CheckedValue),
     ) -> Result<(), store::StoreError> {
         let Some(all) = &self.values else {
             return each_stored(conn, class, self.ids.clone(), is_wanted, |stored| {
@@ -335,7 +337,7 @@ impl StoredBefore {
     }
 
     /// Removes and returns the values of a record. `None` if they must be read again.
-    pub fn remove(&mut self, id: i64) -> Option<Changes> {
+    pub fn remove(&mut self, id: RecordId) -> Option<Changes> {
         self.values.as_mut()?.remove(&id)
     }
 }
@@ -343,13 +345,13 @@ impl StoredBefore {
 /// The owner of a record before and after a change, who may be the same.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub struct OwnerChange {
-    pub before: Option<i64>,
-    pub after: Option<i64>,
+    pub before: Option<UserId>,
+    pub after: Option<UserId>,
 }
 
 /// A change of a stored record, whose row is locked.
 pub struct RecordChange {
-    pub id: i64,
+    pub id: RecordId,
     pub n: i64,
     pub values: Changes,
     /// The change of the owner; `None`: the owner stays.
@@ -370,7 +372,7 @@ pub fn depended_on<'a>(class: &Class, mut aliases: Vec<&'a str>) -> impl Fn(&Cla
 
 impl RecordChange {
     /// A change to values of a record that was not read before.
-    pub fn from_values(id: i64, n: i64, values: Changes) -> RecordChange {
+    pub fn from_values(id: RecordId, n: i64, values: Changes) -> RecordChange {
         RecordChange { id, n, values, owner: None, before: None }
     }
 
@@ -405,8 +407,8 @@ fn free_unique_values(conn: &mut Conn, class: &Class, all: &[RecordChange]) -> R
     let [_, declared, _] = class.record.parts();
     for (field, declared) in class.fields.iter().zip(declared).filter(|(field, _)| field.is_unique) {
         let key = |change: &RecordChange| unique_key(declared, change.values.value(&field.alias)?);
-        let keys: HashMap<String, i64> = all.iter().filter_map(|change| Some((key(change)?, change.id))).collect();
-        let changed: Vec<i64> =
+        let keys: HashMap<String, RecordId> = all.iter().filter_map(|change| Some((key(change)?, change.id))).collect();
+        let changed: Vec<RecordId> =
             all.iter().filter(|change| change.values.value(&field.alias).is_some()).map(|change| change.id).collect();
         if keys.is_empty() || changed.len() < 2 {
             continue;
@@ -459,9 +461,8 @@ fn update_some(
                 Some(_) => Some(new_ownership(conn, class)?),
                 None => None,
             };
-            let owned = |value: Option<i64>| owner.and(value);
             sql.push(", owner = ").bind(owner).push(", ownership = ").bind(ownership);
-            sql.push(", owner_at = ").bind(owned(Some(request.now))).push(", owner_by = ").bind(owned(by));
+            sql.push(", owner_at = ").bind(owner.and(Some(request.now))).push(", owner_by = ").bind(owner.and(by));
         }
         conn.exec(sql.push(" WHERE n = ").bind(change.n))?;
         for number in class.further_tables() {
@@ -531,7 +532,7 @@ pub fn new_ownership(conn: &mut Conn, class: &Class) -> Result<i64, store::Store
 /// Deletes records of a class whose rows are locked, and stores their values for a restore.
 pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> Result<(), Refusal> {
     let (mut changed, mut events) = (VersionChanges::default(), Events::for_request(request, conn, [])?);
-    let ids: Vec<i64> = all.iter().map(|record| record.id).collect();
+    let ids: Vec<RecordId> = all.iter().map(|record| record.id).collect();
     let numbers: Vec<i64> = all.iter().map(|record| record.n).collect();
     for deleted in &request.app.slot::<RecordHooks>().deleted {
         deleted(request, conn, &ids)?;
@@ -542,7 +543,7 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAc
     let mut sql = Sql::new("DELETE FROM record_assignees WHERE record");
     sql.push_any(ids.clone()).push(" RETURNING principal");
     conn.for_each_row(&sql, |row| {
-        changed.principal(row.int(0)?);
+        changed.principal(row.id(0)?);
         Ok(())
     })?;
     conn.delete_words(&class.table(), &numbers)?;
@@ -563,7 +564,7 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAc
 }
 
 /// Stores the contents of records that are deleted.
-fn store_deleted(request: &Request, conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<(), store::StoreError> {
+fn store_deleted(request: &Request, conn: &mut Conn, class: &Class, ids: &[RecordId]) -> Result<(), store::StoreError> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let mut kept: Vec<Vec<Argument>> = Vec::with_capacity(ids.len());
     each_stored(
@@ -611,14 +612,15 @@ fn content(class: &Class, record: &StoredRecord) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kit::ids::{ClassId, FieldId};
     use resource::{JsonBody, JsonValue};
 
     fn class(kind: &str, count: i64) -> Class {
         let body = JsonBody::from_json(&json!({"label": "Of this kind", "alias": "a_field", "type": kind}));
         let body = body.as_value();
-        let read =
-            |id| crate::object_classes::fields::read(id, &JsonValue::as_object(body, |_| true).unwrap()).ok().unwrap();
-        Class::new(1, 1, "A class".to_owned(), "a_class".to_owned(), None, (0..count).map(read).collect())
+        let sent = || JsonValue::as_object(body, |_| true).unwrap();
+        let read = |id| crate::object_classes::fields::read(FieldId::new(id), &sent()).ok().unwrap();
+        Class::new(ClassId::new(1), 1, "A class".to_owned(), "a_class".to_owned(), None, (0..count).map(read).collect())
     }
 
     #[test]

@@ -8,6 +8,7 @@ use administration::mail::message::MailMessage;
 use administration::mail::queue::{self, ComposeContext, MailKind, QueuedMail};
 use administration::mail::templates;
 use identity::sessions;
+use kit::ids::{JobId, Principal, PrincipalId, TaskId, UserId};
 use kit::jobs;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -20,8 +21,8 @@ use web::clock::{random_token, sha256_hex};
 /// A link that opens a task for an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskLink {
-    pub task: i64,
-    pub user: i64,
+    pub task: TaskId,
+    pub user: UserId,
 }
 
 /// The maximum number of links that are mailed to one address within [`HOUR_US`]. Further ones are mailed later.
@@ -34,10 +35,12 @@ const MAX_REMOVED: i64 = 100;
 pub static TASK_LINK: MailKind = MailKind { name: "task_link", make, accepted: None };
 
 /// Mails a link to each one-time account among the new assignees. `assigned` contains pairs of a task and a principal.
-pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> Result<(), Refusal> {
-    let mut tasks: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
-    for (task, user) in assigned.into_iter().filter(|(_, principal)| *principal > 0) {
-        tasks.entry(user).or_default().insert(task);
+pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(TaskId, PrincipalId)>) -> Result<(), Refusal> {
+    let mut tasks: BTreeMap<UserId, BTreeSet<TaskId>> = BTreeMap::new();
+    for (task, principal) in assigned {
+        if let Principal::User(user) = principal.to_enum() {
+            tasks.entry(user).or_default().insert(task);
+        }
     }
     if tasks.is_empty() {
         return Ok(());
@@ -46,7 +49,7 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> 
     // The lock ensures that concurrent links to the same address are counted together.
     sql.push_any(tasks.keys().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
     let place = Context { build: &request.build.uid, table: "task_link_mails", column: "address", row: "" };
-    for (user, address) in conn.query_all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
+    for (user, address) in conn.query_all(&sql, |row| Ok((row.id(0)?, row.text(1)?.to_owned())))? {
         // The address is hashed, because its row is retained after the account is deleted.
         let address = request.app.keys.name(&place, address.as_bytes());
         for task in tasks.remove(&user).unwrap_or_default() {
@@ -54,15 +57,9 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> 
             let mail = QueuedMail { kind: &TASK_LINK, payload: json!([task, user]), once_for: None };
             let Some(job) = queue::put_at(request, conn, &mail, at)? else { continue };
             let (hash, now) = (placeholder_hash(job), BorrowedArgument::Int(request.now));
-            let row = [
-                BorrowedArgument::Text(&hash),
-                BorrowedArgument::Int(task),
-                BorrowedArgument::Int(user),
-                now,
-                BorrowedArgument::Int(job),
-            ];
+            let row = [BorrowedArgument::Text(&hash), task.into(), user.into(), now, job.into()];
             conn.insert_rows("task_links", &["hash", "task", "user_id", "created_at", "job"], &[row], "")?;
-            let row = [BorrowedArgument::Int(job), BorrowedArgument::Text(&address), BorrowedArgument::Int(at)];
+            let row = [job.into(), BorrowedArgument::Text(&address), BorrowedArgument::Int(at)];
             conn.insert_rows("task_link_mails", &["job", "address", "at"], &[row], "")?;
         }
     }
@@ -86,37 +83,42 @@ fn remove_former(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
 }
 
 /// The placeholder of the hash of a link without a token.
-fn placeholder_hash(job: i64) -> String {
+fn placeholder_hash(job: JobId) -> String {
     format!("unsent-{job}")
 }
 
-/// Ends the links to tasks of these users, or of all users, and the sessions that began with them.
-pub fn end(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i64]>) -> Result<(), Refusal> {
+/// Ends the links to tasks of the users among these principals, or of all users, and the sessions that began with them.
+pub fn end(
+    request: &Request,
+    conn: &mut Conn,
+    tasks: &[TaskId],
+    principals: Option<&[PrincipalId]>,
+) -> Result<(), Refusal> {
     let mut sql = Sql::new("DELETE FROM task_links WHERE task");
-    sql.push_any(tasks);
-    if let Some(users) = users {
-        sql.push(" AND user_id").push_any(users.to_vec());
+    sql.push_any(tasks.iter().copied());
+    if let Some(principals) = principals {
+        sql.push(" AND user_id").push_any(principals.iter().copied());
     }
     let mails = conn.query_all(sql.push(" RETURNING job"), |row| row.int(0))?;
     // Links that were still to be mailed free their share of the limit.
     if !mails.is_empty() {
         let mut sql = Sql::new("DELETE FROM task_link_mails WHERE at > ");
         sql.bind(request.now).push(" AND job").push_any(mails).push(" RETURNING job");
-        for job in conn.query_all(&sql, |row| row.int(0))? {
+        for job in conn.query_all(&sql, |row| row.id(0))? {
             jobs::cancel(request, conn, job)?;
         }
     }
-    sessions::end_of_tasks(request, conn, tasks, users)
+    sessions::end_of_tasks(request, conn, tasks, principals)
 }
 
 /// Ends all links of a deleted or anonymized account. Its sessions end with it.
-pub fn delete_all_of(conn: &mut Conn, user: i64) -> Result<(), StoreError> {
+pub fn delete_all_of(conn: &mut Conn, user: UserId) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM task_links WHERE user_id = $1").arg(user)).map(drop)
 }
 
 /// Ends the links of an account that were already mailed. Mails that are still queued go to the account's current address when
 /// they are sent.
-pub fn delete_tokens_of(conn: &mut Conn, user: i64) -> Result<(), StoreError> {
+pub fn delete_tokens_of(conn: &mut Conn, user: UserId) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE task_links SET hash = 'unsent-' || CAST(job AS TEXT) WHERE user_id = $1");
     conn.exec(&sql.arg(user)).map(drop)
 }
@@ -126,7 +128,7 @@ const HOLDS: &str = "SELECT 1 FROM tasks t JOIN task_assignees a ON a.task = t.i
     WHERE u.account_type = 'one_time_completion' AND u.is_deleted = 0 AND u.status = 'active' AND t.status IN (";
 
 /// Returns whether a user may still open a task by a link.
-pub fn may_open_task(conn: &mut Conn, user: i64, task: i64) -> Result<bool, StoreError> {
+pub fn may_open_task(conn: &mut Conn, user: UserId, task: TaskId) -> Result<bool, StoreError> {
     let mut sql = Sql::new(HOLDS);
     sql.bind(OPEN).push(", ").bind(IN_APPROVAL).push(") AND t.id = ").bind(task).push(" AND u.id = ").bind(user);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
@@ -153,11 +155,12 @@ pub fn find_for_change(request: &Request, conn: &mut Conn, token: &str) -> Resul
 
 fn find_by_token(conn: &mut Conn, token: &str) -> Result<Option<TaskLink>, StoreError> {
     let sql = Sql::new("SELECT task, user_id FROM task_links WHERE hash = $1").arg(sha256_hex(token));
-    conn.query_optional(&sql, |row| Ok(TaskLink { task: row.int(0)?, user: row.int(1)? }))
+    conn.query_optional(&sql, |row| Ok(TaskLink { task: row.id(0)?, user: row.id(1)? }))
 }
 
 fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Option<MailMessage>, StoreError> {
     let (Some(task), Some(user)) = (payload[0].as_i64(), payload[1].as_i64()) else { return Ok(None) };
+    let (task, user) = (TaskId::new(task), UserId::new(user));
     let token = random_token();
     let sql = Sql::new("UPDATE task_links SET hash = $1 WHERE task = $2 AND user_id = $3 AND job = $4");
     let made = conn.exec(&sql.arg(sha256_hex(&token)).arg(task).arg(user).arg(making.job))?;

@@ -1,6 +1,7 @@
 //! The form of a template, which its tasks share: the texts for the completer, and the use of the answer. It never changes, and
 //! exists as long as the template or one of its tasks.
 
+use kit::ids::ClassId;
 use serde_json::Value as Json;
 use store::{Conn, Sql, StoreError};
 
@@ -12,7 +13,7 @@ pub const TT_UPDATE: &str = "tt_object_record_update";
 pub struct TemplateForm {
     pub task_type: String,
     /// The class whose records are changed.
-    pub class: Option<i64>,
+    pub class: Option<ClassId>,
     pub prompt: String,
     pub allow_comment: bool,
     pub approval_required: bool,
@@ -30,7 +31,7 @@ impl TemplateForm {
         conn.query_one(&sql.arg(id), |row| {
             Ok(TemplateForm {
                 task_type: row.text(0)?.to_owned(),
-                class: row.opt_int(1)?,
+                class: row.opt_id(1)?,
                 prompt: row.text(2)?.to_owned(),
                 allow_comment: row.flag(3)?,
                 approval_required: row.flag(4)?,

@@ -9,6 +9,7 @@ pub mod template;
 use form::remove_unused;
 use http::StatusCode;
 use kit::answer::{Answer, EntityTag, Instance, Outcome, etag};
+use kit::ids::{ClassId, TaskTemplateId};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::permissions::{CRUD, PermissionResource};
 use kit::reactions::{Reaction, ReactionTime};
@@ -169,7 +170,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     if let Some(class) = automatic_class {
         note_automatic(conn, class)?;
     }
-    answer(request, conn, StatusCode::CREATED, id)
+    answer(request, conn, StatusCode::CREATED, TaskTemplateId::new(id))
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -177,21 +178,21 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = load_for_change(request, conn, id)?;
     let (changes, errors) = rules::accept(request, conn, Some((id, &before)))?;
     errors.refuse()?;
-    rows::update(request, conn, &TEMPLATE, id, &before, &changes, &[])?;
+    rows::update(request, conn, &TEMPLATE, id.get(), &before, &changes, &[])?;
     answer(request, conn, StatusCode::OK, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let sql = Sql::new("SELECT form, automatic_class FROM task_templates WHERE id = $1").arg(id);
-    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_id(1)?)))?;
     let (form, automatic_class) = found.ok_or_else(Refusal::not_found)?;
     if let Some(class) = automatic_class {
         // The class is locked before its template, as by a deletion of the class.
         lock_class(conn, class)?;
     }
     let before = load_for_change(request, conn, id)?;
-    rows::delete(request, conn, &TEMPLATE, id, &before.get(&NAME).unwrap_or_default())?;
+    rows::delete(request, conn, &TEMPLATE, id.get(), &before.get(&NAME).unwrap_or_default())?;
     delete_template_state(conn, &[(id, form)])?;
     if let Some(class) = automatic_class {
         note_automatic(conn, class)?;
@@ -200,7 +201,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Stores whether a class, whose row is locked, has automatic templates, and raises its version.
-fn note_automatic(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+fn note_automatic(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE object_classes SET version = version + 1, makes_tasks = CASE WHEN EXISTS \
          (SELECT 1 FROM task_templates t WHERE t.automatic_class = $1) THEN 1 ELSE 0 END WHERE id = $1",
@@ -230,20 +231,20 @@ fn is_automatic(changes: &Changes) -> bool {
 }
 
 /// Loads and locks the template that a PATCH or DELETE changes, and checks `If-Match`.
-fn load_for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Changes, Refusal> {
-    let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
+fn load_for_change(request: &Request, conn: &mut Conn, id: TaskTemplateId) -> Result<Changes, Refusal> {
+    let before = rows::load(conn, &SHAPE, id.get())?.ok_or_else(Refusal::not_found)?;
     request.check_if_match(|| Ok(instance(request, conn, id)?.1))?;
     Ok(before)
 }
 
-fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Outcome {
+fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: TaskTemplateId) -> Outcome {
     let (instance, tag) = instance(request, conn, id)?;
     Ok(Answer { tag: Some(tag), ..Answer::instance(status, instance) })
 }
 
 /// Returns a template as an instance, and its tag, which does not depend on the tasks that were created from it.
-fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<(Instance, EntityTag), Refusal> {
-    let instance = rows::view_id(request, conn, &SHAPE, id)?;
+fn instance(request: &Request, conn: &mut Conn, id: TaskTemplateId) -> Result<(Instance, EntityTag), Refusal> {
+    let instance = rows::view_id(request, conn, &SHAPE, id.get())?;
     // Before `plugin_config`, the first member behind them, text of a build is always within a string.
     let find = |name: &str| {
         let member = format!(",\"{name}\":");
@@ -275,7 +276,7 @@ fn write_meta(
 }
 
 /// Deletes the data of deleted templates, each with its form: the counts of its tasks, and the form, unless a task uses it.
-fn delete_template_state(conn: &mut Conn, gone: &[(i64, i64)]) -> Result<(), StoreError> {
+fn delete_template_state(conn: &mut Conn, gone: &[(TaskTemplateId, i64)]) -> Result<(), StoreError> {
     let mut counts = Sql::new("DELETE FROM task_template_counts WHERE template");
     conn.exec(counts.push_any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
     remove_unused(conn, gone.iter().map(|(_, form)| *form).collect())
@@ -290,7 +291,7 @@ pub const ON_CLASS_LEAVING: Reaction = Reaction {
             "SELECT t.id, t.form FROM task_templates t WHERE t.form IN (SELECT f.id FROM task_forms f WHERE f.class_id = $1) \
              ORDER BY t.id FOR UPDATE",
         );
-        let gone = conn.query_all(&sql.arg(class), |row| Ok((row.int(0)?, row.int(1)?)))?;
+        let gone = conn.query_all(&sql.arg(class), |row| Ok((row.id(0)?, row.int(1)?)))?;
         if gone.is_empty() {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //! answer. The create sets it for good, in a row of `task_forms`.
 
 use super::form::{TT_FORM, TT_UPDATE};
+use kit::ids::ClassId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::RowCells;
@@ -48,7 +49,7 @@ static PROMPT: FieldKey<String> = FieldKey::new("prompt");
 static ALLOW_COMMENT: FieldKey<bool> = FieldKey::new("allow_comment");
 static APPROVAL_REQUIRED: FieldKey<bool> = FieldKey::new("approval_required");
 static CONDITION: FieldKey<String> = FieldKey::new("name");
-static OBJECT_CLASS: FieldKey<i64> = FieldKey::new("object_class");
+static OBJECT_CLASS: FieldKey<ClassId> = FieldKey::new("object_class");
 static TEXT: FieldKey<String> = FieldKey::new(INSTRUCTIONS);
 
 static CONFIG: LazyLock<Resource> = LazyLock::new(|| {
@@ -143,7 +144,7 @@ pub struct PluginConfig {
     /// JSON.
     configuration: String,
     /// The class whose records are changed.
-    pub class: Option<i64>,
+    pub class: Option<ClassId>,
     instructions: String,
 }
 
@@ -192,7 +193,7 @@ pub fn accept(
 #[derive(Default)]
 struct UpdateTaskConfiguration {
     json: String,
-    class: Option<i64>,
+    class: Option<ClassId>,
     instructions: String,
 }
 
@@ -291,7 +292,7 @@ impl DatabaseChecks for OwnedClasses<'_> {
         let mut missing = Vec::new();
         for id in ids {
             let lock = Sql::new("SELECT 1 FROM object_classes WHERE id = $1 FOR UPDATE").arg(*id);
-            let is_owned = caller.is_super() || owns_class(self.conn, caller.user, *id)?;
+            let is_owned = caller.is_super() || owns_class(self.conn, caller.user, ClassId::new(*id))?;
             if !is_owned || self.conn.query_optional(&lock, |_| Ok(()))?.is_none() {
                 missing.push(*id);
             }

@@ -5,6 +5,7 @@ use super::plugin_config::PLUGIN_CONFIG;
 use super::{COMPLETE_BY, EXPIRY, TASK_CREATION, TEMPLATE, UNITS};
 use crate::moments;
 use jiff::civil::Date;
+use kit::ids::{ClassId, TaskTemplateId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
@@ -72,11 +73,11 @@ static NEEDED: [(&FieldKey<String>, &str, &[&str]); 6] = [
 pub fn accept(
     request: &Request,
     conn: &mut Conn,
-    before: Option<(i64, &Changes)>,
+    before: Option<(TaskTemplateId, &Changes)>,
 ) -> Result<(Changes, Errors), Refusal> {
     let body = request.object()?;
     let own = body.clone().filter_members(|name| ![PLUGIN_CONFIG, REMINDERS, RENEWALS].contains(&name));
-    let accepted = rows::check_body(conn, &TEMPLATE, &own, before.map(|(id, _)| id))?;
+    let accepted = rows::check_body(conn, &TEMPLATE, &own, before.map(|(id, _)| id.get()))?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     for (name, item) in [(REMINDERS, &REMINDER), (RENEWALS, &RENEWAL)] {
         if let Some(sent) = body.get(name) {
@@ -123,7 +124,7 @@ pub fn refuse_automatic(errors: &mut Errors) {
 }
 
 /// Refuses one more automatic template if the class, whose row is locked, has the maximum number.
-pub fn check_automatic(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
+pub fn check_automatic(conn: &mut Conn, class: ClassId) -> Result<(), Refusal> {
     let count = Sql::new("SELECT count(*) FROM task_templates WHERE automatic_class = $1").arg(class);
     match conn.query_one(&count, |row| row.int(0))? < MAX_AUTOMATIC {
         true => Ok(()),

@@ -2,6 +2,7 @@
 
 use super::form::TT_UPDATE;
 use crate::moments::{CompleteBy, Expiry, Notice, Plan, Reminder, TimeFrame, Unit};
+use kit::ids::{ClassId, TaskTemplateId};
 use kit::limits::slot;
 use serde_json::Value as Json;
 use store::{Conn, Row, Sql, StoreError};
@@ -9,13 +10,13 @@ use store::{Conn, Row, Sql, StoreError};
 /// A template with the fields that determine its tasks.
 #[derive(Clone)]
 pub struct TaskTemplate {
-    pub id: i64,
+    pub id: TaskTemplateId,
     pub name: String,
     pub description: String,
     /// The number of the template's form.
     pub form: i64,
     /// The class whose records its tasks change.
-    pub class: Option<i64>,
+    pub class: Option<ClassId>,
     pub complete_by: CompleteBy,
     pub expiry: Option<Expiry>,
     pub plan: Plan,
@@ -29,13 +30,13 @@ const SELECT: &str = "SELECT t.id, t.name, t.description, t.form, f.task_type, f
 
 impl TaskTemplate {
     /// Loads the template with this id.
-    pub fn load(conn: &mut Conn, id: i64) -> Result<Option<TaskTemplate>, StoreError> {
+    pub fn load(conn: &mut Conn, id: TaskTemplateId) -> Result<Option<TaskTemplate>, StoreError> {
         let mut sql = Sql::new(SELECT);
         conn.query_optional(sql.push("t.id = ").bind(id), read)
     }
 
     /// Loads the templates that create a task for each new record of a class, and locks them until the end of the transaction.
-    pub fn automatic_of(conn: &mut Conn, class: i64) -> Result<Vec<TaskTemplate>, StoreError> {
+    pub fn automatic_of(conn: &mut Conn, class: ClassId) -> Result<Vec<TaskTemplate>, StoreError> {
         let mut sql = Sql::new(SELECT);
         conn.query_all(sql.push("t.automatic_class = ").bind(class).push(" ORDER BY t.id FOR SHARE"), read)
     }
@@ -68,11 +69,11 @@ fn read(row: &Row<'_>) -> Result<TaskTemplate, StoreError> {
         _ => None,
     };
     Ok(TaskTemplate {
-        id: row.int(0)?,
+        id: row.id(0)?,
         name: text(1)?,
         description: text(2)?,
         form: row.int(3)?,
-        class: row.opt_int(5)?.filter(|_| matches!(row.text(4), Ok(TT_UPDATE))),
+        class: row.opt_id(5)?.filter(|_| matches!(row.text(4), Ok(TT_UPDATE))),
         complete_by: complete_by.unwrap_or(CompleteBy::Asap),
         plan: Plan {
             expires_after: match expiry {
@@ -117,7 +118,7 @@ fn renewal(item: &Json) -> Option<TimeFrame> {
 }
 
 /// Adds new tasks to the count of a template. This is one of the last writes, because others may wait for its row.
-pub fn count_tasks(conn: &mut Conn, template: i64, more: i64, now: i64) -> Result<(), StoreError> {
+pub fn count_tasks(conn: &mut Conn, template: TaskTemplateId, more: i64, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "INSERT INTO task_template_counts(template, slot, n, last_at) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (template, slot) DO UPDATE SET n = task_template_counts.n + excluded.n, last_at = excluded.last_at",

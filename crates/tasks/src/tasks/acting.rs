@@ -12,6 +12,7 @@ use crate::task_templates::form::TemplateForm;
 use http::StatusCode;
 use identity::{as_caller, is_active};
 use kit::answer::Outcome;
+use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -205,7 +206,7 @@ fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &'st
         return Err(Refusal::forbidden());
     }
     // The account may have been deactivated because its answers cannot be trusted.
-    if status == COMPLETED && !is_active(conn, task.completed_by.unwrap_or(0))? {
+    if status == COMPLETED && !is_active(conn, task.completed_by.unwrap_or(UserId::NONE))? {
         return Err(Refusal::bad_request("The account that completed the task is not active."));
     }
     let form = TemplateForm::load(conn, task.form)?;

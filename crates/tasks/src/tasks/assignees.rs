@@ -7,13 +7,15 @@ use crate::one_time;
 use identity::assignees::Principals;
 use kit::app::App;
 use kit::build::Build;
+use kit::caller::Caller;
+use kit::ids::{GroupId, Principal, PrincipalId, TaskId, UserId};
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::limits;
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use resource::{Changes, Errors, Query, SentObject, message};
+use resource::{Changes, Errors, Id, Query, SentObject, message};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,8 +27,8 @@ pub const COLUMNS: [&str; 6] = ["task", "principal", "status", "due_at", "class_
 /// The assignees in a body. `None` if the body does not contain them.
 #[derive(Default)]
 pub struct AssigneeChange {
-    pub users: Option<Vec<i64>>,
-    pub groups: Option<Vec<i64>>,
+    pub users: Option<Vec<UserId>>,
+    pub groups: Option<Vec<GroupId>>,
 }
 
 impl AssigneeChange {
@@ -37,7 +39,8 @@ impl AssigneeChange {
 
     /// Returns whether the body names a user or a group.
     pub fn names_any(&self) -> bool {
-        [&self.users, &self.groups].into_iter().flatten().any(|ids| !ids.is_empty())
+        self.users.as_ref().is_some_and(|users| !users.is_empty())
+            || self.groups.as_ref().is_some_and(|groups| !groups.is_empty())
     }
 
     /// Removes lists from the body that exceed the build's limits of assignees. Returns the body and the errors about them.
@@ -65,7 +68,7 @@ impl AssigneeChange {
         request: &Request,
         conn: &mut Conn,
         changes: &mut Changes,
-        held: &BTreeSet<i64>,
+        held: &BTreeSet<PrincipalId>,
         errors: &mut Errors,
     ) -> Result<AssigneeChange, Refusal> {
         let sent = AssigneeChange { users: changes.get(&ASSIGNEES), groups: changes.get(&GROUPS) };
@@ -74,60 +77,76 @@ impl AssigneeChange {
         if !sent.is_any() {
             return Ok(sent);
         }
-        let of =
-            [(ASSIGNEES.name(), &sent.users, Principals::Users), (GROUPS.name(), &sent.groups, Principals::Groups)];
-        for (name, ids, principals) in of {
-            let Some(ids) = ids else { continue };
-            let sign = if principals == Principals::Users { 1 } else { -1 };
-            let new: Vec<i64> = ids.iter().copied().filter(|id| !held.contains(&(sign * id))).collect();
-            let known = principals.load(conn, request.caller()?, &new)?;
-            let is_unknown = |id: &&i64| known.get(id).is_none_or(|found| !found.is_listed);
-            new.iter().filter(is_unknown).for_each(|id| errors.add(name, message::invalid_id_message(id)));
+        let caller = request.caller()?;
+        if let Some(ids) = &sent.users {
+            refuse_unlisted(conn, caller, (ASSIGNEES.name(), Principals::Users), ids, held, errors)?;
+        }
+        if let Some(ids) = &sent.groups {
+            refuse_unlisted(conn, caller, (GROUPS.name(), Principals::Groups), ids, held, errors)?;
         }
         Ok(sent)
     }
 
     /// Returns the principals after the change of these previous ones.
-    pub fn apply_to(&self, before: &BTreeSet<i64>) -> BTreeSet<i64> {
-        let kept = |is_user: bool| before.iter().copied().filter(move |id| (*id > 0) == is_user).collect::<Vec<_>>();
-        let users = self.users.clone().unwrap_or_else(|| kept(true));
-        let groups = match &self.groups {
-            Some(groups) => groups.iter().map(|group| -group).collect(),
-            None => kept(false),
+    pub fn apply_to(&self, before: &BTreeSet<PrincipalId>) -> BTreeSet<PrincipalId> {
+        let is_kept = |principal: &PrincipalId| match principal.to_enum() {
+            Principal::User(_) => self.users.is_none(),
+            Principal::Group(_) => self.groups.is_none(),
         };
-        users.into_iter().chain(groups).collect()
+        let users = self.users.iter().flatten().copied().map(PrincipalId::from);
+        let groups = self.groups.iter().flatten().copied().map(PrincipalId::from);
+        before.iter().copied().filter(is_kept).chain(users).chain(groups).collect()
     }
 }
 
+/// Adds an error to a field for each user or group that the caller may not list, unless `held` contains it.
+fn refuse_unlisted<I: Id + Into<PrincipalId>>(
+    conn: &mut Conn,
+    caller: &Caller,
+    (field, kind): (&str, Principals),
+    ids: &[I],
+    held: &BTreeSet<PrincipalId>,
+    errors: &mut Errors,
+) -> Result<(), StoreError> {
+    let new: Vec<I> = ids.iter().copied().filter(|id| !held.contains(&(*id).into())).collect();
+    let known = kind.load(conn, caller, &new)?;
+    let is_unknown = |id: &&I| known.get(id).is_none_or(|found| !found.is_listed);
+    new.iter().filter(is_unknown).for_each(|id| errors.add(field, message::invalid_id_message(id)));
+    Ok(())
+}
+
 /// Loads the principals to whom a task is assigned.
-pub fn load_task_principals(conn: &mut Conn, task: i64) -> Result<BTreeSet<i64>, StoreError> {
+pub fn load_task_principals(conn: &mut Conn, task: TaskId) -> Result<BTreeSet<PrincipalId>, StoreError> {
     let sql = Sql::new("SELECT principal FROM task_assignees WHERE task = $1").arg(task);
-    Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
+    Ok(conn.query_all(&sql, |row| row.id(0))?.into_iter().collect())
 }
 
 /// The users (or groups) among principals, by their own ids.
-pub fn ids(principals: &BTreeSet<i64>, users: bool) -> Vec<i64> {
-    principals.iter().filter(|id| (**id > 0) == users).map(|id| id.abs()).collect()
+pub fn ids(principals: &BTreeSet<PrincipalId>, users: bool) -> Vec<i64> {
+    let ids = principals.iter().filter_map(|principal| match principal.to_enum() {
+        Principal::User(user) => users.then_some(user.get()),
+        Principal::Group(group) => (!users).then_some(group.get()),
+    });
+    ids.collect()
 }
 
 /// Assigns a task to other principals than before. New one-time accounts get links. Links of removed ones end.
 pub fn set(
     request: &Request,
     conn: &mut Conn,
-    task: i64,
+    task: TaskId,
     (status, due_at): (&str, Option<i64>),
-    [before, after]: [&BTreeSet<i64>; 2],
+    [before, after]: [&BTreeSet<PrincipalId>; 2],
 ) -> Result<(), Refusal> {
-    let new: Vec<i64> = after.difference(before).copied().collect();
-    let gone: Vec<i64> = before.difference(after).copied().collect();
+    let new: Vec<PrincipalId> = after.difference(before).copied().collect();
+    let gone: Vec<PrincipalId> = before.difference(after).copied().collect();
     counts::remove(conn, &[task])?;
     let due_at = due_at.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
     let sql = Sql::new("SELECT class_id, record_n FROM tasks WHERE id = $1").arg(task);
     let place = conn.query_one(&sql, |row| Ok([row.opt_int(0)?, row.opt_int(1)?]))?;
     let [class, n] = place.map(|number| number.map_or(BorrowedArgument::Null, BorrowedArgument::Int));
-    let row = |id: &i64| {
-        [BorrowedArgument::Int(task), BorrowedArgument::Int(*id), BorrowedArgument::Text(status), due_at, class, n]
-    };
+    let row =
+        |principal: &PrincipalId| [task.into(), (*principal).into(), BorrowedArgument::Text(status), due_at, class, n];
     conn.insert_rows("task_assignees", &COLUMNS, &new.iter().map(row).collect::<Vec<_>>(), "")?;
     if !gone.is_empty() {
         let mut sql = Sql::new("DELETE FROM task_assignees WHERE task = ");
@@ -142,7 +161,7 @@ pub fn set(
 }
 
 /// Copies the status and the due time of a task to its assignee rows, where lists filter by them.
-pub fn repeat(conn: &mut Conn, task: i64, status: &str, due_at: Option<i64>) -> Result<(), StoreError> {
+pub fn repeat(conn: &mut Conn, task: TaskId, status: &str, due_at: Option<i64>) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE task_assignees SET status = $1, due_at = $2 WHERE task = $3");
     conn.exec(&sql.arg(status).arg(due_at).arg(task)).map(drop)
 }
@@ -218,19 +237,22 @@ pub static UNASSIGN: JobKind =
     JobKind { name: "task_assignees", run: |app, build, job| Box::pin(unassign(app, build, job)), ..JobKind::LONG };
 
 /// Queues the removal of the assignments of a deleted or anonymized user.
-pub const ON_USER_LEAVING: Reaction =
-    Reaction { resource: "users", when: ReactionTime::Leaving, run: |request, conn, id| leave(request, conn, id) };
+pub const ON_USER_LEAVING: Reaction = Reaction {
+    resource: "users",
+    when: ReactionTime::Leaving,
+    run: |request, conn, id| leave(request, conn, UserId::new(id).into()),
+};
 
 /// Queues the removal of the assignments of a deleted group.
 pub const ON_GROUP_LEAVING: Reaction = Reaction {
     resource: "user_groups",
     when: ReactionTime::Leaving,
-    run: |request, conn, id| leave(request, conn, -id),
+    run: |request, conn, id| leave(request, conn, GroupId::new(id).into()),
 };
 
-fn leave(request: &Request, conn: &mut Conn, principal: i64) -> Result<(), Refusal> {
-    if principal > 0 {
-        one_time::delete_all_of(conn, principal)?;
+fn leave(request: &Request, conn: &mut Conn, principal: PrincipalId) -> Result<(), Refusal> {
+    if let Principal::User(user) = principal.to_enum() {
+        one_time::delete_all_of(conn, user)?;
     }
     let sql = Sql::new("SELECT 1 FROM task_assignees WHERE principal = $1 LIMIT 1").arg(principal);
     if conn.query_optional(&sql, |_| Ok(()))?.is_some() {
@@ -244,13 +266,14 @@ fn leave(request: &Request, conn: &mut Conn, principal: i64) -> Result<(), Refus
 
 async fn unassign(_: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let principal = job.payload.get("principal").and_then(Json::as_i64).unwrap_or(0);
+    let principal = PrincipalId::new(principal);
     loop {
         let remove = move |conn: &mut Conn| {
             let sql = Sql::new(
                 "SELECT t.id FROM tasks t WHERE t.id IN (SELECT a.task FROM task_assignees a WHERE a.principal = $1 \
                  ORDER BY a.task LIMIT $2) ORDER BY t.id FOR UPDATE",
             );
-            let tasks = conn.query_all(&sql.arg(principal).arg(PAGE), |row| row.int(0))?;
+            let tasks = conn.query_all(&sql.arg(principal).arg(PAGE), |row| row.id(0))?;
             remove_from(conn, principal, &tasks).map(|()| tasks.is_empty())
         };
         match build.db.write::<_, StoreError>(remove).await {
@@ -261,20 +284,20 @@ async fn unassign(_: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure>
     }
 }
 
-fn remove_from(conn: &mut Conn, principal: i64, tasks: &[i64]) -> Result<(), StoreError> {
+fn remove_from(conn: &mut Conn, principal: PrincipalId, tasks: &[TaskId]) -> Result<(), StoreError> {
     counts::remove(conn, tasks)?;
     let mut sql = Sql::new("DELETE FROM task_assignees WHERE principal = ");
-    conn.exec(sql.bind(principal).push(" AND task").push_any(tasks))?;
-    let mut left: BTreeMap<i64, BTreeSet<i64>> = tasks.iter().map(|task| (*task, BTreeSet::new())).collect();
+    conn.exec(sql.bind(principal).push(" AND task").push_any(tasks.iter().copied()))?;
+    let mut left: BTreeMap<TaskId, BTreeSet<PrincipalId>> = tasks.iter().map(|task| (*task, BTreeSet::new())).collect();
     let mut sql = Sql::new("SELECT task, principal FROM task_assignees WHERE task");
-    conn.for_each_row(sql.push_any(tasks), |row| {
-        left.entry(row.int(0)?).or_default().insert(row.int(1)?);
+    conn.for_each_row(sql.push_any(tasks.iter().copied()), |row| {
+        left.entry(row.id(0)?).or_default().insert(row.id(1)?);
         Ok(())
     })?;
     counts::store_audiences(conn, left.values())?;
-    let names: Vec<(i64, String)> =
+    let names: Vec<(TaskId, String)> =
         left.iter().map(|(task, principals)| (*task, counts::audience(principals))).collect();
-    let rows = names.iter().map(|(task, name)| [BorrowedArgument::Text(name), BorrowedArgument::Int(*task)]);
+    let rows = names.iter().map(|(task, name)| [BorrowedArgument::Text(name), (*task).into()]);
     conn.exec_each("UPDATE tasks SET audience = $1 WHERE id = $2", rows, |_| {})?;
     counts::add(conn, tasks)
 }

@@ -4,6 +4,7 @@
 //! single row of a count, so each count is the sum of slots.
 
 use super::held::PRINCIPALS;
+use kit::ids::{ClassId, PrincipalId, TaskId, UserId};
 use kit::limits::slot;
 use kit::rows::sql::tokens;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,23 +15,21 @@ use web::clock::sha256_hex;
 const MAX_NAME: usize = 64;
 
 /// The name of an audience. Empty if the audience is empty.
-pub fn audience(principals: &BTreeSet<i64>) -> String {
-    let name = principals.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+pub fn audience(principals: &BTreeSet<PrincipalId>) -> String {
+    let name = principals.iter().map(PrincipalId::to_string).collect::<Vec<_>>().join(",");
     if name.len() > MAX_NAME { sha256_hex(&name) } else { name }
 }
 
 /// Stores the members of audiences.
 pub fn store_audiences<'a>(
     conn: &mut Conn,
-    audiences: impl Iterator<Item = &'a BTreeSet<i64>>,
+    audiences: impl Iterator<Item = &'a BTreeSet<PrincipalId>>,
 ) -> Result<(), StoreError> {
-    let audiences: BTreeMap<String, &BTreeSet<i64>> =
+    let audiences: BTreeMap<String, &BTreeSet<PrincipalId>> =
         audiences.map(|principals| (audience(principals), principals)).collect();
     let mut rows = Vec::new();
     for (name, principals) in &audiences {
-        rows.extend(
-            principals.iter().map(|principal| [BorrowedArgument::Int(*principal), BorrowedArgument::Text(name)]),
-        );
+        rows.extend(principals.iter().map(|principal| [(*principal).into(), BorrowedArgument::Text(name)]));
     }
     conn.insert_rows("task_audiences", &["principal", "audience"], &rows, "ON CONFLICT DO NOTHING").map(drop)
 }
@@ -38,18 +37,18 @@ pub fn store_audiences<'a>(
 /// The number of tasks of a class and status.
 pub struct TaskCount {
     /// 0 for tasks without a record.
-    pub class: i64,
+    pub class: ClassId,
     pub status: String,
     pub n: i64,
 }
 
 /// Counts tasks that were created or changed.
-pub fn add(conn: &mut Conn, tasks: &[i64]) -> Result<(), StoreError> {
+pub fn add(conn: &mut Conn, tasks: &[TaskId]) -> Result<(), StoreError> {
     write(conn, tasks, 1)
 }
 
 /// Counts a task under another status. Its row is locked.
-pub fn change_status(conn: &mut Conn, task: i64, before: &str, after: &str) -> Result<(), StoreError> {
+pub fn change_status(conn: &mut Conn, task: TaskId, before: &str, after: &str) -> Result<(), StoreError> {
     let mut sql = Sql::new(
         "INSERT INTO task_counts(audience, class_id, status, slot, n) SELECT x.audience, x.class_id, s.status, CAST(",
     );
@@ -67,11 +66,11 @@ pub fn change_status(conn: &mut Conn, task: i64, before: &str, after: &str) -> R
 }
 
 /// Subtracts tasks from the counts, before their status, their audience or they themselves change. Their rows are locked.
-pub fn remove(conn: &mut Conn, tasks: &[i64]) -> Result<(), StoreError> {
+pub fn remove(conn: &mut Conn, tasks: &[TaskId]) -> Result<(), StoreError> {
     write(conn, tasks, -1)
 }
 
-fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), StoreError> {
+fn write(conn: &mut Conn, tasks: &[TaskId], sign: i64) -> Result<(), StoreError> {
     if tasks.is_empty() {
         return Ok(());
     }
@@ -82,9 +81,10 @@ fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), StoreError> {
         " AS BIGINT) * count(*) FROM (SELECT t.audience, COALESCE(t.class_id, 0) AS class_id, t.status FROM tasks t \
          WHERE t.audience <> '' AND t.id",
     );
-    sql.push_any(tasks).push(" UNION ALL SELECT '', COALESCE(t.class_id, 0), t.status FROM tasks t WHERE t.id");
+    sql.push_any(tasks.iter().copied())
+        .push(" UNION ALL SELECT '', COALESCE(t.class_id, 0), t.status FROM tasks t WHERE t.id");
     // The order of the key makes deadlocks between transactions rare.
-    sql.push_any(tasks).push(
+    sql.push_any(tasks.iter().copied()).push(
         ") x GROUP BY x.audience, x.class_id, x.status ORDER BY x.audience, x.class_id, x.status \
          ON CONFLICT (audience, class_id, status, slot) DO UPDATE SET n = task_counts.n + excluded.n",
     );
@@ -92,7 +92,7 @@ fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), StoreError> {
 }
 
 /// The counts of tasks that are assigned to a user, directly or through a group.
-pub fn load_user_counts(conn: &mut Conn, user: i64) -> Result<Vec<TaskCount>, StoreError> {
+pub fn load_user_counts(conn: &mut Conn, user: UserId) -> Result<Vec<TaskCount>, StoreError> {
     let mut sql = Sql::new(COUNTED);
     sql.push("c.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
     tokens(&mut sql, PRINCIPALS, &[("{caller}", user)]);
@@ -101,12 +101,12 @@ pub fn load_user_counts(conn: &mut Conn, user: i64) -> Result<Vec<TaskCount>, St
 }
 
 /// The counts of all tasks of these classes. `None` counts all tasks, including those without a record.
-pub fn load_class_counts(conn: &mut Conn, classes: Option<&[i64]>) -> Result<Vec<TaskCount>, StoreError> {
+pub fn load_class_counts(conn: &mut Conn, classes: Option<&[ClassId]>) -> Result<Vec<TaskCount>, StoreError> {
     let mut sql = Sql::new(COUNTED);
     sql.push("c.audience = ''");
     match classes {
         Some([]) => return Ok(Vec::new()),
-        Some(classes) => drop(sql.push(" AND c.class_id").push_any(classes)),
+        Some(classes) => drop(sql.push(" AND c.class_id").push_any(classes.iter().copied())),
         None => {}
     }
     read(conn, sql)
@@ -116,7 +116,7 @@ const COUNTED: &str = "SELECT c.class_id, c.status, CAST(sum(c.n) AS BIGINT) FRO
 
 fn read(conn: &mut Conn, mut sql: Sql) -> Result<Vec<TaskCount>, StoreError> {
     sql.push(" GROUP BY c.class_id, c.status HAVING sum(c.n) <> 0");
-    conn.query_all(&sql, |row| Ok(TaskCount { class: row.int(0)?, status: row.text(1)?.to_owned(), n: row.int(2)? }))
+    conn.query_all(&sql, |row| Ok(TaskCount { class: row.id(0)?, status: row.text(1)?.to_owned(), n: row.int(2)? }))
 }
 
 /// The sum of the counts in these states.
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn audiences_have_names_of_their_own() {
-        let name = |principals: &[i64]| audience(&principals.iter().copied().collect());
+        let name = |principals: &[i64]| audience(&principals.iter().copied().map(PrincipalId::new).collect());
         assert_eq!([name(&[]), name(&[7]), name(&[7, -3])], ["", "7", "-3,7"]);
         let many: Vec<i64> = (1..100).collect();
         assert_eq!(name(&many).len(), 64);

@@ -13,6 +13,7 @@ use crate::task_templates::form::TemplateForm;
 use crate::task_templates::template::{TaskTemplate, count_tasks};
 use http::StatusCode;
 use kit::answer::Outcome;
+use kit::ids::{ClassId, PrincipalId, RecordId, TaskId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
@@ -28,8 +29,8 @@ use store::{Argument, BorrowedArgument, Conn, Sql, StoreError};
 /// A record for which a task is created.
 #[derive(Clone, Copy)]
 pub struct TaskRecord {
-    pub id: i64,
-    pub class: i64,
+    pub id: RecordId,
+    pub class: ClassId,
     /// The number of the record within the class.
     pub n: i64,
 }
@@ -38,8 +39,8 @@ pub struct TaskRecord {
 pub struct NewTask {
     pub record: Option<TaskRecord>,
     pub name: Option<String>,
-    pub principals: BTreeSet<i64>,
-    pub created_by: Option<i64>,
+    pub principals: BTreeSet<PrincipalId>,
+    pub created_by: Option<UserId>,
 }
 
 pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
@@ -52,7 +53,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     // The record's row is locked before others, and rights on the record are checked behind the lock.
     let record = match body.get(OBJECT_RECORD.name()).filter(|sent| !sent.is_null()).map(parse_id) {
         Some(Ok(id)) => Some((id, for_change(request, conn, id)?)),
-        Some(Err(_)) => Some((0, None)),
+        Some(Err(_)) => Some((RecordId::NONE, None)),
         None => None,
     };
     match &record {
@@ -144,7 +145,7 @@ pub fn make(
     template: &TaskTemplate,
     new: &[NewTask],
     source: ActorKind,
-) -> Result<Vec<i64>, Refusal> {
+) -> Result<Vec<TaskId>, Refusal> {
     let expires = template.expiry.and_then(|expiry| expires_at(expiry, request.now));
     make_expiring(request, conn, template, new, source, expires)
 }
@@ -156,7 +157,7 @@ fn make_expiring(
     new: &[NewTask],
     source: ActorKind,
     expires: Option<i64>,
-) -> Result<Vec<i64>, Refusal> {
+) -> Result<Vec<TaskId>, Refusal> {
     let now = request.now;
     let due = Some(due_at(template.complete_by, now));
     let plan = serde_json::to_string(&template.plan).map_err(|error| StoreError::Db(error.to_string()))?;
@@ -184,14 +185,13 @@ fn make_expiring(
     };
     let rows: Vec<Vec<Argument>> = new.iter().map(row).collect();
     let ids = tables::insert(conn, "tasks", &COLUMNS, &rows, "RETURNING id")?;
+    let ids: Vec<TaskId> = ids.into_iter().map(TaskId::new).collect();
     let mut assigned: Vec<[BorrowedArgument<'_>; 6]> = Vec::new();
     for (id, new) in ids.iter().zip(new) {
         let due = due.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
-        let place = [new.record.map(|record| record.class), new.record.map(|record| record.n)];
-        let [class, n] = place.map(|number| number.map_or(BorrowedArgument::Null, BorrowedArgument::Int));
-        let row = |of: &i64| {
-            [BorrowedArgument::Int(*id), BorrowedArgument::Int(*of), BorrowedArgument::Text(OPEN), due, class, n]
-        };
+        let class = new.record.map_or(BorrowedArgument::Null, |record| record.class.into());
+        let n = new.record.map_or(BorrowedArgument::Null, |record| BorrowedArgument::Int(record.n));
+        let row = |of: &PrincipalId| [(*id).into(), (*of).into(), BorrowedArgument::Text(OPEN), due, class, n];
         assigned.extend(new.principals.iter().map(row));
     }
     conn.insert_rows("task_assignees", &assignees::COLUMNS, &assigned, "")?;
@@ -249,7 +249,7 @@ pub fn for_new_records(
             .map(|record| NewTask {
                 record: Some(TaskRecord { id: record.id, class: class.id, n: record.n }),
                 name: None,
-                principals: record.owner.into_iter().collect(),
+                principals: record.owner.into_iter().map(PrincipalId::from).collect(),
                 created_by,
             })
             .collect();
@@ -262,13 +262,13 @@ pub fn for_new_records(
 /// or year is the next one after the expiry of this task. Returns `None` if the template is gone, or the new task would not
 /// expire later. It also returns `None` if a task of the template is still open for the record or, without one, for the same
 /// principals.
-pub fn renew(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<Option<i64>, Refusal> {
+pub fn renew(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<Option<TaskId>, Refusal> {
     let mut open = Sql::new("SELECT 1 FROM tasks WHERE template = ");
     open.bind(task.template).push(" AND status IN ('open', 'in_approval') AND record");
     let place =
         Sql::new("SELECT record, class_id, record_n FROM tasks WHERE id = $1 AND record IS NOT NULL").arg(task.id);
     let record =
-        conn.query_optional(&place, |row| Ok(TaskRecord { id: row.int(0)?, class: row.int(1)?, n: row.int(2)? }))?;
+        conn.query_optional(&place, |row| Ok(TaskRecord { id: row.id(0)?, class: row.id(1)?, n: row.int(2)? }))?;
     let principals = assignees::load_task_principals(conn, task.id)?;
     let principals = still_there(conn, principals)?;
     match record {
@@ -296,15 +296,15 @@ pub fn renew(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<Op
 }
 
 /// Removes deleted and anonymized accounts, and deleted groups.
-fn still_there(conn: &mut Conn, principals: BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
-    let mut there: HashMap<i64, ()> = HashMap::new();
+fn still_there(conn: &mut Conn, principals: BTreeSet<PrincipalId>) -> Result<BTreeSet<PrincipalId>, StoreError> {
+    let mut there: HashMap<PrincipalId, ()> = HashMap::new();
     let mut users = Sql::new("SELECT id FROM users WHERE is_deleted = 0 AND status <> 'anonymized' AND id");
     users.push_any(assignees::ids(&principals, true));
     let mut groups = Sql::new("SELECT -id FROM user_groups WHERE id");
     groups.push_any(assignees::ids(&principals, false));
     for sql in [users, groups] {
         conn.for_each_row(&sql, |row| {
-            there.insert(row.int(0)?, ());
+            there.insert(row.id(0)?, ());
             Ok(())
         })?;
     }

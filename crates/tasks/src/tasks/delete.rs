@@ -10,6 +10,7 @@ use crate::one_time;
 use crate::task_templates::form::remove_unused;
 use files::held::{EndedReferences, release};
 use kit::answer::{Answer, Outcome};
+use kit::ids::{RecordId, TaskId};
 use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -33,26 +34,26 @@ pub fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Deletes the tasks of records that are deleted.
-pub fn delete_tasks_of_records(request: &Request, conn: &mut Conn, records: &[i64]) -> Result<(), Refusal> {
+pub fn delete_tasks_of_records(request: &Request, conn: &mut Conn, records: &[RecordId]) -> Result<(), Refusal> {
     // A concurrent creation of a task for one of them waits for this lock. If it commits first, its task is read below.
     let mut sql = Sql::new("SELECT id FROM records WHERE id");
-    sql.push_any(records.to_vec()).push(" ORDER BY id FOR UPDATE");
+    sql.push_any(records.iter().copied()).push(" ORDER BY id FOR UPDATE");
     conn.for_each_row(&sql, |_| Ok(()))?;
     let mut sql = Sql::new("SELECT id FROM tasks WHERE record");
-    sql.push_any(records.to_vec()).push(" ORDER BY id FOR UPDATE");
-    let tasks = conn.query_all(&sql, |row| row.int(0))?;
+    sql.push_any(records.iter().copied()).push(" ORDER BY id FOR UPDATE");
+    let tasks = conn.query_all(&sql, |row| row.id(0))?;
     tasks.chunks(1_000).try_for_each(|some| remove(request, conn, some.to_vec()))
 }
 
 /// Deletes tasks whose rows are locked, with all their data.
-fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Refusal> {
+fn remove(request: &Request, conn: &mut Conn, tasks: Vec<TaskId>) -> Result<(), Refusal> {
     if tasks.is_empty() {
         return Ok(());
     }
     let mut sql = Sql::new("SELECT id, name, record, status, completed_at, completed_by, form FROM tasks WHERE id");
-    sql.push_any(tasks.as_slice()).push(" ORDER BY id");
+    sql.push_any(tasks.iter().copied()).push(" ORDER BY id");
     let found = conn.query_all(&sql, |row| {
-        let completion = (row.opt_int(4)?, row.opt_int(5)?);
+        let completion = (row.opt_int(4)?, row.opt_id(5)?);
         Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?, row.text(3)?.to_owned(), completion, row.int(6)?))
     })?;
     let former = last_completions(conn, &tasks)?;
@@ -65,7 +66,7 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Ref
         let completion = match completion {
             (Some(at), by) => Some((at, by)),
             // The task was reopened.
-            _ => former.get(&id).copied(),
+            _ => former.get(&TaskId::new(id)).copied(),
         };
         if let Some((at, by)) = completion {
             changes.insert("completed_at".to_owned(), json!([time::show(at), null]));
@@ -77,7 +78,7 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Ref
     log::write_many(request, conn, "delete", &DELETED, &entries)?;
     release(request, conn, EndedReferences::OfTasks(tasks.clone()))?;
     let mut sql = Sql::new("SELECT class_id, record_n FROM tasks WHERE class_id IS NOT NULL AND id");
-    let records = conn.query_all(sql.push_any(tasks.clone()), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let records = conn.query_all(sql.push_any(tasks.clone()), |row| Ok((row.id(0)?, row.int(1)?)))?;
     counts::remove(conn, &tasks)?;
     one_time::end(request, conn, &tasks, None)?;
     for text in [
@@ -87,7 +88,7 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Ref
         "DELETE FROM tasks WHERE id",
     ] {
         let mut sql = Sql::new(text);
-        conn.exec(sql.push_any(tasks.as_slice()))?;
+        conn.exec(sql.push_any(tasks.iter().copied()))?;
     }
     per_record::raise_block_versions(conn, records.into_iter())?;
     Ok(remove_unused(conn, forms.into_iter().collect())?)

@@ -10,6 +10,7 @@ use crate::schedule;
 use crate::task_templates::form::TemplateForm;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
+use kit::ids::{PrincipalId, TaskId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
@@ -37,7 +38,7 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     task::check_if_match(request, conn, task.id, task.actions)?;
     require_state(&task, &[OPEN, IN_APPROVAL])?;
     let (body, too_many) = AssigneeChange::bounded(conn, body)?;
-    let mut accepted = rows::check_body(conn, &TASK, &body, Some(task.id))?;
+    let mut accepted = rows::check_body(conn, &TASK, &body, Some(task.id.get()))?;
     accepted.errors.merge(too_many);
     let before = assignees::load_task_principals(conn, task.id)?;
     let sent = AssigneeChange::extract_from(request, conn, &mut accepted.changes, &before, &mut accepted.errors)?;
@@ -47,8 +48,8 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     }
     accepted.errors.refuse()?;
     let changes = accepted.changes;
-    let stored = rows::load(conn, &shape(TaskLabels::default()), task.id)?.ok_or_else(Refusal::not_found)?;
-    rows::update(request, conn, &TASK, task.id, &stored, &changes, &[])?;
+    let stored = rows::load(conn, &shape(TaskLabels::default()), task.id.get())?.ok_or_else(Refusal::not_found)?;
+    rows::update(request, conn, &TASK, task.id.get(), &stored, &changes, &[])?;
     let told = kit::log::diff_of_edit(&TASK, &stored, &changes);
     if !told.is_empty() {
         log::write(request, conn, task.id, ActorKind::Caller, "edit", told)?;
@@ -87,8 +88,8 @@ fn require_assign(conn: &mut Conn, task: &TaskAccess) -> Result<(), Refusal> {
 fn log_assignees(
     request: &Request,
     conn: &mut Conn,
-    task: i64,
-    [before, after]: [&BTreeSet<i64>; 2],
+    task: TaskId,
+    [before, after]: [&BTreeSet<PrincipalId>; 2],
 ) -> Result<(), Refusal> {
     let mut changes = Map::new();
     for (name, users) in [(task::ASSIGNEES.name(), true), (task::GROUPS.name(), false)] {

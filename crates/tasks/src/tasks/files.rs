@@ -25,7 +25,7 @@ fn find(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusal> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.task FROM files f WHERE f.task IS NOT NULL AND f.uuid = ");
     let found =
-        conn.query_optional(sql.bind(request.uuid().to_string()), |row| Ok((StoredFile::read(row, 0)?, row.int(4)?)))?;
+        conn.query_optional(sql.bind(request.uuid().to_string()), |row| Ok((StoredFile::read(row, 0)?, row.id(4)?)))?;
     let (file, task) = found.ok_or_else(Refusal::not_found)?;
     held::load(request, conn, task)?.ok_or_else(Refusal::not_found)?;
     Ok(file)

@@ -3,6 +3,7 @@
 
 use crate::moments::Plan;
 use kit::caller::Caller;
+use kit::ids::{ClassId, PrincipalId, RecordId, TaskId, TaskTemplateId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
@@ -28,18 +29,18 @@ pub const SHOWN: [(&str, i64); 5] = [
 /// A task with the caller's actions on it.
 #[derive(Clone)]
 pub struct TaskAccess {
-    pub id: i64,
+    pub id: TaskId,
     pub name: String,
-    pub template: i64,
+    pub template: TaskTemplateId,
     /// The number of the task's form.
     pub form: i64,
-    pub record: Option<i64>,
+    pub record: Option<RecordId>,
     pub status: String,
     pub due_at: Option<i64>,
     pub expires_at: Option<i64>,
     pub completed_at: Option<i64>,
-    pub completed_by: Option<i64>,
-    pub created_by: Option<i64>,
+    pub completed_by: Option<UserId>,
+    pub created_by: Option<UserId>,
     pub plan: Plan,
     /// The actions on the task and on its record.
     pub actions: i64,
@@ -59,27 +60,27 @@ impl TaskAccess {
 const COLUMNS: &str = "t.id, t.name, t.template, t.form, t.record, t.status, t.due_at, t.expires_at, t.completed_at, \
     t.completed_by, t.created_by, t.plan, t.class_id";
 
-fn read(row: &store::Row<'_>) -> Result<(TaskAccess, Option<i64>), StoreError> {
+fn read(row: &store::Row<'_>) -> Result<(TaskAccess, Option<ClassId>), StoreError> {
     let held = TaskAccess {
-        id: row.int(0)?,
+        id: row.id(0)?,
         name: row.text(1)?.to_owned(),
-        template: row.int(2)?,
+        template: row.id(2)?,
         form: row.int(3)?,
-        record: row.opt_int(4)?,
+        record: row.opt_id(4)?,
         status: row.text(5)?.to_owned(),
         due_at: row.opt_int(6)?,
         expires_at: row.opt_int(7)?,
         completed_at: row.opt_int(8)?,
-        completed_by: row.opt_int(9)?,
-        created_by: row.opt_int(10)?,
+        completed_by: row.opt_id(9)?,
+        created_by: row.opt_id(10)?,
         plan: serde_json::from_str(row.text(11)?).unwrap_or_default(),
         actions: 0,
     };
-    Ok((held, row.opt_int(12)?))
+    Ok((held, row.opt_id(12)?))
 }
 
 /// Locks and returns those of these tasks that no other transaction has locked (`SKIP LOCKED`). Rights are not checked.
-pub fn unlocked(conn: &mut Conn, ids: Vec<i64>) -> Result<BTreeMap<i64, TaskAccess>, StoreError> {
+pub fn unlocked(conn: &mut Conn, ids: Vec<TaskId>) -> Result<BTreeMap<TaskId, TaskAccess>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(COLUMNS).push(" FROM tasks t WHERE t.id").push_any(ids).push(" ORDER BY t.id FOR UPDATE SKIP LOCKED");
     let tasks = conn.query_all(&sql, read)?;
@@ -94,16 +95,16 @@ pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<TaskAccess, 
 /// A task whose row is locked, and whose record is, before the caller is authorised.
 pub struct LockedTask {
     task: TaskAccess,
-    class: Option<i64>,
+    class: Option<ClassId>,
     record: Option<HeldRecord>,
 }
 
 /// Locks the row of the task's record, and then that of the task. The deletion of a record locks in the same order. `None` if
 /// the task does not exist, or an agent may not view it.
-pub fn lock(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<LockedTask>, Refusal> {
+pub fn lock(request: &Request, conn: &mut Conn, id: TaskId) -> Result<Option<LockedTask>, Refusal> {
     let mut sql = Sql::new("SELECT t.record");
     from_task(&mut sql, request.caller()?, id);
-    let Some(record) = conn.query_optional(&sql, |row| row.opt_int(0))? else { return Ok(None) };
+    let Some(record) = conn.query_optional(&sql, |row| row.opt_id(0))? else { return Ok(None) };
     let record = match record {
         Some(record) => single_records::load(request, conn, record, true)?,
         None => None,
@@ -130,20 +131,20 @@ impl LockedTask {
 }
 
 /// Appends the FROM of a statement about a task. An agent may only view tasks of records.
-fn from_task(sql: &mut Sql, caller: &Caller, id: i64) {
+fn from_task(sql: &mut Sql, caller: &Caller, id: TaskId) {
     let record = Sql::new("(SELECT t.record FROM tasks t WHERE t.id = $1)").arg(id);
     single_records::from_open(sql, caller, TASKS_VIEW, &record, ["tasks t", "t.id", ""], id);
 }
 
 /// Loads a task and its record, if there is one, for a change, and locks both. Answers 404 if the caller may not view such a
 /// task.
-pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<(TaskAccess, Option<HeldRecord>), Refusal> {
+pub fn for_change(request: &Request, conn: &mut Conn, id: TaskId) -> Result<(TaskAccess, Option<HeldRecord>), Refusal> {
     request.caller()?.reaches(id)?;
     lock(request, conn, id)?.ok_or_else(Refusal::not_found)?.authorise(request, conn)
 }
 
 /// Loads the task with this id if the caller may view it. Answers 403 if the caller's session is restricted to another task.
-pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<TaskAccess>, Refusal> {
+pub fn load(request: &Request, conn: &mut Conn, id: TaskId) -> Result<Option<TaskAccess>, Refusal> {
     request.caller()?.reaches(id)?;
     let mut sql = Sql::new("SELECT ");
     sql.push(COLUMNS);
@@ -156,24 +157,28 @@ pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<TaskAc
 
 /// The columns of a task that decide rights on it.
 pub struct TaskRef {
-    pub id: i64,
-    pub record: Option<i64>,
-    pub class: Option<i64>,
-    pub created_by: Option<i64>,
+    pub id: TaskId,
+    pub record: Option<RecordId>,
+    pub class: Option<ClassId>,
+    pub created_by: Option<UserId>,
 }
 
 /// The caller's actions on each of these tasks and on their records.
-pub fn actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<HashMap<i64, i64>, StoreError> {
+pub fn actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<HashMap<TaskId, i64>, StoreError> {
     let on_records = load_record_actions(conn, caller, tasks)?;
     actions_with(conn, caller, tasks, &on_records)
 }
 
 /// The actions of the caller on the records of tasks, by record. They are not loaded for super admins, who may do everything.
-fn load_record_actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<HashMap<i64, i64>, StoreError> {
+fn load_record_actions(
+    conn: &mut Conn,
+    caller: &Caller,
+    tasks: &[TaskRef],
+) -> Result<HashMap<RecordId, i64>, StoreError> {
     if caller.is_super() {
         return Ok(HashMap::new());
     }
-    let records: Vec<(i64, i64)> = tasks.iter().filter_map(|task| task.class.zip(task.record)).collect();
+    let records: Vec<(ClassId, RecordId)> = tasks.iter().filter_map(|task| task.class.zip(task.record)).collect();
     actions_on(conn, caller, &records)
 }
 
@@ -182,15 +187,15 @@ fn actions_with(
     conn: &mut Conn,
     caller: &Caller,
     tasks: &[TaskRef],
-    on_records: &HashMap<i64, i64>,
-) -> Result<HashMap<i64, i64>, StoreError> {
+    on_records: &HashMap<RecordId, i64>,
+) -> Result<HashMap<TaskId, i64>, StoreError> {
     let without_assignment = |task: &TaskRef| match task.record {
         _ if caller.is_super() => ALL_ACTIONS | EDIT,
         Some(record) => on_records.get(&record).copied().unwrap_or(0),
         None if caller.agent.is_none() && task.created_by == Some(caller.user) => ALL_ACTIONS,
         None => 0,
     };
-    let mut actions: HashMap<i64, i64> = tasks.iter().map(|task| (task.id, without_assignment(task))).collect();
+    let mut actions: HashMap<TaskId, i64> = tasks.iter().map(|task| (task.id, without_assignment(task))).collect();
     let lacking = actions.iter().filter(|(_, actions)| **actions & OF_ASSIGNEE != OF_ASSIGNEE);
     let lacking = lacking.map(|(task, _)| *task).collect();
     for task in assigned(conn, caller, lacking)? {
@@ -204,19 +209,19 @@ pub const PRINCIPALS: &str = "(SELECT CAST({caller} AS BIGINT) UNION ALL SELECT 
     WHERE m.user_id = {caller})";
 
 /// The principals of the caller.
-pub fn principals(request: &Request, conn: &mut Conn) -> Result<Vec<i64>, Refusal> {
+pub fn principals(request: &Request, conn: &mut Conn) -> Result<Vec<PrincipalId>, Refusal> {
     let mut sql = Sql::new("SELECT x.* FROM ");
     tokens(&mut sql, PRINCIPALS, &[("{caller}", request.caller()?.user)]);
-    Ok(conn.query_all(sql.push(" x"), |row| row.int(0))?)
+    Ok(conn.query_all(sql.push(" x"), |row| row.id(0))?)
 }
 
 /// Returns the tasks that are assigned to the caller, directly or through a group. Assignments grant an agent nothing.
-fn assigned(conn: &mut Conn, caller: &Caller, tasks: Vec<i64>) -> Result<HashSet<i64>, StoreError> {
+fn assigned(conn: &mut Conn, caller: &Caller, tasks: Vec<TaskId>) -> Result<HashSet<TaskId>, StoreError> {
     if tasks.is_empty() || caller.agent.is_some() {
         return Ok(HashSet::new());
     }
     let mut sql = Sql::new("SELECT a.task FROM task_assignees a WHERE a.task");
     sql.push_any(tasks).push(" AND a.principal IN ");
     tokens(&mut sql, PRINCIPALS, &[("{caller}", caller.user)]);
-    Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
+    Ok(conn.query_all(&sql, |row| row.id(0))?.into_iter().collect())
 }

@@ -56,7 +56,7 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
         sql
     });
     let page = conn.query_all(&sql, |row| {
-        Ok(TaskRef { id: row.int(0)?, record: row.opt_int(1)?, class: row.opt_int(2)?, created_by: row.opt_int(3)? })
+        Ok(TaskRef { id: row.id(0)?, record: row.opt_id(1)?, class: row.opt_id(2)?, created_by: row.opt_id(3)? })
     })?;
     let results = tasks_json(request, conn, &page)?;
     let filtered = match &states {
@@ -102,7 +102,7 @@ fn tasks_json(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Ve
         condition.push_any(some.iter().map(|task| task.id).collect::<Vec<_>>());
         let items: HashMap<i64, Vec<u8>> =
             rows::items(request, conn, &shape, "id", &Scope::matching(condition))?.into_iter().collect();
-        for item in some.iter().filter_map(|task| items.get(&task.id)) {
+        for item in some.iter().filter_map(|task| items.get(&task.id.get())) {
             out.comma().raw_bytes(item);
             PageSize { items: page.len(), bytes: out.bytes().len() }.check(request)?;
         }

@@ -2,6 +2,7 @@
 
 use super::held;
 use kit::answer::{Answer, Outcome};
+use kit::ids::{TaskId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -69,7 +70,7 @@ pub enum ActorKind {
 pub fn write(
     request: &Request,
     conn: &mut Conn,
-    task: i64,
+    task: TaskId,
     source: ActorKind,
     action: &str,
     changes: Map<String, Json>,
@@ -83,9 +84,9 @@ pub fn write_many(
     conn: &mut Conn,
     source: ActorKind,
     action: &str,
-    entries: Vec<(i64, Map<String, Json>)>,
+    entries: Vec<(TaskId, Map<String, Json>)>,
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map_or(BorrowedArgument::Null, |caller| BorrowedArgument::Int(caller.user));
+    let by = request.caller.as_ref().map_or(BorrowedArgument::Null, |caller| caller.user.into());
     let source = match &request.caller {
         Some(caller) if source == ActorKind::Caller => {
             if caller.agent.is_some() {
@@ -96,7 +97,7 @@ pub fn write_many(
         }
         _ => "system",
     };
-    let changes: Vec<(i64, String)> =
+    let changes: Vec<(TaskId, String)> =
         entries.into_iter().map(|(task, changes)| (task, Json::Object(changes).to_string())).collect();
     let row = |(task, changes)| {
         [
@@ -108,19 +109,20 @@ pub fn write_many(
             changes,
         ]
     };
-    let rows: Vec<_> = changes
-        .iter()
-        .map(|(task, changes)| row((BorrowedArgument::Int(*task), BorrowedArgument::Text(changes.as_str()))))
-        .collect();
+    let rows: Vec<_> =
+        changes.iter().map(|(task, changes)| row(((*task).into(), BorrowedArgument::Text(changes.as_str())))).collect();
     let columns = ["task", "at", "by_user", "source_type", "action", "changes"];
     Ok(conn.insert_rows("task_log", &columns, &rows, "").map(drop)?)
 }
 
 /// The time and the user of the last completion of each of these tasks.
-pub fn last_completions(conn: &mut Conn, tasks: &[i64]) -> Result<HashMap<i64, (i64, Option<i64>)>, StoreError> {
+pub fn last_completions(
+    conn: &mut Conn,
+    tasks: &[TaskId],
+) -> Result<HashMap<TaskId, (i64, Option<UserId>)>, StoreError> {
     let mut sql = Sql::new(
         "SELECT l.task, l.at, l.by_user FROM task_log l JOIN (SELECT max(id) AS id FROM task_log WHERE action = 'complete' AND task",
     );
-    sql.push_any(tasks).push(" GROUP BY task) x ON x.id = l.id");
-    Ok(conn.query_all(&sql, |row| Ok((row.int(0)?, (row.int(1)?, row.opt_int(2)?))))?.into_iter().collect())
+    sql.push_any(tasks.iter().copied()).push(" GROUP BY task) x ON x.id = l.id");
+    Ok(conn.query_all(&sql, |row| Ok((row.id(0)?, (row.int(1)?, row.opt_id(2)?))))?.into_iter().collect())
 }

@@ -2,6 +2,7 @@
 //! of the first tasks of each principal and state, which an index contains in this order.
 
 use super::task::DUE_AT;
+use kit::ids::PrincipalId;
 use resource::Select;
 use store::Sql;
 
@@ -10,7 +11,7 @@ const MAX_PARTS: usize = 100;
 
 /// Returns the statement for a page of the tasks of these principals in these states. `None` if another order is requested, or
 /// there are too many parts.
-pub fn page(principals: &[i64], states: &[&'static str], select: &Select<'_>) -> Option<Sql> {
+pub fn page(principals: &[PrincipalId], states: &[&'static str], select: &Select<'_>) -> Option<Sql> {
     let [ordered] = select.ordering.as_slice() else { return None };
     if ordered.field.name != DUE_AT.name() || principals.len() * states.len() > MAX_PARTS {
         return None;

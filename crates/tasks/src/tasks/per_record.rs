@@ -2,6 +2,7 @@
 //! blocks of records. The creation or deletion of a task raises the version of its block in the same transaction. A cached block
 //! is used only if the database has the same version, so counts are exact in every process.
 
+use kit::ids::ClassId;
 use kit::limits::slot;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -17,7 +18,7 @@ const BLOCK: i64 = 4_096;
 const MAX_BLOCKS: usize = 2_000;
 
 /// The uid of a build, a class, and a block of its records.
-type BlockKey = (String, i64, i64);
+type BlockKey = (String, ClassId, i64);
 
 /// The cached blocks of all builds, each with its version.
 pub struct KnownBlocks(Cache<BlockKey, (i64, Arc<[u32]>)>);
@@ -30,22 +31,22 @@ impl Default for KnownBlocks {
 
 /// Raises the versions of the blocks of records whose tasks change. Records are pairs of class and number. This is the last
 /// write, because other transactions wait for these rows until the commit.
-pub fn raise_block_versions(conn: &mut Conn, records: impl Iterator<Item = (i64, i64)>) -> Result<(), StoreError> {
-    let blocks: BTreeSet<(i64, i64)> = records.map(|(class, n)| (class, n / BLOCK)).collect();
+pub fn raise_block_versions(conn: &mut Conn, records: impl Iterator<Item = (ClassId, i64)>) -> Result<(), StoreError> {
+    let blocks: BTreeSet<(ClassId, i64)> = records.map(|(class, n)| (class, n / BLOCK)).collect();
     let slot = slot(conn);
     let rows: Vec<_> =
-        blocks.into_iter().map(|(class, block)| [class, block, slot, 1].map(BorrowedArgument::Int)).collect();
+        blocks.into_iter().map(|(class, block)| [class.get(), block, slot, 1].map(BorrowedArgument::Int)).collect();
     let then = "ON CONFLICT (class_id, block, slot) DO UPDATE SET version = task_blocks.version + 1";
     conn.insert_rows("task_blocks", &["class_id", "block", "slot", "version"], &rows, then).map(drop)
 }
 
 /// The total number of tasks of these records of classes.
-pub fn count(request: &Request, conn: &mut Conn, classes: &[(i64, &VisibleRecords)]) -> Result<i64, Refusal> {
+pub fn count(request: &Request, conn: &mut Conn, classes: &[(ClassId, &VisibleRecords)]) -> Result<i64, Refusal> {
     let mut sql = Sql::new("SELECT class_id, block, CAST(sum(version) AS BIGINT) FROM task_blocks WHERE class_id");
     sql.push_any(classes.iter().map(|(class, _)| *class).collect::<Vec<_>>()).push(" GROUP BY class_id, block");
     let mut versions = BTreeMap::new();
     conn.for_each_row(&sql, |row| {
-        versions.insert((row.int(0)?, row.int(1)?), row.int(2)?);
+        versions.insert((row.id(0)?, row.int(1)?), row.int(2)?);
         Ok(())
     })?;
     let mut sum = 0;
@@ -63,7 +64,7 @@ pub fn count(request: &Request, conn: &mut Conn, classes: &[(i64, &VisibleRecord
 }
 
 /// The number of tasks of each record of a class, in blocks of these versions.
-fn blocks(request: &Request, conn: &mut Conn, class: i64, versions: &[i64]) -> Result<Vec<Arc<[u32]>>, Refusal> {
+fn blocks(request: &Request, conn: &mut Conn, class: ClassId, versions: &[i64]) -> Result<Vec<Arc<[u32]>>, Refusal> {
     let known: &KnownBlocks = request.app.slot();
     let key = |block: usize| (request.build.uid.clone(), class, block as i64);
     let kept = |(block, version): (usize, &i64)| known.0.get(&key(block)).filter(|kept| kept.0 == *version);

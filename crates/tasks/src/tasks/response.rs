@@ -5,6 +5,7 @@ use super::held::TaskAccess;
 use crate::task_templates::form::TemplateForm;
 use files::held::{EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, release};
 use files::uploads::{invalid_token, load_by_tokens};
+use kit::ids::{FieldId, FileId, TaskId};
 use kit::limits::{self, Limit};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -129,7 +130,7 @@ fn pieces(text: &str) -> impl Iterator<Item = AnswerPart<'_>> {
 pub struct TaskFile {
     pub file: StoredFile,
     /// The field of a record that also has the file.
-    field: Option<i64>,
+    field: Option<FieldId>,
 }
 
 /// The files of an answer, and those of the answer before it.
@@ -145,7 +146,7 @@ impl TaskFiles {
     fn load<'a>(
         request: &Request,
         conn: &mut Conn,
-        task: i64,
+        task: TaskId,
         names: impl Iterator<Item = &'a str>,
     ) -> Result<TaskFiles, Refusal> {
         let (former, mut named, mut tokens) = (load_task_files(conn, task)?, HashMap::new(), BTreeSet::new());
@@ -161,7 +162,7 @@ impl TaskFiles {
         Ok(TaskFiles { named, former })
     }
 
-    fn ids(&self) -> Vec<i64> {
+    fn ids(&self) -> Vec<FileId> {
         self.named.values().map(|file| file.file.id).collect()
     }
 
@@ -172,10 +173,10 @@ impl TaskFiles {
 }
 
 /// Loads the files of a task by their uuids.
-pub fn load_task_files(conn: &mut Conn, task: i64) -> Result<HashMap<String, TaskFile>, store::StoreError> {
+pub fn load_task_files(conn: &mut Conn, task: TaskId) -> Result<HashMap<String, TaskFile>, store::StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.field FROM files f WHERE f.task = ").bind(task);
-    let files = conn.query_all(&sql, |row| Ok(TaskFile { file: StoredFile::read(row, 0)?, field: row.opt_int(4)? }))?;
+    let files = conn.query_all(&sql, |row| Ok(TaskFile { file: StoredFile::read(row, 0)?, field: row.opt_id(4)? }))?;
     Ok(files.into_iter().map(|held| (held.file.uuid.clone(), held)).collect())
 }
 
@@ -323,7 +324,7 @@ impl DocumentValue {
             let (id, uuid) = (by_ids.comma(), by_uuids.comma());
             match name_of_file(item).map(|name| (find(&name), name)) {
                 Some((Some(TaskFile { file, .. }), _)) => {
-                    id.int(file.id);
+                    id.int(file.id.get());
                     write_file(uuid, &file.uuid);
                 }
                 Some((None, name)) => {
@@ -377,7 +378,7 @@ fn name_of_file(item: JsonValue<'_>) -> Option<String> {
 pub fn update_references(
     request: &Request,
     conn: &mut Conn,
-    task: i64,
+    task: TaskId,
     accepted: &CheckedResponse,
 ) -> Result<(), Refusal> {
     let former = &accepted.former;
@@ -385,7 +386,7 @@ pub fn update_references(
         add_reference(conn, file.id, FileReference::Task(task))?;
     }
     let is_kept = |uuid: &str| accepted.files.iter().any(|file| file.uuid == uuid);
-    let files: Vec<i64> =
+    let files: Vec<FileId> =
         former.values().map(|held| &held.file).filter(|file| !is_kept(&file.uuid)).map(|file| file.id).collect();
     if !files.is_empty() {
         release(request, conn, EndedReferences::OfTask { task, files })?;

@@ -8,6 +8,7 @@ use crate::task_templates::plugin_config::{INSTRUCTIONS_OF_FORM, MAX_INSTRUCTION
 use http::StatusCode;
 use kit::answer::{Answer, AnswerSubject, Instance, Outcome, etag};
 use kit::caller::Caller;
+use kit::ids::{ClassId, GroupId, RecordId, TaskId, TaskTemplateId, UserId};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -59,12 +60,12 @@ pub const STATES: [(&str, &str); 6] = [
 
 pub const DESCRIPTION: &str = "description";
 pub static NAME: FieldKey<String> = FieldKey::new("name");
-pub static TASK_TEMPLATE: FieldKey<i64> = FieldKey::new("task_template");
-pub static OBJECT_RECORD: FieldKey<i64> = FieldKey::new("object_record");
+pub static TASK_TEMPLATE: FieldKey<TaskTemplateId> = FieldKey::new("task_template");
+pub static OBJECT_RECORD: FieldKey<RecordId> = FieldKey::new("object_record");
 pub static DUE_AT: FieldKey<i64> = FieldKey::new("due_at");
 pub static EXPIRES_AT: FieldKey<i64> = FieldKey::new("expires_at");
-pub static ASSIGNEES: FieldKey<Vec<i64>> = FieldKey::new("assignees");
-pub static GROUPS: FieldKey<Vec<i64>> = FieldKey::new("assignee_groups");
+pub static ASSIGNEES: FieldKey<Vec<UserId>> = FieldKey::new("assignees");
+pub static GROUPS: FieldKey<Vec<GroupId>> = FieldKey::new("assignee_groups");
 
 pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit().map(|mut field| {
@@ -74,9 +75,9 @@ pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
     let id_of = |table: &'static str| FieldKind::Reference {
         target: resource::ReferenceTarget { table: table.into(), autocomplete: None },
     };
-    let ids_of = |key: &FieldKey<Vec<i64>>, table: &'static str, autocomplete: &'static str| {
+    let ids_of = |table: &'static str, autocomplete: &'static str| {
         let target = resource::ReferenceTarget { table: table.into(), autocomplete: Some(autocomplete.into()) };
-        key.declare(FieldKind::References { target, max_items: MAX_ASSIGNEES })
+        FieldKind::References { target, max_items: MAX_ASSIGNEES }
     };
     Resource::new(
         "tasks",
@@ -96,8 +97,8 @@ pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
                 .also_in(),
             OBJECT_RECORD.declare(id_of("records")).column("record").nullable().create_only().filter().also_in(),
             Field::new("status", FieldKind::choices(&STATES)).read_only().filter().sort(),
-            ids_of(&ASSIGNEES, "users", "/api/users/autocomplete/?text__icontains="),
-            ids_of(&GROUPS, "user_groups", "/api/user-groups/autocomplete/?text__icontains="),
+            ASSIGNEES.declare(ids_of("users", "/api/users/autocomplete/?text__icontains=")),
+            GROUPS.declare(ids_of("user_groups", "/api/user-groups/autocomplete/?text__icontains=")),
             DUE_AT.datetime().nullable().filter().sort().isnull(),
             EXPIRES_AT.datetime().nullable(),
             Field::new("completed_at", FieldKind::DateTime).read_only().nullable(),
@@ -222,9 +223,9 @@ const ASSIGNED_GROUPS: &str = ", (SELECT string_agg(x.item, ',') FROM (SELECT CA
 #[derive(Default)]
 pub struct TaskLabels {
     /// The caller's actions, by task.
-    pub actions: HashMap<i64, i64>,
+    pub actions: HashMap<TaskId, i64>,
     /// The labels of records that the caller may view, by record. `None` shows the tasks without labels.
-    pub labels: Option<HashMap<i64, String>>,
+    pub labels: Option<HashMap<RecordId, String>>,
 }
 
 /// The columns and the JSON of tasks for the caller.
@@ -244,10 +245,10 @@ pub fn shape(shown: TaskLabels) -> RowShape {
         write_users(out.name("assignees"), row.text(at + 5)?)?;
         write_groups(out.name("assignee_groups"), row.text(at + 6)?)?;
         write_approval(out.name("approval"), row, at)?;
-        let held = shown.actions.get(&row.int(at)?.unwrap_or(0)).copied().unwrap_or(0);
+        let held = shown.actions.get(&TaskId::new(row.int(at)?.unwrap_or(0))).copied().unwrap_or(0);
         write_permissions(out.name("_meta").raw("{"), &SHOWN.map(|(action, bit)| (action, held & bit != 0)));
         if let Some(labels) = &shown.labels {
-            let record = row.int(at + 7)?.and_then(|record| labels.get(&record));
+            let record = row.int(at + 7)?.and_then(|record| labels.get(&RecordId::new(record)));
             let template = row.text(at + 8)?.filter(|_| may_name_template(request, held));
             write_labels(out, record.map(String::as_str), template);
         }
@@ -274,9 +275,9 @@ fn write_labels(out: &mut JsonWriter, record: Option<&str>, template: Option<&st
 pub fn labels_of_records(
     request: &Request,
     conn: &mut Conn,
-    records: impl Iterator<Item = (i64, i64)>,
-) -> Result<HashMap<i64, String>, Refusal> {
-    let mut by_class = BTreeMap::<i64, Vec<i64>>::new();
+    records: impl Iterator<Item = (ClassId, RecordId)>,
+) -> Result<HashMap<RecordId, String>, Refusal> {
+    let mut by_class = BTreeMap::<ClassId, Vec<RecordId>>::new();
     for (class, record) in records {
         by_class.entry(class).or_default().push(record);
     }
@@ -320,10 +321,10 @@ fn write_approval(out: &mut JsonWriter, row: &RowCells<'_>, at: usize) -> Result
 
 /// A task with what its answer shows besides its row.
 pub struct ShownTask {
-    pub id: i64,
+    pub id: TaskId,
     /// The actions of the caller.
     pub actions: i64,
-    pub template: i64,
+    pub template: TaskTemplateId,
     pub form: TemplateForm,
     /// The record of the task, whether or not the caller may view it.
     pub record: Option<HeldRecord>,
@@ -392,11 +393,11 @@ fn labels(request: &Request, conn: &mut Conn, shown: &ShownTask) -> Result<Vec<u
 }
 
 /// Answers 412 if `If-Match` names another state of a task.
-pub fn check_if_match(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<(), Refusal> {
+pub fn check_if_match(request: &Request, conn: &mut Conn, id: TaskId, actions: i64) -> Result<(), Refusal> {
     request.check_if_match(|| Ok(etag(&instance(request, conn, id, actions)?.body)))
 }
 
-fn instance(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<Instance, Refusal> {
+fn instance(request: &Request, conn: &mut Conn, id: TaskId, actions: i64) -> Result<Instance, Refusal> {
     let actions = HashMap::from([(id, actions & ALL_ACTIONS)]);
-    rows::view_id(request, conn, &shape(TaskLabels { actions, labels: None }), id)
+    rows::view_id(request, conn, &shape(TaskLabels { actions, labels: None }), id.get())
 }

@@ -5,6 +5,7 @@ use super::counts::{self, TaskCount};
 use super::held::PRINCIPALS;
 use super::per_record;
 use super::task::STATES;
+use kit::ids::{ClassId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
@@ -19,14 +20,14 @@ const MAX_READ_FIRST: i64 = 5_000;
 
 /// The tasks that a caller may view.
 pub struct VisibleTasks {
-    user: i64,
+    user: UserId,
     is_super: bool,
     /// Agents may view only tasks of records, independent of the assignees.
     is_agent: bool,
     /// The classes in which the caller may view the tasks of all records.
-    whole: Vec<i64>,
+    whole: Vec<ClassId>,
     /// Other classes, with the records whose tasks the caller may view.
-    some: Vec<(i64, VisibleRecords)>,
+    some: Vec<(ClassId, VisibleRecords)>,
     /// The counts of the tasks that are assigned to the caller, directly or through a group.
     pub assigned: Vec<TaskCount>,
 }
@@ -70,7 +71,7 @@ impl VisibleTasks {
         self.push_principals(&mut sql);
         sql.push(") OR (t.record IS NULL AND t.created_by = ").bind(self.user).push(")");
         if !self.whole.is_empty() {
-            sql.push(" OR t.class_id").push_any(self.whole.as_slice());
+            sql.push(" OR t.class_id").push_any(self.whole.iter().copied());
         }
         self.push_records(sql.push(" OR "), ["t.class_id", "t.record_n"]);
         sql.push(")");
@@ -127,7 +128,7 @@ impl VisibleTasks {
 
     /// Counts the tasks that are assigned to the caller, except those of records whose tasks they may view.
     fn count_assigned(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, StoreError> {
-        let some: Vec<i64> = self.some.iter().map(|(class, _)| *class).collect();
+        let some: Vec<ClassId> = self.some.iter().map(|(class, _)| *class).collect();
         let elsewhere = self.assigned.iter().filter(|count| !self.whole.contains(&count.class));
         let (of_some, others): (Vec<&TaskCount>, Vec<&TaskCount>) =
             elsewhere.partition(|count| some.contains(&count.class));

@@ -6,6 +6,7 @@ use crate::integrations::integration::{PERMISSIONS, StoredIntegration, Type, loa
 use events::record_events::EVENT_TYPES;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
+use kit::ids::IntegrationId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -52,7 +53,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// Returns the webhook of the path. Refuses integrations of other types with 404.
-fn webhook(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
+fn webhook(request: &Request, conn: &mut Conn) -> Result<IntegrationId, Refusal> {
     match load_from_path(request, conn)? {
         StoredIntegration { id, of: Type::Webhook } => Ok(id),
         _ => Err(Refusal::not_found()),

@@ -5,6 +5,7 @@
 //! The deliveries of a webhook are tried in the order of `next_at` and `id`. New ones come first, in the order of their events.
 //! Retries follow.
 
+use kit::ids::IntegrationId;
 use kit::jobs::exponential_backoff;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -35,7 +36,7 @@ pub const KEPT: i64 = 1_000;
 
 /// A delivery to be stored.
 pub struct NewDelivery {
-    webhook: i64,
+    webhook: IntegrationId,
     event_id: String,
     event_type: &'static str,
     size: i64,
@@ -45,12 +46,18 @@ pub struct NewDelivery {
 
 impl NewDelivery {
     /// Creates a delivery of an event whose body has `size` bytes.
-    pub fn new(webhook: i64, event_id: String, event_type: &'static str, size: usize, now: i64) -> NewDelivery {
+    pub fn new(
+        webhook: IntegrationId,
+        event_id: String,
+        event_type: &'static str,
+        size: usize,
+        now: i64,
+    ) -> NewDelivery {
         NewDelivery { webhook, event_id, event_type, size: size as i64, created_at: now, next_at: 0 }
     }
 
     /// Creates a test, which is tried once.
-    pub fn test(webhook: i64, event_id: String, size: usize, now: i64) -> NewDelivery {
+    pub fn test(webhook: IntegrationId, event_id: String, size: usize, now: i64) -> NewDelivery {
         NewDelivery { next_at: TEST, ..NewDelivery::new(webhook, event_id, "test", size, now) }
     }
 }
@@ -71,7 +78,7 @@ pub fn enqueue_deliveries(
         .iter()
         .map(|delivery| {
             [
-                BorrowedArgument::Int(delivery.webhook),
+                delivery.webhook.into(),
                 BorrowedArgument::Text(&delivery.event_id),
                 BorrowedArgument::Text(delivery.event_type),
                 BorrowedArgument::Int(delivery.size),
@@ -85,12 +92,12 @@ pub fn enqueue_deliveries(
 }
 
 /// Inserts the queue of a new webhook.
-pub fn make(conn: &mut Conn, webhook: i64) -> Result<(), StoreError> {
+pub fn make(conn: &mut Conn, webhook: IntegrationId) -> Result<(), StoreError> {
     conn.exec(&Sql::new("INSERT INTO webhook_queues(integration) VALUES ($1)").arg(webhook)).map(drop)
 }
 
 /// Ends the pause of a webhook, since its receiver may have changed.
-pub fn end_pause(conn: &mut Conn, webhook: i64) -> Result<(), StoreError> {
+pub fn end_pause(conn: &mut Conn, webhook: IntegrationId) -> Result<(), StoreError> {
     let sql =
         Sql::new("UPDATE webhook_queues SET failures = 0, not_before = 0 WHERE integration = $1 AND failures > 0");
     conn.exec(&sql.arg(webhook)).map(drop)
@@ -139,7 +146,7 @@ pub fn is_used(conn: &mut Conn) -> Result<bool, StoreError> {
 
 /// The claimed deliveries of a webhook.
 pub struct WebhookTurn {
-    pub webhook: i64,
+    pub webhook: IntegrationId,
     /// Is true if the last attempt had no answer.
     pub is_doubtful: bool,
     pub deliveries: Vec<DueDelivery>,
@@ -159,7 +166,7 @@ pub struct DueDelivery {
 /// The outcome of a turn: the tried deliveries, each with the status of its answer, if it had one.
 #[derive(Clone)]
 pub struct TurnResult {
-    pub webhook: i64,
+    pub webhook: IntegrationId,
     /// Is true if attempts had failed before the turn.
     pub was_doubtful: bool,
     pub tried: Vec<(DueDelivery, Option<u16>)>,
@@ -169,7 +176,7 @@ pub struct TurnResult {
 pub fn claim_due(
     conn: &mut Conn,
     worker: &QueueWorker,
-    held: &HashSet<i64>,
+    held: &HashSet<IntegrationId>,
     most: usize,
     now: i64,
 ) -> Result<Vec<WebhookTurn>, StoreError> {
@@ -191,7 +198,7 @@ pub fn claim_due(
     );
     sql.bind(now).push(" AS BIGINT) ELSE -1 END) ORDER BY q.held_until, q.integration LIMIT ").bind(most as i64);
     sql.push(" FOR UPDATE SKIP LOCKED");
-    let webhooks = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)? > 0)))?;
+    let webhooks = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)? > 0)))?;
     if webhooks.is_empty() {
         return Ok(Vec::new());
     }
@@ -205,7 +212,7 @@ pub fn claim_due(
     Ok(turns)
 }
 
-fn load_due_deliveries(conn: &mut Conn, webhook: i64, now: i64) -> Result<Vec<DueDelivery>, StoreError> {
+fn load_due_deliveries(conn: &mut Conn, webhook: IntegrationId, now: i64) -> Result<Vec<DueDelivery>, StoreError> {
     let sql = Sql::new(
         "SELECT d.id, d.event_id, d.size, d.created_at, d.attempts, d.next_at FROM webhook_deliveries d \
          WHERE d.webhook = $1 AND d.status = 'pending' AND d.next_at <= $2 ORDER BY d.next_at, d.id LIMIT $3",
@@ -319,7 +326,7 @@ const NO_DELIVERY: &str = "NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE 
                            AND d.status = 'pending')";
 
 /// Deletes the dependents of a deleted webhook.
-pub fn delete_webhook_state(conn: &mut Conn, webhook: i64) -> Result<(), StoreError> {
+pub fn delete_webhook_state(conn: &mut Conn, webhook: IntegrationId) -> Result<(), StoreError> {
     for text in
         ["DELETE FROM webhook_queues WHERE integration = $1", "DELETE FROM webhook_deliveries WHERE webhook = $1"]
     {

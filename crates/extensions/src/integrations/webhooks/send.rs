@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use kit::address::Ranges;
+use kit::ids::IntegrationId;
 use kit::outbound;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -44,7 +45,7 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The connections to receivers, and the bounds on attempts, of a process.
 pub struct ReceiverConnections {
-    idle: Mutex<HashMap<(String, i64), ReceiverConnection>>,
+    idle: Mutex<HashMap<(String, IntegrationId), ReceiverConnection>>,
     attempts: Shares,
     doubtful: Shares,
     bytes: Shares,
@@ -63,7 +64,7 @@ impl Default for ReceiverConnections {
 /// The message of one delivery.
 pub struct WebhookMessage<'a> {
     /// The uid of the build and the id of the webhook.
-    pub of: (String, i64),
+    pub of: (String, IntegrationId),
     pub url: &'a Url,
     pub id: &'a str,
     /// The time in seconds since 1970.
@@ -148,7 +149,7 @@ impl ReceiverConnections {
         status
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<(String, i64), ReceiverConnection>> {
+    fn idle(&self) -> MutexGuard<'_, HashMap<(String, IntegrationId), ReceiverConnection>> {
         web::lock(&self.idle)
     }
 
@@ -157,7 +158,7 @@ impl ReceiverConnections {
         (connection.url == message.url.as_str() && connection.is_fresh()).then_some(connection)
     }
 
-    fn store_connection(&self, of: (String, i64), connection: ReceiverConnection) {
+    fn store_connection(&self, of: (String, IntegrationId), connection: ReceiverConnection) {
         let mut idle = self.idle();
         idle.retain(|_, connection| connection.is_fresh());
         if idle.len() < MAX_IDLE {

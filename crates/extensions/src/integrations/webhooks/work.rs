@@ -14,6 +14,7 @@ use crate::integrations::integration::{SECRET, Type, URL};
 use crate::settings::ExtensionSettings;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::IntegrationId;
 use kit::jobs::{self, JobFuture, StandingJob};
 use kit::rows;
 use std::collections::HashSet;
@@ -174,9 +175,9 @@ struct DeliveryWork {
     build: Arc<Build>,
     turns: JoinSet<TurnResult>,
     /// The webhooks whose deliveries are being sent.
-    held: HashSet<i64>,
+    held: HashSet<IntegrationId>,
     /// The webhooks of `held` whose receivers answered late or not at all.
-    doubtful: HashSet<i64>,
+    doubtful: HashSet<IntegrationId>,
 }
 
 impl DeliveryWork {
@@ -223,7 +224,7 @@ async fn send_turn(app: App, build: Arc<Build>, turn: WebhookTurn, is_crowded: b
         return done;
     }
     let receivers = &app.slot::<Webhooks>().receivers;
-    let holder = build.holder(ShareAccount::Id(turn.webhook));
+    let holder = build.holder(ShareAccount::Id(turn.webhook.get()));
     let mut is_doubtful = turn.is_doubtful;
     for delivery in turn.deliveries {
         if started.elapsed() > TURN_TIME || !jobs::is_on(&app) {
@@ -263,7 +264,7 @@ async fn send_one(
     app: &App,
     build: &Arc<Build>,
     receivers: &ReceiverConnections,
-    webhook: i64,
+    webhook: IntegrationId,
     delivery: &DueDelivery,
 ) -> AttemptResult {
     let (with, of_build, id) = (app.clone(), build.clone(), delivery.id);
@@ -285,7 +286,12 @@ async fn send_one(
         Ok(Some(_)) | Err(_) => return AttemptResult::Stopped,
     };
     let (Ok(url), Some(secret)) = (Url::parse(&url), secret) else {
-        tracing::error!(build = build.domain, webhook, field = URL.name(), "a webhook has no address or secret");
+        tracing::error!(
+            build = build.domain,
+            webhook = webhook.get(),
+            field = URL.name(),
+            "a webhook has no address or secret"
+        );
         return AttemptResult::Unanswered;
     };
     let timestamp = app.clock.now().div_euclid(1_000_000);

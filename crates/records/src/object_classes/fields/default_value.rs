@@ -5,6 +5,7 @@ use crate::classes::ClassField;
 use crate::field_type::FieldType;
 use crate::object_records::held::viewable;
 use identity::assignees::Principals;
+use kit::ids::{RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::{Changes, CheckedValue, Errors, JsonBody, SentObject, message};
@@ -59,10 +60,14 @@ fn may_be_chosen(request: &Request, conn: &mut Conn, field: &ClassField, id: i64
     let caller = request.caller()?;
     Ok(match (field.kind, field.related_object_class) {
         (FieldType::User, _) => {
-            let users = Principals::Users.load(conn, caller, &[id])?;
-            users.get(&id).is_some_and(|user| user.is_listed && !user.is_one_time)
+            let user = UserId::new(id);
+            let users = Principals::Users.load(conn, caller, &[user])?;
+            users.get(&user).is_some_and(|user| user.is_listed && !user.is_one_time)
         }
-        (FieldType::Relation, Some(class)) => viewable(conn, caller, class, &[id])?.contains(&id),
+        (FieldType::Relation, Some(class)) => {
+            let record = RecordId::new(id);
+            viewable(conn, caller, class, &[record])?.contains(&record)
+        }
         (FieldType::Relation, None) => false,
         _ => true,
     })

@@ -3,6 +3,7 @@
 use crate::classes::{ClassField, options_of};
 use crate::field_type::FieldType;
 use crate::object_classes::class::alias_field;
+use kit::ids::{ClassId, FieldId};
 use kit::limits::{Limit, LimitSummary};
 use kit::request::Request;
 use kit::rows::{Declaration, RowCells, RowShape};
@@ -51,7 +52,7 @@ pub static SCALE: FieldKey<i64> = FieldKey::new("scale");
 pub static MAX_FILES: FieldKey<i64> = FieldKey::new("max_num_of_files");
 pub static OPTIONS: FieldKey<Json> = FieldKey::new("options");
 pub static INITIAL: FieldKey<String> = FieldKey::new("initial");
-pub static RELATED: FieldKey<i64> = FieldKey::new("related_object_class");
+pub static RELATED: FieldKey<ClassId> = FieldKey::new("related_object_class");
 pub static ON_DELETE: FieldKey<String> = FieldKey::new("on_delete");
 
 /// The value of `on_delete` that clears a relation when its parent is deleted.
@@ -226,7 +227,7 @@ fn options_schema() -> Json {
 }
 
 /// Creates a field of records from its values after the write.
-pub fn class_field(id: i64, table_number: i64, after: &RowAfterWrite<'_>) -> ClassField {
+pub fn class_field(id: FieldId, table_number: i64, after: &RowAfterWrite<'_>) -> ClassField {
     ClassField {
         id,
         alias: after.get(&ALIAS).unwrap_or_default(),

@@ -8,6 +8,7 @@ use crate::field_type::{FieldType, MAX_INDEXED_LENGTH};
 use crate::object_classes::raise_version;
 use crate::tables;
 use kit::build::Build;
+use kit::ids::{ClassId, FieldId};
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -43,7 +44,7 @@ pub fn check(kind: Option<FieldType>, after: &ClassField, wants_index: bool, err
 }
 
 /// Refuses one more index if the class, whose row is locked, has the maximum number.
-pub fn check_count(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
+pub fn check_count(conn: &mut Conn, class: ClassId) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT count(*) FROM object_class_fields WHERE class_id = $1 AND wants_index = 1");
     if conn.query_one(&sql.arg(class), |row| row.int(0))? >= MAX_INDEXED {
         return Err(Refusal::limit(format!("Limit of {MAX_INDEXED} Indexed Fields has been exceeded.")));
@@ -52,7 +53,7 @@ pub fn check_count(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
 }
 
 /// Makes a field unique.
-pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Refusal> {
+pub fn make_unique(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), Refusal> {
     check_lengths(conn, class, field, IS_UNIQUE.name())?;
     tables::make_unique(conn, class, field).map_err(|error| match error {
         StoreError::Unique(_) => Errors::single(IS_UNIQUE.name(), message::UNIQUE).into(),
@@ -61,7 +62,7 @@ pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<()
 }
 
 /// Queues the creation of a field's index.
-pub fn want(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Refusal> {
+pub fn want(request: &Request, conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), Refusal> {
     check_lengths(conn, class, field, IS_INDEXED.name())?;
     let key = field.id.to_string();
     let payload = json!({"class": class, "field": field.id});
@@ -70,7 +71,7 @@ pub fn want(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) 
 }
 
 /// Refuses an index over texts that were stored under a higher bound.
-fn check_lengths(conn: &mut Conn, class: i64, field: &ClassField, name: &str) -> Result<(), Refusal> {
+fn check_lengths(conn: &mut Conn, class: ClassId, field: &ClassField, name: &str) -> Result<(), Refusal> {
     if field.kind == FieldType::String && tables::has_longer(conn, class, field, MAX_INDEXED_LENGTH)? {
         return Err(Errors::single(name, message::too_long(MAX_INDEXED_LENGTH as usize)).into());
     }
@@ -80,7 +81,7 @@ fn check_lengths(conn: &mut Conn, class: i64, field: &ClassField, name: &str) ->
 async fn make(build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let failed = |error: StoreError| JobFailure::new(error.to_string());
     let id = |name: &str| job.payload[name].as_i64().unwrap_or(0);
-    let (class, field) = (id("class"), id("field"));
+    let (class, field) = (ClassId::new(id("class")), FieldId::new(id("field")));
     let wanted = move |conn: &mut Conn| -> Result<Option<ClassField>, StoreError> {
         let mut sql = Sql::new("SELECT ");
         sql.push(FIELD_COLUMNS)

@@ -2,6 +2,7 @@
 //! read, because no other field gets these column names.
 
 use crate::classes::{ClassField, table_of};
+use kit::ids::ClassId;
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::request::Request;
 use serde_json::{Value as Json, json};
@@ -18,7 +19,7 @@ pub static LEFT_VALUES: JobKind = JobKind {
 };
 
 /// Queues the removal of the values of a deleted field.
-pub fn remove_later(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
+pub fn remove_later(request: &Request, conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), StoreError> {
     let columns: Vec<String> = [Some(field.column()), field.fold_column()].into_iter().flatten().collect();
     let payload = json!({"class": class, "table": table_of(class, field.table_number), "columns": columns});
     let key = field.id.to_string();

@@ -22,6 +22,7 @@ use field::{
     SHAPE, STRING_LENGTH, TYPE, class_field, describe_bounds, has_member, shown_schema,
 };
 use kit::answer::{Answer, Outcome};
+use kit::ids::{ClassId, FieldId};
 use kit::limits;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -72,12 +73,18 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rights_on_class(request, conn)?;
-    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.class_id = $1").arg(request.id())).cacheable())
+    rows::list(
+        request,
+        conn,
+        &SHAPE,
+        Scope::matching(Sql::new("t.class_id = $1").arg(request.id::<ClassId>())).cacheable(),
+    )
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     rights_on_class(request, conn)?;
-    let condition = Sql::new("t.id = $1 AND t.class_id = $2").arg(request.second_id()).arg(request.id());
+    let condition =
+        Sql::new("t.id = $1 AND t.class_id = $2").arg(request.second_id::<FieldId>()).arg(request.id::<ClassId>());
     let instance = rows::view(request, conn, &SHAPE, &condition)?.ok_or_else(Refusal::not_found)?;
     Ok(Answer::instance(http::StatusCode::OK, instance))
 }
@@ -89,14 +96,14 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let after = RowAfterWrite { before: None, sent: &changes };
     let wants_index = after.get(&IS_INDEXED).unwrap_or_default();
     check_limits(conn, class, &changes, wants_index)?;
-    let mut field = class_field(0, 0, &after);
+    let mut field = class_field(FieldId::NONE, 0, &after);
     let is_first_in_table = take_table(conn, class, &mut field)?;
     let columns = [
         ("class_id", class.into()),
         ("table_number", field.table_number.into()),
         ("is_indexed", Argument::from(false)),
     ];
-    field.id = rows::insert(request, conn, &FIELD, &changes, &columns)?;
+    field.id = FieldId::new(rows::insert(request, conn, &FIELD, &changes, &columns)?);
     tables::add_field(conn, class, &field, is_first_in_table)?;
     if field.is_unique {
         indexes::make_unique(conn, class, &field)?;
@@ -105,7 +112,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
         indexes::want(request, conn, class, &field)?;
     }
     raise_version(conn, class)?;
-    rows::created_answer(request, conn, &SHAPE, field.id)
+    rows::created_answer(request, conn, &SHAPE, field.id.get())
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -126,7 +133,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     if !is_wanted {
         columns.push(("is_indexed", Argument::from(false)));
     }
-    rows::update(request, conn, &FIELD, field.id, &before.values, &changes, &columns)?;
+    rows::update(request, conn, &FIELD, field.id.get(), &before.values, &changes, &columns)?;
     match (before.field.is_unique, field.is_unique) {
         (false, true) => indexes::make_unique(conn, class, &field)?,
         (true, false) => tables::drop_unique(conn, class, &field)?,
@@ -139,7 +146,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         _ => {}
     }
     raise_version(conn, class)?;
-    rows::edited_answer(request, conn, &SHAPE, field.id)
+    rows::edited_answer(request, conn, &SHAPE, field.id.get())
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -150,7 +157,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
         return Err(Refusal::forbidden());
     }
     forget_label(request, conn, class, &field.alias)?;
-    rows::delete(request, conn, &FIELD, field.id, &field.label)?;
+    rows::delete(request, conn, &FIELD, field.id.get(), &field.label)?;
     if tables::drop_field(conn, class, &field)? {
         left_values::remove_later(request, conn, class, &field)?;
     }
@@ -205,16 +212,16 @@ struct StoredField {
 /// differs.
 fn load(request: &Request, conn: &mut Conn) -> Result<StoredField, Refusal> {
     let field = load_from_path(request, conn)?;
-    rows::check_if_match(request, conn, &SHAPE, field.id)?;
-    let values = rows::load(conn, &STORED, field.id)?.ok_or_else(Refusal::not_found)?;
+    rows::check_if_match(request, conn, &SHAPE, field.id.get())?;
+    let values = rows::load(conn, &STORED, field.id.get())?.ok_or_else(Refusal::not_found)?;
     Ok(StoredField { field, values })
 }
 
 /// Loads the path's field. Answers 404 if the class has no such field.
 fn load_from_path(request: &Request, conn: &mut Conn) -> Result<ClassField, Refusal> {
     let mut sql = Sql::new("SELECT ");
-    sql.push(FIELD_COLUMNS).push(" FROM object_class_fields f WHERE f.id = ").bind(request.second_id());
-    sql.push(" AND f.class_id = ").bind(request.id());
+    sql.push(FIELD_COLUMNS).push(" FROM object_class_fields f WHERE f.id = ").bind(request.second_id::<FieldId>());
+    sql.push(" AND f.class_id = ").bind(request.id::<ClassId>());
     conn.query_optional(&sql, read_field)?.ok_or_else(Refusal::not_found)
 }
 
@@ -224,11 +231,11 @@ fn type_sent(body: &SentObject<'_>) -> Option<FieldType> {
 
 /// Checks a body by the rules of the declaration and of the type. Members of other types are ignored.
 fn accept(request: &Request, conn: &mut Conn, before: Option<&StoredField>) -> Result<Changes, Refusal> {
-    let (class, id) = (request.id(), before.map(|before| before.field.id));
+    let (class, id) = (request.id::<ClassId>(), before.map(|before| before.field.id.get()));
     let body = request.object()?;
     let kind = before.map_or_else(|| type_sent(&body), |before| Some(before.field.kind));
     let body = body.filter_members(|name| has_member(kind, name));
-    let accepted = rows::accepted_within(conn, &FIELD, &body, id, ("class_id", class))?;
+    let accepted = rows::accepted_within(conn, &FIELD, &body, id, ("class_id", class.get()))?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     if before.is_none() {
         complete(conn, class, kind, &mut changes, &mut errors)?;
@@ -240,7 +247,7 @@ fn accept(request: &Request, conn: &mut Conn, before: Option<&StoredField>) -> R
     }
     let after = RowAfterWrite { before: before.map(|before| &before.values), sent: &changes };
     let wants_index = after.get(&IS_INDEXED).unwrap_or_default();
-    let field = class_field(0, 0, &after);
+    let field = class_field(FieldId::NONE, 0, &after);
     options::check_initial(&field, &mut errors);
     check_bounds(conn, &field, &changes, &mut errors)?;
     indexes::check(kind, &field, wants_index, &mut errors);
@@ -259,7 +266,7 @@ fn accept(request: &Request, conn: &mut Conn, before: Option<&StoredField>) -> R
 /// second status.
 fn complete(
     conn: &mut Conn,
-    class: i64,
+    class: ClassId,
     kind: Option<FieldType>,
     changes: &mut Changes,
     errors: &mut Errors,
@@ -315,7 +322,7 @@ fn complete(
 }
 
 /// Derives an alias from a label that no field of the class has.
-fn unused_alias(conn: &mut Conn, class: i64, label: &str) -> Result<String, StoreError> {
+fn unused_alias(conn: &mut Conn, class: ClassId, label: &str) -> Result<String, StoreError> {
     let sql = Sql::new("SELECT alias FROM object_class_fields WHERE class_id = $1").arg(class);
     let taken = conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))?;
     let is_taken = |alias: &str| RESERVED.contains(&alias) || taken.iter().any(|other| other == alias);
@@ -349,7 +356,7 @@ fn check_bounds(conn: &mut Conn, after: &ClassField, changes: &Changes, errors: 
 }
 
 /// Refuses a new field that would exceed the limits of its class, whose row is locked.
-fn check_limits(conn: &mut Conn, class: i64, changes: &Changes, wants_index: bool) -> Result<(), Refusal> {
+fn check_limits(conn: &mut Conn, class: ClassId, changes: &Changes, wants_index: bool) -> Result<(), Refusal> {
     let count = Sql::new("SELECT count(*) FROM object_class_fields WHERE class_id = $1").arg(class);
     let count = conn.query_one(&count, |row| row.int(0))?;
     limits::check(conn, &CLASS_FIELDS, count, 1)?;
@@ -363,7 +370,7 @@ fn check_limits(conn: &mut Conn, class: i64, changes: &Changes, wants_index: boo
 }
 
 /// Finds the table for the columns of a new field. Returns whether the table must be created.
-fn take_table(conn: &mut Conn, class: i64, field: &mut ClassField) -> Result<bool, Refusal> {
+fn take_table(conn: &mut Conn, class: ClassId, field: &mut ClassField) -> Result<bool, Refusal> {
     let sql = Sql::new("SELECT fields_made, statuses_made FROM object_classes WHERE id = $1").arg(class);
     let (made, statuses) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     if field.kind == FieldType::Status {
@@ -382,19 +389,19 @@ fn take_table(conn: &mut Conn, class: i64, field: &mut ClassField) -> Result<boo
 }
 
 /// Clears the label field of a class if it is the field that is deleted.
-fn forget_label(request: &Request, conn: &mut Conn, class: i64, alias: &str) -> Result<(), Refusal> {
+fn forget_label(request: &Request, conn: &mut Conn, class: ClassId, alias: &str) -> Result<(), Refusal> {
     let shape = RowShape::from_declaration(Declaration::Static(&CLASS));
-    let Some(before) = rows::load(conn, &shape, class)? else { return Ok(()) };
+    let Some(before) = rows::load(conn, &shape, class.get())? else { return Ok(()) };
     if before.get(&LABEL_FIELD).as_deref() != Some(alias) {
         return Ok(());
     }
     let mut changes = Changes::new();
     changes.set(&LABEL_FIELD, CheckedValue::Null);
-    rows::update(request, conn, &CLASS, class, &before, &changes, &[])
+    rows::update(request, conn, &CLASS, class.get(), &before, &changes, &[])
 }
 
 /// Reads the body of a new field by the rules that need no database. `crates/hostile` tests it with random bodies.
-pub fn read(id: i64, body: &SentObject<'_>) -> Result<ClassField, Errors> {
+pub fn read(id: FieldId, body: &SentObject<'_>) -> Result<ClassField, Errors> {
     let kind = type_sent(body);
     let body = body.clone().filter_members(|name| has_member(kind, name));
     let Ok(accepted) = resource::accept(&FIELD, &body, resource::WriteMode::Create, &mut AnyIdLookup);

@@ -3,6 +3,7 @@
 use super::field::{DEFAULT, INITIAL, MAX_OPTION_TEXT, MAX_OPTION_VALUE, OPTIONS};
 use crate::classes::{ClassField, options_of, table_of};
 use crate::field_type::FieldType;
+use kit::ids::ClassId;
 use kit::rows::sql::{push_joined, push_member_test};
 use resource::{Changes, CheckedValue, EnumOption, Errors, JsonBody, StaticText, message, nfc};
 use serde_json::{Value as Json, json};
@@ -96,7 +97,7 @@ pub fn check_initial(after: &ClassField, errors: &mut Errors) {
 /// of records.
 pub fn check_removed(
     conn: &mut Conn,
-    class: i64,
+    class: ClassId,
     before: &ClassField,
     changes: &Changes,
     errors: &mut Errors,
@@ -140,7 +141,12 @@ pub fn check_removed(
 }
 
 /// Returns the first of these options that a record contains.
-fn first_held(conn: &mut Conn, class: i64, field: &ClassField, options: &[&str]) -> Result<Option<String>, StoreError> {
+fn first_held(
+    conn: &mut Conn,
+    class: ClassId,
+    field: &ClassField,
+    options: &[&str],
+) -> Result<Option<String>, StoreError> {
     let column = field.column();
     let mut sql = Sql::new("SELECT x.");
     sql.name(&column).push(" FROM ").name(&table_of(class, field.table_number)).push(" x WHERE ");

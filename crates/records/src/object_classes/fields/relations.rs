@@ -4,6 +4,7 @@
 use super::field::RELATED;
 use crate::object_records::change::RELATION_LEVELS;
 use crate::rights::{CLASS_EDIT, load_class_actions};
+use kit::ids::ClassId;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -36,7 +37,13 @@ pub fn lock_all(conn: &mut Conn) -> Result<(), StoreError> {
 
 /// Checks the class to which a new relation points. The caller needs `edit` on it, because a relation prevents the deletion of
 /// its records. The row of the class with the relation is locked.
-pub fn check(request: &Request, conn: &mut Conn, class: i64, related: i64, errors: &mut Errors) -> Result<(), Refusal> {
+pub fn check(
+    request: &Request,
+    conn: &mut Conn,
+    class: ClassId,
+    related: ClassId,
+    errors: &mut Errors,
+) -> Result<(), Refusal> {
     if !load_class_actions(conn, request.caller()?, related)?.is_some_and(|rights| rights.allows(CLASS_EDIT)) {
         errors.add(RELATED.name(), message::invalid_id_message(related));
         return Ok(());
@@ -49,7 +56,7 @@ pub fn check(request: &Request, conn: &mut Conn, class: i64, related: i64, error
         "SELECT DISTINCT f.class_id, f.related_object_class FROM object_class_fields f \
          WHERE f.related_object_class IS NOT NULL AND f.related_object_class <> f.class_id",
     );
-    let relations = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let relations = conn.query_all(&sql, |row| Ok((row.id(0)?, row.id(1)?)))?;
     let up = chain(related, |level| {
         relations.iter().filter(|(child, _)| level.contains(child)).map(|(_, to)| *to).collect()
     });
@@ -69,13 +76,13 @@ pub fn check(request: &Request, conn: &mut Conn, class: i64, related: i64, error
 /// The classes above or below a class.
 struct Chain {
     /// All of these classes, including the first.
-    seen: HashSet<i64>,
+    seen: HashSet<ClassId>,
     /// The number of classes on the longest path.
     length: i64,
 }
 
 /// Follows relations to their ends. The relations must not contain a cycle.
-fn chain(from: i64, next: impl Fn(&HashSet<i64>) -> HashSet<i64>) -> Chain {
+fn chain(from: ClassId, next: impl Fn(&HashSet<ClassId>) -> HashSet<ClassId>) -> Chain {
     let (mut seen, mut level, mut length) = (HashSet::new(), HashSet::from([from]), 0);
     while !level.is_empty() {
         length += 1;
@@ -87,7 +94,7 @@ fn chain(from: i64, next: impl Fn(&HashSet<i64>) -> HashSet<i64>) -> Chain {
 }
 
 /// Refuses one more relation of a class, or to a class, if it would exceed the limits.
-pub fn check_limits(conn: &mut Conn, class: i64, related: i64) -> Result<(), Refusal> {
+pub fn check_limits(conn: &mut Conn, class: ClassId, related: ClassId) -> Result<(), Refusal> {
     let of_class = "SELECT count(*) FROM object_class_fields WHERE class_id = $1 AND related_object_class IS NOT NULL";
     let to_class = "SELECT count(*) FROM object_class_fields WHERE related_object_class = $1";
     for (text, of, limit) in [(of_class, class, &PARENTS), (to_class, related, &CHILDREN)] {

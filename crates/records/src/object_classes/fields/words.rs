@@ -6,6 +6,7 @@ use crate::object_records::texts::words_of_page;
 use crate::tables;
 use kit::app::App;
 use kit::build::Build;
+use kit::ids::ClassId;
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::request::Request;
 use serde_json::json;
@@ -23,7 +24,7 @@ pub static WORDS: JobKind = JobKind {
 };
 
 /// Queues the update of the words of a class's records.
-pub fn feed_again(request: &Request, conn: &mut Conn, class: i64) -> Result<(), StoreError> {
+pub fn feed_again(request: &Request, conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     let key = class.to_string();
     jobs::enqueue(
         request,
@@ -34,7 +35,7 @@ pub fn feed_again(request: &Request, conn: &mut Conn, class: i64) -> Result<(), 
 }
 
 async fn rebuild_words(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
-    let id = job.payload["class"].as_i64().unwrap_or(0);
+    let id = ClassId::new(job.payload["class"].as_i64().unwrap_or(0));
     let page = move |conn: &mut Conn, after: i64| {
         if class(&app, &build, conn, id)?.is_none() {
             return Ok(None);

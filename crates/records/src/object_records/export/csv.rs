@@ -7,6 +7,7 @@ use crate::object_records::read::View;
 use crate::visible_records::number;
 use identity::visibility::visible_users;
 use kit::caller::Caller;
+use kit::ids::{FieldId, UserId};
 use kit::refusal::Refusal;
 use kit::rows::sql::{OWN, push_joins, value};
 use kit::rows::stored_value;
@@ -24,7 +25,7 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The columns of an export: aliases and ids of the fields of the class at the start of the export.
 pub struct ExportColumns {
-    fields: Vec<(String, i64)>,
+    fields: Vec<(String, FieldId)>,
     has_bom: bool,
 }
 
@@ -43,7 +44,7 @@ impl ExportColumns {
     /// The current fields of the columns. `None` for a field that was deleted.
     fn fields<'c>(&self, class: &'c Class) -> Vec<Option<(&'c ClassField, &'c Field)>> {
         let [_, declared, _] = class.record.parts();
-        let known: HashMap<i64, _> = class.fields.iter().zip(declared).map(|both| (both.0.id, both)).collect();
+        let known: HashMap<FieldId, _> = class.fields.iter().zip(declared).map(|both| (both.0.id, both)).collect();
         self.fields.iter().map(|(_, id)| known.get(id).copied()).collect()
     }
 }
@@ -55,7 +56,7 @@ struct CsvLines {
     /// The lines in the order of reading: the number of the record, the end of its text, and the number of people before the end.
     ends: Vec<(u32, usize, usize)>,
     /// The people, with the positions of their names in the text.
-    people: Vec<(usize, i64)>,
+    people: Vec<(usize, UserId)>,
 }
 
 /// Returns the lines of the records with these numbers, in the order of the numbers. `None` if they exceed the size of a piece.
@@ -92,23 +93,23 @@ pub fn piece(
 }
 
 /// The names of all people in these lines: their usernames, or their full names if the caller may not list them.
-fn names(caller: &Caller, conn: &mut Conn, lines: &CsvLines) -> Result<HashMap<i64, String>, StoreError> {
-    let mut ids: Vec<i64> = lines.people.iter().map(|(_, id)| *id).collect();
+fn names(caller: &Caller, conn: &mut Conn, lines: &CsvLines) -> Result<HashMap<UserId, String>, StoreError> {
+    let mut ids: Vec<UserId> = lines.people.iter().map(|(_, id)| *id).collect();
     ids.sort_unstable();
     ids.dedup();
     let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
     sql.append(&visible_users(caller)).push(" THEN t.username ELSE t.full_name END FROM users t WHERE t.id");
-    Ok(conn.query_all(sql.push_any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
+    Ok(conn.query_all(sql.push_any(ids), |row| Ok((row.id(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
 }
 
 impl CsvLines {
     /// Adds the line of a row.
     fn push(&mut self, row: &Row<'_>, fields: &[Option<(&ClassField, &Field)>]) -> Result<(), StoreError> {
         self.text.push_str(&row.int(1)?.to_string());
-        self.push_person(row.opt_int(2)?);
+        self.push_person(row.opt_id(2)?);
         for at in [3, 5] {
             push_plain(&mut self.text, &time::show(row.int(at)?));
-            self.push_person(row.opt_int(at + 1)?);
+            self.push_person(row.opt_id(at + 1)?);
         }
         let mut at = 1 + OWN_COLUMNS.len();
         for field in fields {
@@ -127,7 +128,7 @@ impl CsvLines {
     fn value(&mut self, row: &Row<'_>, at: usize, kind: FieldType, declared: &Field) -> Result<(), StoreError> {
         let out = &mut self.text;
         match kind {
-            FieldType::User => self.push_person(row.opt_int(at)?),
+            FieldType::User => self.push_person(row.opt_id(at)?),
             FieldType::Integer | FieldType::Relation => {
                 push_plain(out, &format_optional(row.opt_int(at)?, |n| n.to_string()))
             }
@@ -150,13 +151,13 @@ impl CsvLines {
     }
 
     /// Adds the column of a person without the name.
-    fn push_person(&mut self, id: Option<i64>) {
+    fn push_person(&mut self, id: Option<UserId>) {
         self.text.push(',');
         self.people.extend(id.map(|id| (self.text.len(), id)));
     }
 
     /// Returns the text with the names, in the order of the numbers.
-    fn to_text(&self, numbers: &[u32], names: &HashMap<i64, String>) -> String {
+    fn to_text(&self, numbers: &[u32], names: &HashMap<UserId, String>) -> String {
         let places: HashMap<u32, usize> = self.ends.iter().enumerate().map(|(at, end)| (end.0, at)).collect();
         let mut out = String::with_capacity(self.text.len() + 40 * self.people.len());
         for at in numbers.iter().filter_map(|number| places.get(number).copied()) {

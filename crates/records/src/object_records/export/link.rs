@@ -9,6 +9,7 @@ use kit::answer::{Answer, Outcome};
 use kit::authenticate::{Admission, Credential, functions_for_token};
 use kit::caller::CredentialClaims;
 use kit::domain::registered;
+use kit::ids::ClassId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -148,7 +149,7 @@ struct ExportLink {
 /// Spends a link and begins its export. Answers 404 if the link does not work. HEAD does not spend it.
 pub async fn download(request: Arc<Request>) -> Outcome {
     let hash = sha256_hex(request.query.last_value(TOKEN).unwrap_or(""));
-    let (class, now) = (request.id(), request.now);
+    let (class, now) = (request.id::<ClassId>(), request.now);
     let wanted = hash.clone();
     // Requests need no credentials, so the permit and the write follow only after a read has found the link.
     let look = move |conn: &mut Conn| {
@@ -157,7 +158,7 @@ pub async fn download(request: Arc<Request>) -> Outcome {
              WHERE token = $1 AND class_id = $2 AND expires_at > $3",
         );
         conn.query_optional(&sql.arg(wanted.clone()).arg(class).arg(now), |row| {
-            let claims = CredentialClaims { user: row.int(0)?, session: row.int(1)?, expires_at: i64::MAX };
+            let claims = CredentialClaims { user: row.id(0)?, session: row.id(1)?, expires_at: i64::MAX };
             Ok(ExportLink { claims, credential: row.text(2)?.to_owned(), query: row.text(3)?.to_owned() })
         })
     };
