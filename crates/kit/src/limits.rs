@@ -3,7 +3,7 @@
 //! statement also reads the limit, so that a changed limit applies in every process immediately.
 //!
 //! On PostgreSQL the row of a counter is locked until the commit is on the disk. A counter with slots is the sum of several
-//! rows, of which a transaction locks one while the count is far below the limit, and all near it.
+//! rows. A transaction locks one row while the count is far below the limit, and all rows near it.
 
 use crate::refusal::Refusal;
 pub use resource::{Limit, LimitSummary};

@@ -143,7 +143,7 @@ async fn accounts_are_counted_exactly_far_below_the_limit_and_near_it() {
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
     assert_eq!(kept["users_external"], CROWD as i64 + 7);
-    assert_eq!(api.get("/api/users/?limit=1").await.ok()["total_count"], json!(CROWD + 9));
+    assert_eq!(api.get("/api/users/?limit=1").await.ok()["total_count"], json!(CROWD + 8));
 }
 
 #[tokio::test(flavor = "multi_thread")]

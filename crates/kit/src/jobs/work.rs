@@ -61,7 +61,7 @@ struct BuildTask {
     /// The running jobs by id, each with the signal that aborts it.
     running: Mutex<HashMap<JobId, Arc<Notify>>>,
     counts: Mutex<JobCounts>,
-    /// Whether the task has read due times, has failed to, or has ended.
+    /// Is true when the task has read due times, has failed to, or has ended.
     has_read: watch::Sender<bool>,
 }
 
@@ -212,7 +212,7 @@ fn task_of(app: &App, build: &Arc<Build>) -> Option<Arc<BuildTask>> {
     Some(task.clone())
 }
 
-/// Returns whether this process has a task for the build of this uid, which reads due times by itself.
+/// Returns whether this process has a task for the build of this uid. The task then knows its due times.
 pub fn has_task(app: &App, build_uid: &str) -> bool {
     lock(&jobs(app).tasks).contains_key(build_uid)
 }

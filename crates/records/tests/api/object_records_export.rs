@@ -328,13 +328,19 @@ async fn a_link_of_a_restricted_account_works_from_its_addresses_only() {
 /// The number of records of 50 kB, which exceed the buffers of a connection.
 const MANY: i64 = 400;
 
-/// Creates a user who owns many records and has begun to export them.
-async fn half_an_export(server: &TestServer, api: &ApiClient) -> (ApiClient, Download) {
+/// Creates a user who owns many records.
+async fn owner_of_many(server: &TestServer, api: &ApiClient) -> ApiClient {
     let person = server.as_type("external").await;
     let items = json!({"items": vec![json!({"owner": person.id}); MANY as usize]});
     api.post(BATCH, items).await.expect_created();
     let fill = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE r1 SET f1 = $1").arg("x".repeat(50_000))).map(drop);
     server.build.db.write::<(), StoreError>(fill).await.unwrap();
+    person
+}
+
+/// Creates a user who owns many records and has begun to export them.
+async fn half_an_export(server: &TestServer, api: &ApiClient) -> (ApiClient, Download) {
+    let person = owner_of_many(server, api).await;
     let download = person.call("GET", &format!("{EXPORT}?format=ndjson")).download().await;
     (person, download)
 }
@@ -349,14 +355,11 @@ fn ids_in(body: &str) -> Vec<i64> {
 async fn a_link_that_finds_no_place_may_be_used_again() {
     let server = TestServer::start().await;
     let api = orders(&server).await;
-    let (person, download) = half_an_export(&server, &api).await;
-    let mut downloads = vec![download];
-    for _ in 1..3 {
-        downloads.push(person.call("GET", EXPORT).download().await);
-    }
-    // An account has three permits, its build four.
-    downloads.push(api.call("GET", EXPORT).download().await);
+    let person = owner_of_many(&server, &api).await;
     let path = path_of(&person.post(LINK, json!({"fields": ""})).await);
+    // An account has three permits, its build four. A download that nobody reads is soon ended, so they begin together.
+    let begin = |client: &ApiClient| client.call("GET", EXPORT).download();
+    let downloads = tokio::join!(begin(&person), begin(&person), begin(&person), begin(&api));
     let refused = server.anonymous().get(&path).await;
     refused.expect_reply(503, message::detail("The server is busy. Please try again."));
     drop(downloads);

@@ -398,7 +398,7 @@ fn each_row(statement: &mut CachedStatement<'_>, on_row: OnRow<'_>) -> Result<()
     outcome.map_err(StatementError::Row)
 }
 
-/// Integers as the argument of `rarray`. The statement holds them until they are bound anew.
+/// Integers as the argument of `rarray`. The statement holds them until its next use.
 fn int_array(numbers: &[i64]) -> Array {
     Rc::new(numbers.iter().copied().map(Value::Integer).collect())
 }
