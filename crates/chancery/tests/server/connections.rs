@@ -100,7 +100,7 @@ async fn hold_all(counts: ConnectionCounts) -> LoadResult {
     let mut honest = honest.await.unwrap();
     honest.sort();
     client.patch("/api/users/me/", json!({})).await.ok();
-    LoadResult { turned_away, reaped, idle: still_idle, honest, growth: process.peak_memory() - before }
+    LoadResult { turned_away, reaped, idle: still_idle, honest, growth: process.peak_memory().saturating_sub(before) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
