@@ -3,10 +3,13 @@
 //!
 //! ```
 //! # use events::record_events::{EventSource, FieldValue, RecordChangeEvent};
+//! # use kit::ids::{FieldId, RecordId, UserId};
 //! # use serde_json::json;
-//! let changed = FieldValue { field_id: 31, field_type: "string", field_name: "State", field_value: json!("paid") };
-//! let source = EventSource::user(3, "Ada Lovelace");
-//! let event = RecordChangeEvent::FieldValuesChanged(vec![changed]).to_history_event(12, &source, 1_769_852_999_500_000);
+//! let (field_id, field_value) = (FieldId::new(31), json!("paid"));
+//! let changed = FieldValue { field_id, field_type: "string", field_name: "State", field_value };
+//! let source = EventSource::user(UserId::new(3), "Ada Lovelace");
+//! let event = RecordChangeEvent::FieldValuesChanged(vec![changed]);
+//! let event = event.to_history_event(RecordId::new(12), &source, 1_769_852_999_500_000);
 //! let data = r#"{"field_id":31,"field_type":"string","field_value":"paid","field_name":"State"}"#;
 //! assert_eq!((event.event_type_id, event.event_data), (7, vec![data.to_owned()]));
 //! ```
