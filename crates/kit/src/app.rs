@@ -127,16 +127,11 @@ impl App {
         Ok(Some(build))
     }
 
-    /// Returns the builds that are served, ordered by domain.
-    pub async fn active_builds(&self) -> Result<Vec<Arc<Build>>, StoreError> {
+    /// Returns the domains of the builds that are served, in ascending order. [`App::build`] finds a build, which starts its
+    /// background work. With many builds, a process should find them one after the other.
+    pub async fn active_domains(&self) -> Result<Vec<String>, StoreError> {
         let sql = Sql::new("SELECT domain FROM builds WHERE state = 'active' ORDER BY domain");
-        let read = move |conn: &mut Conn| conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()));
-        let mut builds = Vec::new();
-        for domain in self.store.control().read::<_, StoreError>(read).await? {
-            // A build that cannot be read now is found at its next request.
-            builds.extend(self.build(&domain).await.ok().flatten());
-        }
-        Ok(builds)
+        self.store.control().read(move |conn| conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))).await
     }
 
     /// Returns a new handle to a build, with empty caches.

@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 pub use resource::{Limit, LimitSummary};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use store::{Conn, Sql, StoreError};
+use store::{Argument, Conn, Sql, StoreError};
 
 /// The key of the file extensions in the build limits.
 pub const FILE_EXTENSIONS: &str = "allowed_file_extensions";
@@ -34,7 +34,7 @@ fn count_up(conn: &mut Conn, limit: &Limit) -> Result<bool, StoreError> {
         if count_in_slot(conn, limit)? {
             return Ok(true);
         }
-        lock_slots(conn, limit)?;
+        lock_slots(conn, "counter_slots", "name", limit.name)?;
     }
     // A transaction that waited for the row tests its new value, but the slots as they were before. Nobody changes them then.
     let sql = Sql::new(
@@ -66,7 +66,7 @@ pub fn give_back(conn: &mut Conn, limit: &Limit) -> Result<(), StoreError> {
 }
 
 /// The number of rows that a counter is spread over, so that writers seldom wait for each other.
-pub const SLOTS: i64 = 16;
+const SLOTS: i64 = 16;
 
 /// The distance to the limit above which a transaction locks one slot. Transactions that run at once count fewer rows.
 const PLENTY: i64 = 1_000;
@@ -96,14 +96,21 @@ fn count_in_slot(conn: &mut Conn, limit: &Limit) -> Result<bool, StoreError> {
     Ok(conn.exec(&sql)? == 1)
 }
 
-/// Locks all slots of a counter in their order, so that no other transaction counts a row until the commit.
-fn lock_slots(conn: &mut Conn, limit: &Limit) -> Result<(), StoreError> {
-    let sql = Sql::new(
-        "INSERT INTO counter_slots(name, slot, n) SELECT $1, s.slot, 0 FROM generate_series(0, $2) s(slot) \
-         ON CONFLICT DO NOTHING",
-    );
-    conn.exec(&sql.arg(limit.name).arg(SLOTS - 1))?;
-    let sql = Sql::new("SELECT n FROM counter_slots WHERE name = $1 ORDER BY slot FOR UPDATE").arg(limit.name);
+/// Locks all slots of a counter in ascending order, so that no other transaction counts a row until the commit. The table has the
+/// columns `key`, `slot` and `n`. Only PostgreSQL needs it.
+pub fn lock_slots(
+    conn: &mut Conn,
+    table: &'static str,
+    key: &'static str,
+    counter: impl Into<Argument>,
+) -> Result<(), StoreError> {
+    let counter = counter.into();
+    let mut sql = Sql::new("INSERT INTO ");
+    sql.push(table).push("(").push(key).push(", slot, n) SELECT ").bind(counter.clone());
+    sql.push(", s.slot, 0 FROM generate_series(0, ").bind(SLOTS - 1).push(") s(slot) ON CONFLICT DO NOTHING");
+    conn.exec(&sql)?;
+    let mut sql = Sql::new("SELECT n FROM ");
+    sql.push(table).push(" WHERE ").push(key).push(" = ").bind(counter).push(" ORDER BY slot FOR UPDATE");
     conn.for_each_row(&sql, |_| Ok(()))
 }
 

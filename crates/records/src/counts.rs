@@ -2,7 +2,7 @@
 //! single row of a class, so the number is the sum of slots.
 
 use kit::ids::ClassId;
-use kit::limits::{self, Limit, LimitSummary, SLOTS, slot};
+use kit::limits::{self, Limit, LimitSummary, slot};
 use kit::refusal::Refusal;
 use store::{Conn, Sql, StoreError};
 
@@ -24,7 +24,7 @@ const PLENTY: i64 = 100_000;
 pub fn add_records(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), Refusal> {
     let [mut held, mut most] = held_and_most(conn, class)?;
     if !conn.is_embedded() && held + more + PLENTY > most {
-        lock_all(conn, class)?;
+        limits::lock_slots(conn, "record_counts", "class_id", class)?;
         [held, most] = held_and_most(conn, class)?;
     }
     limits::check_bound(&OBJECT_RECORDS, most, held + more)?;
@@ -65,17 +65,4 @@ fn add(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), StoreError> {
 pub fn sum(conn: &mut Conn, class: ClassId) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT) FROM record_counts c WHERE c.class_id = $1");
     conn.query_one(&sql.arg(class), |row| row.int(0))
-}
-
-/// Locks all slots in ascending order. The embedded database has one writer and needs no locks.
-fn lock_all(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
-    if conn.is_embedded() {
-        return Ok(());
-    }
-    for slot in 0..SLOTS {
-        let sql = Sql::new("INSERT INTO record_counts(class_id, slot, n) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING");
-        conn.exec(&sql.arg(class).arg(slot))?;
-    }
-    let sql = Sql::new("SELECT n FROM record_counts WHERE class_id = $1 ORDER BY slot FOR UPDATE").arg(class);
-    conn.for_each_row(&sql, |_| Ok(()))
 }

@@ -176,7 +176,7 @@ impl Sql {
 
     /// Appends the condition that the preceding expression is one of some integers or ids: ` = ANY($1)`. From two on,
     /// the statement does not depend on their number, so that connections cache it as prepared. On SQLite it becomes
-    /// `IN` with [`Argument::Ints`] as JSON.
+    /// `IN` with [`Argument::Ints`] as an array.
     ///
     /// A single integer is compared with `=`. PostgreSQL assumes ten elements in every array. For fewer it would plan
     /// the statement each time, which takes longer than the execution.

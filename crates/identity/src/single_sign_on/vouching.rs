@@ -6,6 +6,7 @@ use crate::account::{account_type_of, permissions_of_roles};
 use kit::app::App;
 use kit::domain::holds_objects;
 use kit::ids::{SingleSignOnId, UserId};
+use kit::jobs;
 use kit::permissions::Permissions;
 use resource::Changes;
 use serde_json::Value as Json;
@@ -153,11 +154,13 @@ pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
 pub fn warn_at_start(app: &App) {
     let app = app.clone();
     tokio::spawn(async move {
-        let builds = match app.active_builds().await {
-            Ok(builds) => builds,
+        let domains = match app.active_domains().await {
+            Ok(domains) => domains,
             Err(error) => return tracing::error!(%error, "the single sign-on configurations could not be checked"),
         };
-        for build in builds {
+        for domain in domains {
+            let Ok(Some(build)) = app.build(&domain).await else { continue };
+            jobs::start_task(&app, &build).await;
             let limited = build.db.read(limited_configurations).await.unwrap_or_else(|error: StoreError| {
                 tracing::error!(%error, build = build.domain, "the single sign-on configurations could not be checked");
                 Vec::new()

@@ -146,22 +146,35 @@ fn jobs(app: &App) -> &Jobs {
 }
 
 /// Starts background work, first with the jobs that earlier processes left. The builds are read one after the other, so that
-/// requests do not wait behind all of them. A request that wakes the task of its build does not wait for that build's turn.
+/// requests do not wait behind all of them. A request to a build starts the task of this build before its turn.
 pub fn start(app: &App) {
     jobs(app).is_on.store(true, Ordering::Relaxed);
     let app = app.clone();
     tokio::spawn(async move {
-        let builds = match app.active_builds().await {
-            Ok(builds) => builds,
+        let domains = match app.active_domains().await {
+            Ok(domains) => domains,
             Err(error) => return tracing::error!(%error, "the builds were not looked at for jobs"),
         };
-        for build in &builds {
-            let Some(task) = task_of(&app, build) else { return };
-            task.wake();
-            // The sender lives as long as the task.
-            let _ = task.has_read.subscribe().wait_for(|has_read| *has_read).await;
+        for domain in domains {
+            // A build that cannot be read now is found at its next request.
+            if let Ok(Some(build)) = app.build(&domain).await {
+                start_task(&app, &build).await;
+            }
         }
     });
+}
+
+/// Starts the task of a build if there is none, and waits until it has read due times once, or has failed to.
+pub async fn start_task(app: &App, build: &Arc<Build>) {
+    if let Some(task) = task_of(app, build) {
+        // The sender lives as long as the task, so that waiting does not fail.
+        let _ = task.has_read.subscribe().wait_for(|has_read| *has_read).await;
+    }
+}
+
+/// Starts the task of a build that was found for the first time. A new task reads due times without a wake-up.
+pub fn found(app: &App, build: &Arc<Build>) {
+    task_of(app, build);
 }
 
 /// Stops background work: no further job is started, so that the store can be closed.

@@ -45,7 +45,7 @@ pub fn records_with_words(
                 row_texts.add(row.opt_text_bytes(column)?.unwrap_or_default());
             }
             read_bytes += row_texts.joined.len();
-            if row_texts.has_all(&sought) {
+            if row_texts.has_all(&sought)? {
                 found.push(number(row.int(0)?)?);
             }
             Ok(())
@@ -94,13 +94,13 @@ impl RowTexts {
     }
 
     /// Returns whether the texts contain all of these words.
-    fn has_all(&self, sought: &[Sought]) -> bool {
+    fn has_all(&self, sought: &[Sought]) -> Result<bool, StoreError> {
         // Texts that are not ASCII can contain words in another form.
         let has_characters = |sought: &Sought| sought.characters.find(&self.joined).is_some();
         if !sought.iter().all(has_characters) && self.joined.is_ascii() {
-            return false;
+            return Ok(false);
         }
-        let texts = String::from_utf8_lossy(&self.joined);
+        let texts = str::from_utf8(&self.joined).map_err(|_| StoreError::Db("a text that is not UTF-8".to_owned()))?;
         let mut missing: Vec<&Sought> = sought.iter().collect();
         let mut look_at = |word: &str| missing.retain(|sought| !sought.is(word));
         if texts.len() < ALL_COUNT {
@@ -110,7 +110,7 @@ impl RowTexts {
             texts.split('\n').for_each(|text| counted.add(text));
             counted.iter().for_each(&mut look_at);
         }
-        missing.is_empty()
+        Ok(missing.is_empty())
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     fn has_all(texts: &[&str], sought: &[Sought]) -> bool {
         let mut row_texts = RowTexts::default();
         texts.iter().for_each(|text| row_texts.add(text.as_bytes()));
-        row_texts.has_all(sought)
+        row_texts.has_all(sought).unwrap()
     }
 
     #[test]
