@@ -110,7 +110,7 @@ pub fn start(app: &App) {
             let new = history_tenants::load_builds_without_tenant(&app).await.unwrap_or_default();
             for (_, domain) in new.into_iter().filter(|(uid, _)| !jobs::has_task(&app, uid)) {
                 if let Ok(Some(build)) = app.build(&domain).await {
-                    jobs::start_task(&app, &build).await;
+                    jobs::start_task_and_wait(&app, &build).await;
                 }
             }
         }

@@ -122,7 +122,7 @@ pub async fn open(
     let kinds = domains.iter().flat_map(|domain| domain.jobs).copied();
     let standing = domains.iter().flat_map(|domain| domain.standing_jobs).copied();
     slots.insert(Jobs::new(&settings.domains.get(), kinds, standing));
-    for_builds.found.push(jobs::found);
+    for_builds.found.push(jobs::start_task);
     for domain in domains {
         (domain.slots)(&settings, &keys, &mut slots).map_err(OpenError::Setting)?;
         for_builds.slots.push(domain.build_slots);

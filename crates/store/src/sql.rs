@@ -190,6 +190,8 @@ impl Sql {
     /// let mut sql = Sql::new("SELECT name FROM users WHERE id");
     /// assert_eq!(sql.push_any([3]).text(), "SELECT name FROM users WHERE id = $1");
     /// ```
+    // A copy at each of a hundred calls would make the binary larger.
+    #[inline(never)]
     pub fn push_any<I: Id>(&mut self, ids: impl IntoIterator<Item = I>) -> &mut Sql {
         // A vector of ids is converted in place.
         let numbers: Vec<i64> = ids.into_iter().map(I::to_number).collect();

@@ -160,7 +160,7 @@ pub fn warn_at_start(app: &App) {
         };
         for domain in domains {
             let Ok(Some(build)) = app.build(&domain).await else { continue };
-            jobs::start_task(&app, &build).await;
+            jobs::start_task_and_wait(&app, &build).await;
             let limited = build.db.read(limited_configurations).await.unwrap_or_else(|error: StoreError| {
                 tracing::error!(%error, build = build.domain, "the single sign-on configurations could not be checked");
                 Vec::new()

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Sql, StoreError};
 pub use work::{
-    JobPermit, Jobs, acquire_permit, builds, found, has_task, health, health_schema, is_on, start, start_task, stop,
-    wake, wake_for,
+    JobPermit, Jobs, acquire_permit, builds, has_task, health, health_schema, is_on, start, start_task,
+    start_task_and_wait, stop, wake, wake_for,
 };
 
 /// The longest pause before a retry of most jobs.

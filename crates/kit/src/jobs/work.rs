@@ -158,22 +158,22 @@ pub fn start(app: &App) {
         for domain in domains {
             // A build that cannot be read now is found at its next request.
             if let Ok(Some(build)) = app.build(&domain).await {
-                start_task(&app, &build).await;
+                start_task_and_wait(&app, &build).await;
             }
         }
     });
 }
 
 /// Starts the task of a build if there is none, and waits until it has read due times once, or has failed to.
-pub async fn start_task(app: &App, build: &Arc<Build>) {
+pub async fn start_task_and_wait(app: &App, build: &Arc<Build>) {
     if let Some(task) = task_of(app, build) {
         // The sender lives as long as the task, so that waiting does not fail.
         let _ = task.has_read.subscribe().wait_for(|has_read| *has_read).await;
     }
 }
 
-/// Starts the task of a build that was found for the first time. A new task reads due times without a wake-up.
-pub fn found(app: &App, build: &Arc<Build>) {
+/// Starts the task of a build if there is none. A new task reads due times without a wake-up.
+pub fn start_task(app: &App, build: &Arc<Build>) {
     task_of(app, build);
 }
 

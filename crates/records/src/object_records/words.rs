@@ -33,7 +33,7 @@ pub fn records_with_words(
         return Ok(None);
     }
     let texts: Vec<&Field> = class.record.fields.iter().filter(|field| field.is_text()).collect();
-    let (mut found, mut read_bytes, mut row_texts) = (Vec::new(), 0, RowTexts::default());
+    let (mut matches, mut read_bytes, mut row_texts) = (Vec::new(), 0, RowTexts::default());
     for some in numbers.numbers().chunks(AT_A_TIME) {
         let mut sql = Sql::new("SELECT t.n");
         texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
@@ -46,7 +46,7 @@ pub fn records_with_words(
             }
             read_bytes += row_texts.joined.len();
             if row_texts.has_all(&sought)? {
-                found.push(number(row.int(0)?)?);
+                matches.push(number(row.int(0)?)?);
             }
             Ok(())
         })?;
@@ -54,7 +54,7 @@ pub fn records_with_words(
             return Ok(None);
         }
     }
-    Ok(Some(Bitmap::from_numbers(found)))
+    Ok(Some(Bitmap::from_numbers(matches)))
 }
 
 /// A word of the search, with a finder for its characters. The finder excludes most texts before they are split into words.
