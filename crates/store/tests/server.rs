@@ -201,7 +201,7 @@ async fn a_shared_connection_serves_one_database_after_another() {
         for database in &databases {
             // A caller that disconnects leaves the connection usable.
             let slow =
-                |conn: &mut Conn| conn.query_one(&Sql::new("SELECT current_schema(), pg_sleep(0.02)"), |_| Ok(()));
+                |conn: &mut Conn| conn.query_one(&Sql::new("SELECT current_schema(), pg_sleep(0.2)"), |_| Ok(()));
             let given_up = tokio::time::timeout(Duration::from_millis(5), database.read_short::<_, StoreError>(slow));
             assert!(given_up.await.is_err());
             for _ in 0..3 {

@@ -2,15 +2,19 @@
 // Its one argument is JSON: {"path": "/tenant-1", "clients": [...], "claims_in_token": bool}. It prints its port, and ends
 // when its standard input does. Whoever signs in there as "SUBJECT,ADDRESS,VERIFIED[,PREFERRED]" is that person.
 // POST /rotate changes its signing key.
-import { generateKeyPairSync } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import Provider from 'oidc-provider';
 
 const { path, clients, claims_in_token: claimsInToken } = JSON.parse(process.argv[2]);
 
+// The export holds the lock of the key. If Node.js collects garbage meanwhile, the end of the job that made the key waits for
+// this lock for ever. So the export is of a copy of the key.
 function key() {
-  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  return { ...privateKey.export({ format: 'jwk' }), use: 'sig', alg: 'RS256' };
+  const privateKeyEncoding = { type: 'pkcs8', format: 'pem' };
+  const publicKeyEncoding = { type: 'spki', format: 'pem' };
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048, privateKeyEncoding, publicKeyEncoding });
+  return { ...createPrivateKey(privateKey).export({ format: 'jwk' }), use: 'sig', alg: 'RS256' };
 }
 
 function person(id) {
