@@ -34,9 +34,7 @@ const TEXTS: [(i64, &str); 10] = [
 ];
 
 fn words_of(text: &str) -> Words {
-    let mut words = Words::default();
-    words.add(text);
-    words
+    Words::of_texts(&[text])
 }
 
 /// Returns a database with the texts, inserted in parts.
