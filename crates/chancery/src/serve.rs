@@ -14,7 +14,7 @@ use history::engine::HistoryEngine;
 use history::file_removal;
 use history::service::HistoryService;
 use platform::builds;
-use platform::events::own_history::{self, ForeignService};
+use platform::events::own_history::{self, ForeignService, ServiceFailure};
 use platform::events::relay;
 use platform::kit;
 use platform::kit::app::App;
@@ -252,8 +252,10 @@ fn serve_api(
 async fn check_history(settings: &ProgramSettings, app: &App, history: &HistoryListener) -> Result<(), CommandFailure> {
     let HistoryEngine::Sqlite(engine) = &history.service.engine else { return Ok(()) };
     let url = address_of(history.bound);
-    let noted = own_history::store_service(&app.store, Some(engine.id()), Some(&url)).await;
-    noted.map_err(|error| error.to_string())?.map_err(|foreign| refusal(settings, &foreign))
+    own_history::store_service(&app.store, Some(engine.id()), Some(&url)).await.map_err(|failure| match failure {
+        ServiceFailure::Foreign(foreign) => refusal(settings, &foreign),
+        ServiceFailure::Store(error) => error.to_string(),
+    })
 }
 
 /// Returns the reason for which this process does not serve the embedded history of its data directory beside the main API.

@@ -15,7 +15,7 @@ use records::named_components::{self, CUSTOM_COMPONENTS, custom_components};
 use records::rights::visible_classes;
 use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{
-    Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, JsonBody, JsonValue, ReferenceTarget, Resource,
+    Changes, Checked, CheckedValue, Errors, Field, FieldKey, FieldKind, JsonBody, JsonValue, ReferenceTarget, Resource,
     SentObject, message, openapi,
 };
 use resource::{options, parse_id};
@@ -155,10 +155,11 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 /// Shows a configuration: `theme` to everybody, others to signed-in callers.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let named = component(request);
-    if !matches!(&named, Ok(Ok(name)) if name == THEME) {
+    if !matches!(&named, Ok(Checked::Valid(name)) if name == THEME) {
         request.caller()?.require_permission("ui_config", "view")?;
     }
-    let found = rows::view(request, conn, &SHAPE, &load_by_component(&named??))?;
+    let name = named?.or_refuse(Refusal::from)?;
+    let found = rows::view(request, conn, &SHAPE, &load_by_component(&name))?;
     Ok(Answer::instance(StatusCode::OK, found.ok_or_else(Refusal::not_found)?))
 }
 
@@ -167,7 +168,7 @@ fn load_by_component(name: &str) -> Sql {
 }
 
 /// Returns the component of the path in lower case, or the messages about its name. Refuses a name with a slash with 403.
-fn component(request: &Request) -> Result<Result<String, Errors>, Refusal> {
+fn component(request: &Request) -> Result<Checked<String>, Refusal> {
     let sent = request.name();
     let name = unchecked_text(sent.strip_suffix('/').unwrap_or(sent));
     if name.contains('/') {
@@ -182,18 +183,21 @@ fn component(request: &Request) -> Result<Result<String, Errors>, Refusal> {
     if name.is_empty() || !name.bytes().all(is_allowed) {
         errors.add(COMPONENT.name(), message::VALUE);
     }
-    Ok(errors.refuse().map(|()| name))
+    Ok(if errors.is_empty() { Checked::Valid(name) } else { Checked::Invalid(errors) })
 }
 
 /// Creates the configuration of a component, or replaces it completely.
 fn save(request: &Request, conn: &mut Conn) -> Outcome {
     let named = component(request)?;
     let (changes, mut errors) = check_body(request, conn, &request.object()?)?;
-    let name = named.unwrap_or_else(|wrong| {
-        errors.merge(wrong);
-        String::new()
-    });
-    errors.refuse()?;
+    let name = match named {
+        Checked::Valid(name) if errors.is_empty() => name,
+        Checked::Valid(_) => return Err(errors.into()),
+        Checked::Invalid(invalid) => {
+            errors.merge(invalid);
+            return Err(errors.into());
+        }
+    };
     let content = changes.get(&CONTENT).unwrap_or_default();
     let new =
         Sql::new("INSERT INTO ui_configs(component, content) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id");
@@ -271,10 +275,13 @@ fn check_body(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Resu
         Ok(content) => changes.set(&CONTENT, content),
         Err(wrong) => errors.add(CONTENT.name(), wrong),
     }
-    let components = body.get(CUSTOM_COMPONENTS.name()).map(|sent| named_components::accept(conn, sent)).transpose()?;
-    match components.unwrap_or_else(|| Ok(CheckedValue::List(Vec::new()))) {
-        Ok(ids) => changes.set(&CUSTOM_COMPONENTS, ids),
-        Err(wrong) => wrong.iter().for_each(|wrong| errors.add(CUSTOM_COMPONENTS.name(), wrong)),
+    let components = match body.get(CUSTOM_COMPONENTS.name()) {
+        Some(sent) => named_components::accept(conn, sent)?,
+        None => Checked::Valid(CheckedValue::List(Vec::new())),
+    };
+    match components {
+        Checked::Valid(ids) => changes.set(&CUSTOM_COMPONENTS, ids),
+        Checked::Invalid(wrong) => wrong.iter().for_each(|wrong| errors.add(CUSTOM_COMPONENTS.name(), wrong)),
     }
     let uploads = match body.get(UPLOAD_COMPONENT.name()) {
         Some(sent) => uploads(request, conn, sent, &mut errors)?,
@@ -329,13 +336,19 @@ fn uploads(
     let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
     for (place, item) in items.into_iter().enumerate() {
         let place = place.to_string();
-        match item.map(|ids| known.check(ids)) {
-            Ok(Ok(upload)) if accepted.contains(&upload) => {
+        let ids = match item {
+            Ok(ids) => ids,
+            Err(message) => {
+                wrong.add(&place, message);
+                continue;
+            }
+        };
+        match known.check(ids) {
+            Ok(upload) if accepted.contains(&upload) => {
                 wrong.nest(&place, Errors::single("non_field_errors", NOT_UNIQUE));
             }
-            Ok(Ok(upload)) => accepted.push(upload),
-            Ok(Err(errors)) => wrong.nest(&place, errors),
-            Err(message) => wrong.add(&place, message),
+            Ok(upload) => accepted.push(upload),
+            Err(errors) => wrong.nest(&place, errors),
         }
     }
     errors.nest(name, wrong);

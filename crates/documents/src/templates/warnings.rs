@@ -6,7 +6,7 @@ use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::record_values::changing_class;
-use resource::fold;
+use resource::{Checked, fold};
 use store::{Conn, Sql};
 
 pub const ON_FIELD_CREATED: Reaction = Reaction {
@@ -69,7 +69,7 @@ pub fn warning(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeFiel
     let mut broken: Vec<String> = Vec::new();
     for field in fields {
         let name = field.name();
-        if meanings.meaning(conn, field)?.is_err() && !broken.contains(&name) {
+        if matches!(meanings.meaning(conn, field)?, Checked::Invalid(_)) && !broken.contains(&name) {
             broken.push(name);
         }
     }

@@ -159,10 +159,16 @@ fn check_password(
     Ok(())
 }
 
-/// Returns the salt of a service account's password history; `None` for other accounts and unknown ids.
-pub fn salt_of_service(conn: &mut Conn, id: i64) -> Result<Option<Option<String>>, StoreError> {
+/// The state of a service account's password history.
+pub struct ServicePasswords {
+    /// The salt of the former passwords' hashes. `None` if the account has never had a password.
+    pub salt: Option<String>,
+}
+
+/// Returns the password history of a service account; `None` for other accounts and unknown ids.
+pub fn passwords_of_service(conn: &mut Conn, id: i64) -> Result<Option<ServicePasswords>, StoreError> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1 AND is_deleted = 0 AND account_type IN ('service_internal', 'service_external')").arg(id);
-    conn.query_optional(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
+    conn.query_optional(&sql, |row| Ok(ServicePasswords { salt: row.opt_text(0)?.map(str::to_owned) }))
 }
 
 /// Returns the actions that are available for an account, by the state that users see.
