@@ -212,7 +212,8 @@ fn save(request: &Request, conn: &mut Conn) -> Outcome {
         None => replace(request, conn, &name, &changes)?,
     }
     let saved = rows::view(request, conn, &SHAPE, &load_by_component(&name))?;
-    Ok(Answer::instance(StatusCode::CREATED, saved.ok_or_else(Refusal::not_found)?))
+    let saved = saved.ok_or_else(|| StoreError::internal("a saved configuration is missing"))?;
+    Ok(Answer::instance(StatusCode::CREATED, saved))
 }
 
 const CHANGED: &str = "Object has been changed.";

@@ -58,7 +58,7 @@ pub fn roles_of(conn: &mut Conn, user: i64) -> Result<Vec<UserRole>, StoreError>
          ORDER BY r.id",
     );
     conn.query_all(&sql.arg(user), |row| {
-        let grants = serde_json::from_str(row.text(2)?).unwrap_or_default();
+        let grants = row.json(2)?;
         Ok(UserRole { id: row.int(0)?, name: row.text(1)?.to_owned(), permissions: Permissions::from_grants(&grants) })
     })
 }
@@ -100,7 +100,7 @@ pub fn account_type_of(conn: &mut Conn, user: i64) -> Result<AccountType, StoreE
 
 /// Reads a stored account type.
 pub fn read_account_type(stored: &str) -> Result<AccountType, StoreError> {
-    AccountType::parse(stored).ok_or_else(|| StoreError::Db(format!("{stored}: no account type")))
+    AccountType::parse(stored).ok_or_else(|| StoreError::internal(format_args!("{stored} is no account type")))
 }
 
 /// Returns the positions of a row's columns. Destructure the array into names in the order of the SELECT list.

@@ -366,7 +366,7 @@ async fn read(route: &'static Route, request: Arc<Request>) -> Outcome {
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Async(handler) => detached(handler(request)).await,
-        Handler::Write(_) | Handler::Upload(..) => Err(store::StoreError::Db("a write is no read".to_owned()).into()),
+        Handler::Write(_) | Handler::Upload(..) => Err(store::StoreError::internal("a write is no read").into()),
     }
 }
 
@@ -386,7 +386,7 @@ fn with_etag(route: &Route, outcome: Outcome) -> Outcome {
 pub(crate) async fn detached(work: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
     match tokio::spawn(work).await {
         Ok(outcome) => outcome,
-        Err(error) => Err(store::StoreError::Db(format!("the handler ended early: {error}")).into()),
+        Err(error) => Err(store::StoreError::internal(format_args!("the handler ended early: {error}")).into()),
     }
 }
 

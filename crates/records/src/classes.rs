@@ -344,11 +344,9 @@ pub const FIELD_COLUMNS: &str = "f.id, f.alias, f.label, f.description, f.type, 
 
 /// Reads a field from a row of [`FIELD_COLUMNS`].
 pub fn read_field(row: &Row<'_>) -> Result<ClassField, StoreError> {
-    let json = |at: usize| -> Result<Option<Json>, StoreError> {
-        Ok(row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()))
-    };
+    let json = |at: usize| -> Result<Option<Json>, StoreError> { row.opt_json(at) };
     let kind = FieldType::parse(row.text(4)?)
-        .ok_or_else(|| StoreError::Db(format!("no type of fields: {:?}", row.text(4))))?;
+        .ok_or_else(|| StoreError::internal(format_args!("no type of fields: {:?}", row.text(4))))?;
     Ok(ClassField {
         id: row.int(0)?,
         alias: row.text(1)?.to_owned(),

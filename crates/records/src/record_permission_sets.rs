@@ -127,7 +127,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     let (set, rights) = change_target(request, conn)?;
     let accepted = accept(request, conn, rights, Some(&set))?;
-    let mut before = rows::load(conn, &STORED, set.id)?.ok_or_else(Refusal::not_found)?;
+    let mut before =
+        rows::load(conn, &STORED, set.id)?.ok_or_else(|| StoreError::internal("a locked set is missing"))?;
     before.set(&MCP_GRANTS, to_value(&set.connectors));
     SETS.update(request, conn, set.id, before, &accepted.changes, (set.grants, accepted.grants))?;
     store_connectors(conn, &set, &accepted)?;

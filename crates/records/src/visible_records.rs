@@ -190,7 +190,7 @@ fn aliased(table: &str, alias: &'static str) -> Sql {
 
 /// Converts the stored number of a record within its class.
 pub fn number(stored: i64) -> Result<u32, StoreError> {
-    u32::try_from(stored).map_err(|_| StoreError::Db(format!("{stored} as the number of a record")))
+    u32::try_from(stored).map_err(|_| StoreError::internal(format_args!("{stored} as the number of a record")))
 }
 
 /// The records of a class that the caller may view, with these rights on the class.

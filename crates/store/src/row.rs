@@ -1,6 +1,7 @@
 //! The rows that statements return.
 
 use rusqlite::types::ValueRef;
+use serde::Deserialize;
 
 use crate::error::StoreError;
 use crate::postgresql::types;
@@ -99,6 +100,34 @@ impl Row<'_> {
             },
             RowSource::Postgres(row) => types::blob(row, column),
         }
+    }
+
+    /// A TEXT with JSON that this program has written. Another text gives [`StoreError::Internal`], without the text.
+    #[track_caller]
+    pub fn json<'a, T: Deserialize<'a>>(&'a self, column: usize) -> Result<T, StoreError> {
+        parse_json(column, self.text(column)?)
+    }
+
+    /// A TEXT with JSON or NULL, as [`Row::json`] reads it.
+    #[track_caller]
+    pub fn opt_json<'a, T: Deserialize<'a>>(&'a self, column: usize) -> Result<Option<T>, StoreError> {
+        match self.opt_text(column)? {
+            Some(text) => Ok(Some(parse_json(column, text)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+#[track_caller]
+fn parse_json<'a, T: Deserialize<'a>>(column: usize, text: &'a str) -> Result<T, StoreError> {
+    match serde_json::from_str(text) {
+        Ok(value) => Ok(value),
+        // The error of the parser may repeat a part of the text.
+        Err(error) => Err(StoreError::internal(format_args!(
+            "the JSON in column {column} cannot be parsed: line {}, column {}",
+            error.line(),
+            error.column()
+        ))),
     }
 }
 

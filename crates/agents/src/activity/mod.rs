@@ -83,7 +83,7 @@ async fn list(request: Arc<Request>) -> Outcome {
 }
 
 fn invalid_page(error: serde_json::Error) -> StoreError {
-    StoreError::Db(format!("an answer is no JSON: {error}"))
+    StoreError::internal(format_args!("an answer is no JSON: {error}"))
 }
 
 fn results(page: &mut Json) -> impl Iterator<Item = &mut Json> {

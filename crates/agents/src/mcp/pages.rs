@@ -93,7 +93,7 @@ impl ToolPage {
 
 /// The refusal where an answer of the API is not JSON.
 pub fn invalid_answer_refusal(error: serde_json::Error) -> Refusal {
-    StoreError::Db(format!("an answer is no JSON: {error}")).into()
+    StoreError::internal(format_args!("an answer is no JSON: {error}")).into()
 }
 
 /// The refusal of an answer above [`MAX_ANSWER`].

@@ -99,7 +99,7 @@ pub async fn read(call: &ToolRun, arguments: &Arguments) -> Result<ToolAnswer, R
     };
     let answer = answer_cache::answer_call(request, ["tool", call.tool.name, &text], run_uncached).await?;
     let AnswerBody::Whole(members) = answer.body else {
-        return Err(StoreError::Db("an answer is no text".to_owned()).into());
+        return Err(StoreError::internal("an answer is no text").into());
     };
     Ok(ToolAnswer { members, subject: answer.subject, cacheable_until: answer.cacheable_until })
 }
@@ -204,11 +204,11 @@ impl ToolRun {
         };
         let answer = self.answer(Method::GET, path, query, JsonBody::from_json(&Json::Null)).await?;
         let AnswerBody::Whole(list) = answer.body else {
-            return Err(StoreError::Db("a list is no text".to_owned()).into());
+            return Err(StoreError::internal("a list is no text").into());
         };
         // The request has reserved the memory of the list, which may be much longer than the page.
         let page = work_on(&self.request.app, list.len(), move || page.page_from_list(&list)).await;
-        let json = page.map_err(|error| StoreError::Db(error.to_string()))??;
+        let json = page??;
         Ok(ToolOutput { json, subject: answer.subject, cacheable_until: answer.cacheable_until })
     }
 
@@ -268,15 +268,14 @@ fn has_parameter(path: &str, name: &str) -> bool {
 }
 
 fn unfinished_answer(error: std::io::Error) -> Refusal {
-    StoreError::Db(format!("an answer could not be made: {error}")).into()
+    StoreError::internal(format_args!("an answer could not be made: {error}")).into()
 }
 
 /// Returns whether the connector of a call offers its tool now.
 fn offers(conn: &mut Conn, line: &ActivityLine) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT allowed_tools FROM mcp_connectors WHERE id = $1").arg(line.connector);
-    let allowed_tools = conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.unwrap_or_default();
-    let allowed_tools: Vec<&str> = serde_json::from_str(&allowed_tools).unwrap_or_default();
-    Ok(allowed_tools.contains(&line.tool))
+    let allows = conn.query_optional(&sql, |row| Ok(row.json::<Vec<&str>>(0)?.contains(&line.tool)))?;
+    Ok(allows.unwrap_or(false))
 }
 
 fn load_record_of_task(conn: &mut Conn, task: i64) -> Result<Option<i64>, StoreError> {

@@ -50,6 +50,7 @@ pub async fn survey(request: &Request, file: &StoredFile) -> Result<TemplateRepo
         let _turn = turn;
         merge::survey(BufReader::new(local))
     });
-    let survey = survey.await.map_err(|error| StoreError::Db(format!("a template was not read: {error}")))?;
+    let survey =
+        survey.await.map_err(|error| StoreError::internal(format_args!("a template was not read: {error}")))?;
     Ok(survey.map_err(|error| StoreError::Unavailable(error.reason))?)
 }

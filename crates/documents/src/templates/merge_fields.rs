@@ -13,7 +13,7 @@ use resource::Checked;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use store::{Conn, Sql};
+use store::{Conn, Row, Sql, StoreError};
 
 /// A tag as it is stored with its template.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,9 +58,9 @@ impl MergeField {
         all.iter().map(|field| json!([kind(field.kind), field.path, within(field)])).collect()
     }
 
-    /// Parses the output of [`MergeField::to_json`].
-    pub fn from_json(text: &str) -> Vec<MergeField> {
-        let stored: Vec<(String, Vec<String>, Option<Vec<String>>)> = serde_json::from_str(text).unwrap_or_default();
+    /// Reads a column with the output of [`MergeField::to_json`].
+    pub fn read(row: &Row<'_>, column: usize) -> Result<Vec<MergeField>, StoreError> {
+        let stored: Vec<(String, Vec<String>, Option<Vec<String>>)> = row.json(column)?;
         let field = |(name, path, within): (String, Vec<String>, Option<Vec<String>>)| {
             let kind = KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)?;
             let within = within.unwrap_or_default();
@@ -68,7 +68,7 @@ impl MergeField {
             let within = within.map(<[String]>::to_vec).collect();
             Some(MergeField { kind, path, within })
         };
-        stored.into_iter().filter_map(field).collect()
+        Ok(stored.into_iter().filter_map(field).collect())
     }
 
     /// Returns the tags of a template, each once.

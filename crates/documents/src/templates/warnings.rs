@@ -48,10 +48,9 @@ pub fn look_again(
         .push(" OR t.id IN (SELECT c.template FROM document_template_classes c WHERE c.class_id");
     sql.push_any(classes.to_vec()).push(")) ORDER BY t.id FOR UPDATE");
     let templates =
-        conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned(), row.text(3)?.to_owned())))?;
+        conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, MergeField::read(row, 2)?, row.text(3)?.to_owned())))?;
     for (template, class, fields, before) in templates.into_iter().filter(|(_, class, ..)| leaving[0] != Some(*class)) {
         let Some(class) = changing_class(conn, class)? else { continue };
-        let fields = MergeField::from_json(&fields);
         let mut meanings = Meanings::for_removal(request, class, leaving);
         let warning = warning(conn, &mut meanings, &fields)?;
         let named = meanings.classes(conn, &fields)?;

@@ -322,8 +322,8 @@ fn write_meta(
     match of {
         Some(Type::DocumentManagement) => drop(out.name(OBJECT_CLASS_FIELD.name()).opt_text(own)),
         Some(Type::AiMcp) => {
-            let classes: Vec<(i64, String)> =
-                serde_json::from_str(&format!("[{}]", own.unwrap_or(""))).unwrap_or_default();
+            let classes: Vec<(i64, String)> = serde_json::from_str(&format!("[{}]", own.unwrap_or("")))
+                .map_err(|error| StoreError::internal(format_args!("classes of an integration: {error}")))?;
             out.name(OBJECT_CLASSES.name()).raw("{");
             for (id, name) in classes {
                 out.name(&id.to_string()).text(&name);
@@ -331,7 +331,7 @@ fn write_meta(
             out.raw("}");
         }
         Some(Type::Webhook) => {
-            let names: Vec<String> = serde_json::from_str(own.unwrap_or("[]")).unwrap_or_default();
+            let names: Vec<String> = row.0.opt_json(at + 6)?.unwrap_or_default();
             out.name(EVENTS.name()).raw("{");
             for (name, text) in EVENT_TYPES.iter().filter(|(name, _)| names.iter().any(|of| of == name)) {
                 out.name(name).text(text);

@@ -271,10 +271,7 @@ fn database_name(tenant: &Tenant) -> String {
 
 fn tenant(row: &Row<'_>) -> Result<Tenant, store::StoreError> {
     Ok(Tenant {
-        client_id: row
-            .text(0)?
-            .parse()
-            .map_err(|_| store::StoreError::Db("a stored client id is no UUID".to_owned()))?,
+        client_id: row.text(0)?.parse().map_err(|_| store::StoreError::internal("a stored client id is no UUID"))?,
         secret_hash: row.text(1)?.to_owned(),
         database_name: row.text(2)?.to_owned(),
         client_label: row.text(3)?.to_owned(),
@@ -486,12 +483,12 @@ fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
 }
 
 fn id(row: &Row<'_>) -> Result<Uuid, store::StoreError> {
-    Uuid::from_slice(row.blob(0)?).map_err(|_| store::StoreError::Db("a stored id is no UUID".to_owned()))
+    Uuid::from_slice(row.blob(0)?).map_err(|_| store::StoreError::internal("a stored id is no UUID"))
 }
 
 fn byte(row: &Row<'_>, column: usize) -> Result<u8, store::StoreError> {
     u8::try_from(row.int(column)?)
-        .map_err(|_| store::StoreError::Db(format!("the number in column {column} is too large")))
+        .map_err(|_| store::StoreError::internal(format_args!("the number in column {column} is too large")))
 }
 
 fn history_event(row: &Row<'_>) -> Result<HistoryEvent, store::StoreError> {

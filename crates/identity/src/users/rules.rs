@@ -105,7 +105,7 @@ pub fn full_name(after: &RowAfterWrite) -> String {
 pub fn require_role_grant(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i64]) -> Result<(), Refusal> {
     for role in given.iter().filter(|role| !held.contains(role)) {
         let sql = Sql::new("SELECT permissions FROM roles WHERE id = $1").arg(*role);
-        let grants: Json = conn.query_one(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))?;
+        let grants: Json = conn.query_one(&sql, |row| row.json(0))?;
         if !caller.permissions.covers(Permissions::from_grants(&grants)) {
             return Err(Refusal::forbidden());
         }

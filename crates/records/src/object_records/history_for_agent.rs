@@ -29,18 +29,17 @@ pub async fn history(request: &Arc<Request>, held: RecordAccess) -> Result<Answe
     let results = page.results();
     let read =
         move || EventReferences::from_events(&results).map(|named| (named, results)).map_err(invalid_event_error);
-    let (named, results) =
-        work_on(&request.app, page.size(), read).await.map_err(|error| StoreError::Db(error.to_string()))??;
+    let (named, results) = work_on(&request.app, page.size(), read).await??;
     let shared = request.clone();
     let visible =
         request.build.db.read(move |conn| VisibleReferences::load_visible(&shared, conn, &held, &named)).await?;
     let show = move || visible.show(&results).map_err(invalid_event_error);
-    let shown = work_on(&request.app, page.size(), show).await.map_err(|error| StoreError::Db(error.to_string()))??;
+    let shown = work_on(&request.app, page.size(), show).await??;
     Ok(page.answer(request, &shown))
 }
 
 fn invalid_event_error(error: serde_json::Error) -> StoreError {
-    StoreError::Db(format!("the history of a record is no JSON: {error}"))
+    StoreError::internal(format_args!("the history of a record is no JSON: {error}"))
 }
 
 /// Returns the query of a request with [`NOBODY`] in the place of users whom the person may not list. Such users are answered

@@ -232,14 +232,8 @@ impl RecordPage {
                 FieldType::Enum | FieldType::Status => {
                     row.opt_text(column)?.map(|value| LabelledValue::Choice(value.to_owned()))
                 }
-                FieldType::Set => {
-                    let values = row.opt_text(column)?.and_then(|text| serde_json::from_str(text).ok());
-                    values.map(LabelledValue::Choices)
-                }
-                FieldType::Document => {
-                    let files = row.opt_text(column)?.and_then(|text| serde_json::from_str(text).ok());
-                    files.map(LabelledValue::Files)
-                }
+                FieldType::Set => row.opt_json(column)?.map(LabelledValue::Choices),
+                FieldType::Document => row.opt_json(column)?.map(LabelledValue::Files),
                 _ => None,
             };
             named.extend(value.map(|value| (place, value)));

@@ -34,7 +34,7 @@ impl TemplateForm {
                 prompt: row.text(2)?.to_owned(),
                 allow_comment: row.flag(3)?,
                 approval_required: row.flag(4)?,
-                approval_conditions: serde_json::from_str(row.text(5)?).unwrap_or_default(),
+                approval_conditions: row.json(5)?,
                 configuration: row.text(6)?.to_owned(),
             })
         })

@@ -93,7 +93,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
         created_by: Some(caller.user),
     };
     let ids = make(request, conn, &template, &[new], ActorKind::Caller)?;
-    let id = ids.first().copied().ok_or_else(Refusal::not_found)?;
+    let id = ids.first().copied().ok_or_else(|| StoreError::internal("no task was created"))?;
     let actions = super::held::load(request, conn, id)?.map_or(0, |task| task.actions & ALL_ACTIONS);
     let form = TemplateForm::load(conn, template.form)?;
     task::answer(
@@ -159,7 +159,8 @@ fn make_expiring(
 ) -> Result<Vec<i64>, Refusal> {
     let now = request.now;
     let due = Some(due_at(template.complete_by, now));
-    let plan = serde_json::to_string(&template.plan).map_err(|error| StoreError::Db(error.to_string()))?;
+    let plan = serde_json::to_string(&template.plan)
+        .map_err(|error| StoreError::internal(format_args!("a plan cannot be written: {error}")))?;
     let row = |new: &NewTask| -> Vec<Argument> {
         let name = new.name.as_ref().unwrap_or(&template.name);
         vec![

@@ -17,7 +17,7 @@ use records::rights::{EDIT, TASKS_ASSIGN, TASKS_EDIT};
 use resource::SentObject;
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
-use store::{Conn, Sql};
+use store::{Conn, Sql, StoreError};
 
 pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let has_any = |names: &[&str]| {
@@ -47,7 +47,8 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     }
     accepted.errors.refuse()?;
     let changes = accepted.changes;
-    let stored = rows::load(conn, &shape(TaskLabels::default()), task.id)?.ok_or_else(Refusal::not_found)?;
+    let stored = rows::load(conn, &shape(TaskLabels::default()), task.id)?;
+    let stored = stored.ok_or_else(|| StoreError::internal("a locked task is missing"))?;
     rows::update(request, conn, &TASK, task.id, &stored, &changes, &[])?;
     let told = kit::log::diff_of_edit(&TASK, &stored, &changes);
     if !told.is_empty() {

@@ -72,7 +72,7 @@ fn read(row: &store::Row<'_>) -> Result<(TaskAccess, Option<i64>), StoreError> {
         completed_at: row.opt_int(8)?,
         completed_by: row.opt_int(9)?,
         created_by: row.opt_int(10)?,
-        plan: serde_json::from_str(row.text(11)?).unwrap_or_default(),
+        plan: row.json(11)?,
         actions: 0,
     };
     Ok((held, row.opt_int(12)?))
