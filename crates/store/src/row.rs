@@ -1,5 +1,7 @@
 //! The rows that statements return.
 
+use std::ops::ControlFlow;
+
 use rusqlite::types::ValueRef;
 use serde::Deserialize;
 
@@ -22,8 +24,8 @@ impl From<QueryError> for StoreError {
     }
 }
 
-/// The function that is called for each row.
-pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<(), StoreError>;
+/// The function that is called for each row, until it returns a break or an error.
+pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>, StoreError>;
 
 /// One row of an answer. Columns are counted from 0. A column that does not exist or has another type gives
 /// [`StoreError::Db`].

@@ -5,6 +5,7 @@ use crate::engine::contract::{EngineError, EngineList, MAX_PAGE_BYTES, Tenant};
 use crate::event::{DOCUMENT_GENERATED, HistoryEvent, SystemEvent, files_in};
 use crate::filter::{Condition, FilterColumn, PageRange, Test};
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -414,20 +415,19 @@ fn list<T>(
     push_conditions(&mut sql, &page.conditions, true);
     sql.push(list.order).page(page.limit, page.offset);
     let (mut results, mut bytes) = (Vec::new(), 0);
-    let read = conn.for_each_row(&sql, |row| {
+    let read = conn.for_each_row_until(&sql, |row| {
         let event = read(row)?;
         bytes += size(&event);
         if bytes > MAX_PAGE_BYTES {
-            return Err(store::StoreError::Full);
+            return Ok(ControlFlow::Break(EngineError::PageTooLarge));
         }
         results.push(event);
-        Ok(())
-    });
-    if bytes > MAX_PAGE_BYTES {
-        return Err(EngineError::PageTooLarge);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    match read {
+        ControlFlow::Continue(()) => Ok(EngineList { total, filtered, results }),
+        ControlFlow::Break(error) => Err(error),
     }
-    read?;
-    Ok(EngineList { total, filtered, results })
 }
 
 /// Writes the conditions so that the planner can use one index only. It is the index of a column that is compared with

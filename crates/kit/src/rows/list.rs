@@ -9,6 +9,7 @@ use crate::request::Request;
 use http::StatusCode;
 use resource::json::{JsonWriter, RowForm};
 use resource::{CheckedFilter, Field, RelatedRows, Resource, Select, select_related};
+use std::ops::ControlFlow;
 use store::{Conn, Sql, StoreError};
 
 /// The rows of a list that the caller may see.
@@ -61,10 +62,12 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &RowShape, scope: Scope) 
     let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
     let mut results = PageWriter::with_capacity(request, 1024 + 900 * select.limit.min(100) as usize);
     let sql = page(request, shape, &scope, &select);
-    let read = conn.for_each_row(&sql, |row| {
+    let read = conn.for_each_row_until(&sql, |row| {
         results.item(row, |out, row| show(out, shape, RowForm::List, &RowCells(row), 0, request))
-    });
-    results.finish_rows(read)?;
+    })?;
+    if let ControlFlow::Break(refusal) = read {
+        return Err(refusal);
+    }
     let (total, filtered) = counts(conn, &shape.resource, &scope, &select.filters, request.now)?;
     let body = results.envelope(select.limit, select.offset, total, filtered);
     let mut answer = Answer::json(StatusCode::OK, body);
