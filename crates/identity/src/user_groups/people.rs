@@ -31,6 +31,7 @@ pub static GROUP_OWNERS: Limit = Limit {
 static MEMBER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupMember", "user_group_members", &GROUP_MEMBERS));
 static MEMBERS: AssigneeCollection = AssigneeCollection {
+    resource: &MEMBER,
     shape: assignees::shape(&MEMBER),
     parent_column: "group_id",
     principals: Principals::Users,
@@ -41,6 +42,7 @@ static MEMBERS: AssigneeCollection = AssigneeCollection {
 
 static OWNER: LazyLock<Resource> = LazyLock::new(|| user_records("UserGroupOwner", "user_group_owners", &GROUP_OWNERS));
 static OWNERS: AssigneeCollection = AssigneeCollection {
+    resource: &OWNER,
     shape: assignees::shape(&OWNER),
     parent_column: "group_id",
     principals: Principals::Users,
