@@ -10,6 +10,7 @@ pub mod authenticate;
 pub mod autocomplete;
 mod bodies;
 mod body;
+pub mod bounded_cache;
 pub mod build;
 pub mod caller;
 pub mod callers;

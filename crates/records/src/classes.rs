@@ -5,10 +5,9 @@
 use crate::field_type::FieldType;
 pub use crate::object_classes::raise_version;
 use kit::app::App;
+use kit::bounded_cache::{BoundedCache, CacheBounds};
 use kit::build::Build;
 use kit::rows::{Declaration, RowShape};
-use quick_cache::sync::Cache;
-use quick_cache::{OptionsBuilder, Weighter};
 use resource::{
     CheckedValue, ColumnSource, EnumOption, Field, FieldKind, JsonBody, JsonValue, ReferenceTarget, Resource,
 };
@@ -381,7 +380,7 @@ pub fn options_of(options: Option<Json>) -> Arc<[EnumOption]> {
 
 /// The declarations of the classes of all builds that a process caches, each at the version that was read last.
 pub struct KnownClasses {
-    kept: Cache<ClassKey, Arc<Class>, ClassWeighter>,
+    kept: BoundedCache<ClassKey, Arc<Class>>,
     /// Locked while a class is read, so that concurrent requests read a large class only once.
     turns: [Mutex<()>; TURNS],
 }
@@ -389,27 +388,16 @@ pub struct KnownClasses {
 /// The uid of a build, and a class.
 type ClassKey = (String, i64);
 
-/// Weighs a class by its approximate bytes.
-#[derive(Clone)]
-struct ClassWeighter;
-
-impl Weighter<ClassKey, Arc<Class>> for ClassWeighter {
-    fn weight(&self, _: &ClassKey, class: &Arc<Class>) -> u64 {
-        const OVERHEAD: usize = 1_000;
-        let of_fields = class.record.fields.len() * (size_of::<ClassField>() + size_of::<Field>() + OVERHEAD);
-        (of_fields + class.bytes_of_options) as u64
-    }
+fn weight_of_class(_: &ClassKey, class: &Arc<Class>) -> usize {
+    const OVERHEAD: usize = 1_000;
+    let of_fields = class.record.fields.len() * (size_of::<ClassField>() + size_of::<Field>() + OVERHEAD);
+    of_fields + class.bytes_of_options
 }
 
 impl Default for KnownClasses {
     fn default() -> KnownClasses {
-        let options = OptionsBuilder::new()
-            .weight_capacity(MAX_KEPT_BYTES)
-            .estimated_items_capacity(USUAL_CLASSES)
-            .shards(1)
-            .build()
-            .expect("a size and a number are given");
-        let kept = Cache::with_options(options, ClassWeighter, Default::default(), Default::default());
+        let bounds = CacheBounds { bytes: MAX_KEPT_BYTES, usual_entries: USUAL_CLASSES, shards: 1 };
+        let kept = BoundedCache::new(bounds, weight_of_class);
         KnownClasses { kept, turns: std::array::from_fn(|_| Mutex::default()) }
     }
 }

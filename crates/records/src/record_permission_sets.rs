@@ -7,6 +7,7 @@ use crate::rights::{
     ALL, CLASS_EDIT_PERM_SET, ClassRights, EDIT, RECORD_VOCABULARY, TASKS_CREATE, VIEW, load_class_rights, lock_class,
     rights_on_class,
 };
+use identity::principals::push_principals;
 use kit::answer::{Answer, Outcome};
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::{GRANTS, NAME, PERMISSIONS, PermissionSets, grants_schema};
@@ -251,8 +252,8 @@ pub fn record_for_tasks(conn: &mut Conn, sets: &[ConnectorActions], person: i64)
 
 /// Appends the assignments of a person and of their groups.
 fn from_assignments(sql: &mut Sql, person: i64) -> &mut Sql {
-    sql.push("FROM record_assignees a WHERE a.principal IN (SELECT CAST(").bind(person).push(" AS BIGINT) UNION ALL ");
-    sql.push("SELECT -m.group_id FROM user_group_members m WHERE m.user_id = ").bind(person).push(")")
+    push_principals(sql.push("FROM record_assignees a WHERE a.principal IN "), person);
+    sql
 }
 
 /// Locks the row of the path's class and returns the caller's rights on it. Refuses callers who may not change its sets.

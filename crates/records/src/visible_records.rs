@@ -6,12 +6,12 @@
 
 use crate::bitmap::Bitmap;
 use crate::classes::{Class, class_at, table};
-use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, principals, select_held};
+use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, select_held};
+use identity::principals::push_principals;
+use kit::bounded_cache::{BoundedCache, CacheBounds};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use quick_cache::sync::Cache;
-use quick_cache::{OptionsBuilder, Weighter};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use store::{BorrowedArgument, Conn, Sql, StoreError};
@@ -123,7 +123,7 @@ pub struct VisibleClass {
 }
 
 /// The cached sets of all builds.
-pub struct KnownSets(Cache<SetKey, CachedSet, SetWeighter>);
+pub struct KnownSets(BoundedCache<SetKey, CachedSet>);
 
 /// The uid of a build, a class, a principal, the action that sets must grant, and the connector to which they must grant it. The
 /// connector is 0 if they must grant it only to the principal.
@@ -142,26 +142,15 @@ struct SetVersion {
     sets: Arc<[i64]>,
 }
 
-/// Weighs a cached set by its approximate bytes.
-#[derive(Clone)]
-struct SetWeighter;
-
-impl Weighter<SetKey, CachedSet> for SetWeighter {
-    fn weight(&self, key: &SetKey, entry: &CachedSet) -> u64 {
-        const OVERHEAD: usize = 200;
-        (key.0.len() + entry.numbers.bytes() + 8 * entry.state.sets.len() + OVERHEAD) as u64
-    }
+fn weight_of_set(key: &SetKey, entry: &CachedSet) -> usize {
+    const OVERHEAD: usize = 200;
+    key.0.len() + entry.numbers.bytes() + 8 * entry.state.sets.len() + OVERHEAD
 }
 
 impl Default for KnownSets {
     fn default() -> KnownSets {
-        let options = OptionsBuilder::new()
-            .weight_capacity(MAX_KEPT_BYTES)
-            .estimated_items_capacity(USUAL_SETS)
-            .shards(SHARDS)
-            .build()
-            .expect("a size and a number are given");
-        KnownSets(Cache::with_options(options, SetWeighter, Default::default(), Default::default()))
+        let bounds = CacheBounds { bytes: MAX_KEPT_BYTES, usual_entries: USUAL_SETS, shards: SHARDS };
+        KnownSets(BoundedCache::new(bounds, weight_of_set))
     }
 }
 
@@ -235,7 +224,7 @@ fn visible_in(
         " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
          FROM record_viewers v WHERE v.principal IN ",
     );
-    tokens(&mut sql, principals!(), &[("{caller}", user)]);
+    push_principals(&mut sql, user);
     sql.push(" AND v.class_id").push_any(classes.to_vec()).push(" GROUP BY v.class_id, v.principal");
     let (mut sets, mut versions) = (BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
     conn.for_each_row(&sql, |row| {
@@ -326,15 +315,15 @@ pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -
 
 /// The classes in which the caller may view tasks of records, each with these records. Not needed for a super admin.
 pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(i64, VisibleRecords)>, Refusal> {
-    let (caller, agent) = ([("{caller}", request.caller()?.user)], request.caller()?.agent.as_ref());
+    let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
     let mut sql = Sql::new("SELECT DISTINCT c.class_id FROM (");
-    tokens(&mut sql, CLASSES_OF_TASKS, &caller);
+    tokens(&mut sql, CLASSES_OF_TASKS, &[("{caller}", user)]);
     let whole = match agent {
         Some(_) => Vec::new(),
         None => conn.query_all(sql.push(") c ORDER BY c.class_id"), |row| row.int(0))?,
     };
     let mut sql = Sql::new("SELECT DISTINCT v.class_id FROM record_viewers v WHERE v.principal IN ");
-    tokens(&mut sql, principals!(), &caller);
+    push_principals(&mut sql, user);
     let mut some = conn.query_all(sql.push(" ORDER BY v.class_id"), |row| row.int(0))?;
     some.retain(|class| !whole.contains(class));
     let mut visible = visible_in(request, conn, &some, TASKS_VIEW)?;

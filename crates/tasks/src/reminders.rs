@@ -2,15 +2,14 @@
 //! (`docs/reference/tasks.md`).
 
 use crate::moments::for_people;
-use crate::tasks::held::PRINCIPALS;
 use crate::tasks::task::{COMPLETED, OPEN};
 use administration::company_details;
 use administration::mail::message::MailMessage;
 use administration::mail::queue::{self, ComposeContext, MailKind};
 use administration::mail::templates;
+use identity::principals::push_principals;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::tokens;
 use serde_json::{Value as Json, json};
 use store::{Conn, Sql, StoreError};
 
@@ -57,7 +56,7 @@ fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Opti
         sql.push(", ").bind(COMPLETED);
     }
     sql.push(") AND EXISTS (SELECT 1 FROM task_assignees a WHERE a.task = t.id AND a.principal IN ");
-    tokens(&mut sql, PRINCIPALS, &[("{caller}", user)]);
+    push_principals(&mut sql, user);
     sql.push(")");
     let moment = |at: Option<i64>| at.map(for_people).unwrap_or_default();
     let found = conn.query_optional(&sql, |row| {

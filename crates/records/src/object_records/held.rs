@@ -4,6 +4,7 @@
 use crate::classes::{Class, class_at, table};
 use crate::rights::{ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, VIEW, select_held};
 use crate::tables::lock_for_write;
+use identity::principals::push_principals;
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -143,9 +144,8 @@ fn open_to_agent(sql: &mut Sql, user: i64, connector: i64, action: i64, record: 
     );
     sql.bind(connector).push("), w.other) AND x.permission_set = s.id AND x.connector = ").bind(connector);
     sql.push(" AND (s.permissions & x.permissions & ").bind(action).push(") <> 0 AND a.record = w.record");
-    let principals = " AND a.permission_set = s.id AND a.principal IN (SELECT {caller} UNION ALL \
-        SELECT -m.group_id FROM user_group_members m WHERE m.user_id = {caller}) LIMIT 1)";
-    tokens(sql, principals, &[("{caller}", user)]);
+    push_principals(sql.push(" AND a.permission_set = s.id AND a.principal IN "), user);
+    sql.push(" LIMIT 1)");
 }
 
 /// Appends the column of the actions that record permission sets grant the caller on a record. `column` of the table `t` contains

@@ -3,8 +3,7 @@
 //! one audience, so a user's assigned tasks are the sum over the audiences that contain the user. Every writer would lock the
 //! single row of a count, so each count is the sum of slots.
 
-use super::held::PRINCIPALS;
-use kit::rows::sql::tokens;
+use identity::principals::push_principals;
 use records::visible_records::slot;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{BorrowedArgument, Conn, Sql, StoreError};
@@ -95,7 +94,7 @@ fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), StoreError> {
 pub fn load_user_counts(conn: &mut Conn, user: i64) -> Result<Vec<TaskCount>, StoreError> {
     let mut sql = Sql::new(COUNTED);
     sql.push("c.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
-    tokens(&mut sql, PRINCIPALS, &[("{caller}", user)]);
+    push_principals(&mut sql, user);
     sql.push(")");
     read(conn, sql)
 }

@@ -2,7 +2,7 @@
 
 use super::assignees::{self, AssigneeChange};
 use super::counts;
-use super::held::{ALL_ACTIONS, TaskAccess};
+use super::held::{ALL_ACTIONS, TaskAccess, needed_on_record};
 use super::log::{self, ActorKind};
 use super::per_record;
 use super::task::{self, NAME, OBJECT_RECORD, OPEN, ShownTask, TASK, TASK_TEMPLATE};
@@ -17,7 +17,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
 use records::classes::Class;
-use records::rights::{EDIT, TASKS_ASSIGN, TASKS_CREATE};
+use records::rights::{TASKS_ASSIGN, TASKS_CREATE};
 use records::single_records::{CreatedRecord, for_change};
 use records::tables;
 use resource::{Errors, fold, message, parse_id};
@@ -76,11 +76,9 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     };
     let held = record.and_then(|(_, held)| held);
     if let Some(held) = &held {
-        let changes_record = template.as_ref().is_some_and(TaskTemplate::is_update);
-        let may = (!sent.names_any() || held.allows(TASKS_ASSIGN)) && (!changes_record || held.allows(EDIT));
-        if !may {
-            return Err(Refusal::forbidden());
-        }
+        let is_update = template.as_ref().is_some_and(TaskTemplate::is_update);
+        let to_assign = if sent.names_any() { TASKS_ASSIGN } else { 0 };
+        held.require(to_assign | needed_on_record(is_update))?;
     }
     accepted.errors.refuse()?;
     let template = template.ok_or_else(Refusal::not_found)?;

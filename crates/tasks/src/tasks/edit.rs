@@ -13,7 +13,7 @@ use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
-use records::rights::{EDIT, TASKS_ASSIGN, TASKS_EDIT};
+use records::rights::{TASKS_ASSIGN, TASKS_EDIT};
 use resource::SentObject;
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
@@ -79,10 +79,9 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     )
 }
 
-/// Answers 403 if the task changes its record and the caller may not edit the record. Then they may not assign it to others.
+/// Answers 403 if the caller may not assign the task to others.
 fn require_assign(conn: &mut Conn, task: &TaskAccess) -> Result<(), Refusal> {
-    let changes_record = TemplateForm::load(conn, task.form)?.is_update();
-    if changes_record && !task.allows(EDIT) { Err(Refusal::forbidden()) } else { Ok(()) }
+    task.require(held::needed_on_record(TemplateForm::load(conn, task.form)?.is_update()))
 }
 
 fn log_assignees(
