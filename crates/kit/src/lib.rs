@@ -22,6 +22,7 @@ pub mod html;
 pub mod inner_call;
 pub mod jobs;
 pub mod limits;
+pub mod listed;
 pub mod log;
 pub mod multipart;
 pub mod openapi;

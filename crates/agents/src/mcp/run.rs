@@ -1,7 +1,7 @@
 //! Runs tools: as calls of this API in the name of an agent, whose answers are shortened for a model.
 
 use super::arguments::{ArgumentName, Arguments, ListFilter};
-use super::pages::{MAX_ANSWER, ToolPage, invalid_answer_refusal, too_long};
+use super::pages::{ApiList, MAX_ANSWER, ToolPage, invalid_answer_refusal, too_long};
 use super::tools::{ToolKind, ToolSubject};
 use crate::activity::notes::{self, ActivityLine};
 use bytes::Bytes;
@@ -58,6 +58,13 @@ impl ToolOutput {
     pub fn uncached(json: impl Into<Bytes>) -> ToolOutput {
         ToolOutput { json: json.into(), subject: None, cacheable_until: None }
     }
+}
+
+/// A list that the API answers, with the subject and the validity of the answer.
+pub struct ReadList {
+    pub list: ApiList,
+    subject: Option<AnswerSubject>,
+    cacheable_until: Option<i64>,
 }
 
 /// The answer of a tool, as it is sent and cached.
@@ -202,14 +209,20 @@ impl ToolRun {
             query.extend_pairs(arguments.filters()?.into_iter().map(|ListFilter { name, value }| (name, value)));
             query.finish()
         };
-        let answer = self.answer(Method::GET, path, query, JsonBody::from_json(&Json::Null)).await?;
-        let AnswerBody::Whole(list) = answer.body else {
-            return Err(StoreError::internal("a list is no text").into());
-        };
+        let ReadList { list, subject, cacheable_until } = self.get_list(path, query).await?;
         // The request has reserved the memory of the list, which may be much longer than the page.
-        let page = work_on(&self.request.app, list.len(), move || page.page_from_list(&list)).await;
-        let json = page??;
-        Ok(ToolOutput { json, subject: answer.subject, cacheable_until: answer.cacheable_until })
+        let page = work_on(&self.request.app, list.body.len(), move || page.page_from_list(&list)).await;
+        Ok(ToolOutput { json: page??, subject, cacheable_until })
+    }
+
+    /// Sends GET to a list.
+    pub async fn get_list(&self, path: String, query: String) -> Result<ReadList, Refusal> {
+        let answer = self.answer(Method::GET, path, query, JsonBody::from_json(&Json::Null)).await?;
+        let (AnswerBody::Whole(body), Some(listed)) = (answer.body, answer.listed) else {
+            return Err(StoreError::internal("an answer is no list").into());
+        };
+        let list = ApiList { listed, body };
+        Ok(ReadList { list, subject: answer.subject, cacheable_until: answer.cacheable_until })
     }
 
     /// A page of a list whose route declares all filters. Other filters are refused: the API ignores unknown parameters, and an

@@ -1,5 +1,7 @@
 //! Writes a page of a list: within [`MAX_PAGE_BYTES`], and within the memory that is reserved for its answer.
 
+use crate::answer::Answer;
+use crate::listed::{JsonItems, ListCounts};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use resource::json::JsonWriter;
@@ -42,16 +44,13 @@ impl PageSize {
 /// A page whose items are written one by one.
 pub struct PageWriter<'a> {
     request: &'a Request,
-    out: JsonWriter,
-    items: usize,
+    items: JsonItems,
 }
 
 impl<'a> PageWriter<'a> {
     /// Returns an empty page with capacity for `bytes` bytes.
     pub fn with_capacity(request: &'a Request, bytes: usize) -> PageWriter<'a> {
-        let mut out = JsonWriter::with_capacity(bytes);
-        out.raw("[");
-        PageWriter { request, out, items: 0 }
+        PageWriter { request, items: JsonItems::with_capacity(bytes) }
     }
 
     /// Writes the item of a row. The refusal of a page that is too large ends the reading of rows.
@@ -61,17 +60,15 @@ impl<'a> PageWriter<'a> {
         write: impl FnOnce(&mut JsonWriter, &Row<'_>) -> Result<(), StoreError>,
     ) -> Result<ControlFlow<Refusal>, StoreError> {
         // Memory is reserved for the driver's copy of the row before the row is copied.
-        if let Err(refusal) = self.request.reserve_answer(self.out.bytes().len() + row.size_in_bytes()) {
+        if let Err(refusal) = self.request.reserve_answer(self.items.bytes() + row.size_in_bytes()) {
             return Ok(ControlFlow::Break(refusal));
         }
-        write(self.out.comma(), row)?;
-        self.items += 1;
-        Ok(PageSize { items: self.items, bytes: self.out.bytes().len() }.check_in_loop(self.request))
+        write(self.items.next_item(), row)?;
+        Ok(PageSize { items: self.items.count(), bytes: self.items.bytes() }.check_in_loop(self.request))
     }
 
-    /// Returns the page in its envelope.
-    pub fn envelope(mut self, limit: i64, offset: i64, total: i64, filtered: i64) -> Vec<u8> {
-        self.out.raw("]");
-        super::envelope(self.request, limit, offset, total, filtered, self.out.into_bytes())
+    /// Answers the page in its envelope.
+    pub fn answer(self, limit: i64, offset: i64, counts: ListCounts) -> Answer {
+        super::list_answer(self.request, limit, offset, counts, self.items)
     }
 }

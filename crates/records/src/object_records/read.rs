@@ -10,6 +10,7 @@ use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible}
 use files::held::{StoredFile, load_by_ids};
 use http::StatusCode;
 use kit::answer::{Answer, AnswerSubject, EntityTag, Outcome, etag};
+use kit::listed::JsonItems;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, push_joins, value};
@@ -280,10 +281,9 @@ impl RecordPage {
     }
 
     /// Writes the JSON of all records in sequence, each with its `_meta`.
-    pub fn write(&self, beside: &RecordMeta, out: &mut JsonWriter) {
+    pub fn write(&self, beside: &RecordMeta, items: &mut JsonItems) {
         for at in 0..self.items.len() {
-            out.comma();
-            self.write_one(at, beside, out, true);
+            self.write_one(at, beside, items.next_item(), true);
         }
     }
 
