@@ -143,6 +143,12 @@ async fn start(
         log::start(filter);
         let _ = print_line(format_args!("The history service listens on http://{}", history.bound));
     }
+    warn_about_settings(settings, is_key_new, is_key_lost);
+    Ok((api, history))
+}
+
+/// Warns of a new or a lost key of the history service, and of variables that are no settings.
+fn warn_about_settings(settings: &ProgramSettings, is_key_new: bool, is_key_lost: bool) {
     if is_key_new {
         let file = settings.data.join(HISTORY_API_KEY);
         let (file, url) = (file.display(), settings.history_url.as_deref().unwrap_or_default());
@@ -156,7 +162,6 @@ async fn start(
     if !settings.unknown_variables.is_empty() {
         tracing::warn!(variables = settings.unknown_variables.join(", "), "no settings: nothing reads these variables");
     }
-    Ok((api, history))
 }
 
 async fn serve_history(

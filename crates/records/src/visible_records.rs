@@ -196,6 +196,45 @@ fn empty_set() -> Bitmap {
     Bitmap::Numbers(Vec::new())
 }
 
+/// A class, a principal of the caller, the version of its set, and the number of records that it owns.
+type PrincipalVersion = (i64, i64, i64, i64);
+
+/// Loads the permission sets of each of these classes that grant an action, and the versions of the caller's principals.
+fn load_versions(
+    request: &Request,
+    conn: &mut Conn,
+    classes: &[i64],
+    action: i64,
+) -> Result<(HashMap<i64, Arc<[i64]>>, Vec<PrincipalVersion>), Refusal> {
+    let caller = request.caller()?;
+    let mut sql =
+        Sql::new("SELECT s.class_id, CAST(0 AS BIGINT), s.id, CAST(0 AS BIGINT) FROM record_permission_sets s");
+    if let Some(agent) = &caller.agent {
+        sql.push(" JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = ").bind(agent.connector);
+        sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
+        sql.push(" AND (x.permissions & ").bind(action).push(") <> 0");
+    }
+    sql.push(" WHERE (s.permissions & ").bind(action).push(") <> 0 AND s.class_id").push_any(classes.to_vec()).push(
+        " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
+         FROM record_viewers v WHERE v.principal IN ",
+    );
+    push_principals(&mut sql, caller.user);
+    sql.push(" AND v.class_id").push_any(classes.to_vec()).push(" GROUP BY v.class_id, v.principal");
+    let (mut sets, mut versions) = (BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
+    conn.for_each_row(&sql, |row| {
+        match row.int(1)? {
+            0 => sets.entry(row.int(0)?).or_default().push(row.int(2)?),
+            principal => versions.push((row.int(0)?, principal, row.int(2)?, row.int(3)?)),
+        }
+        Ok(())
+    })?;
+    let in_order = |(class, mut ids): (i64, Vec<i64>)| {
+        ids.sort_unstable();
+        (class, ids.into())
+    };
+    Ok((sets.into_iter().map(in_order).collect(), versions))
+}
+
 /// The records of each of these classes on which the caller may perform an action by sets and as an owner. The number of
 /// statements does not depend on the number of classes.
 fn visible_in(
@@ -213,34 +252,7 @@ fn visible_in(
     let key = |class: i64, principal: i64| (request.build.uid.clone(), class, principal, action, connector);
     // Data that a write reads may be uncommitted, or differ from the snapshot of its next statement, so it is not cached.
     let is_kept = request.method == http::Method::GET;
-    let mut sql =
-        Sql::new("SELECT s.class_id, CAST(0 AS BIGINT), s.id, CAST(0 AS BIGINT) FROM record_permission_sets s");
-    if let Some(agent) = agent {
-        sql.push(" JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = ").bind(agent.connector);
-        sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
-        sql.push(" AND (x.permissions & ").bind(action).push(") <> 0");
-    }
-    sql.push(" WHERE (s.permissions & ").bind(action).push(") <> 0 AND s.class_id").push_any(classes.to_vec()).push(
-        " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
-         FROM record_viewers v WHERE v.principal IN ",
-    );
-    push_principals(&mut sql, user);
-    sql.push(" AND v.class_id").push_any(classes.to_vec()).push(" GROUP BY v.class_id, v.principal");
-    let (mut sets, mut versions) = (BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
-    conn.for_each_row(&sql, |row| {
-        match row.int(1)? {
-            0 => sets.entry(row.int(0)?).or_default().push(row.int(2)?),
-            principal => versions.push((row.int(0)?, principal, row.int(2)?, row.int(3)?)),
-        }
-        Ok(())
-    })?;
-    let sets: HashMap<i64, Arc<[i64]>> = sets
-        .into_iter()
-        .map(|(class, mut ids)| {
-            ids.sort_unstable();
-            (class, ids.into())
-        })
-        .collect();
+    let (sets, versions) = load_versions(request, conn, classes, action)?;
     let (mut found, mut missing) = (HashMap::<i64, Vec<Arc<Bitmap>>>::new(), Vec::new());
     for (class, principal, version, owned) in versions {
         let state = SetVersion { version, sets: sets.get(&class).cloned().unwrap_or_default() };

@@ -155,8 +155,35 @@ fn make_expiring(
     source: ActorKind,
     expires: Option<i64>,
 ) -> Result<Vec<i64>, Refusal> {
+    let due = Some(due_at(template.complete_by, request.now));
+    let ids = insert_tasks(request, conn, template, new, due, expires)?;
+    insert_assignees(conn, &ids, new, due)?;
+    counts::store_audiences(conn, new.iter().map(|new| &new.principals))?;
+    let logged: Vec<_> =
+        ids.iter().zip(new).map(|(id, new)| (*id, creation_log_entry(template, new, due, expires))).collect();
+    log::write_many(request, conn, source, "create", logged)?;
+    schedule::begin(request, conn, &ids, &template.plan, due, expires)?;
+    let assigned = ids.iter().zip(new).flat_map(|(id, new)| new.principals.iter().map(|of| (*id, *of)));
+    one_time::invite(request, conn, assigned.collect())?;
+    count_tasks(conn, template.id, new.len() as i64, request.now)?;
+    counts::add(conn, &ids)?;
+    per_record::raise_block_versions(
+        conn,
+        new.iter().filter_map(|new| new.record).map(|record| (record.class, record.n)),
+    )?;
+    Ok(ids)
+}
+
+/// Inserts the rows of new tasks. Returns their ids.
+fn insert_tasks(
+    request: &Request,
+    conn: &mut Conn,
+    template: &TaskTemplate,
+    new: &[NewTask],
+    due: Option<i64>,
+    expires: Option<i64>,
+) -> Result<Vec<i64>, Refusal> {
     let now = request.now;
-    let due = Some(due_at(template.complete_by, now));
     let plan = serde_json::to_string(&template.plan)
         .map_err(|error| StoreError::internal(format_args!("a plan cannot be written: {error}")))?;
     let row = |new: &NewTask| -> Vec<Argument> {
@@ -182,7 +209,11 @@ fn make_expiring(
         ]
     };
     let rows: Vec<Vec<Argument>> = new.iter().map(row).collect();
-    let ids = tables::insert(conn, "tasks", &COLUMNS, &rows, "RETURNING id")?;
+    Ok(tables::insert(conn, "tasks", &COLUMNS, &rows, "RETURNING id")?)
+}
+
+/// Inserts the assignees of new tasks with these ids.
+fn insert_assignees(conn: &mut Conn, ids: &[i64], new: &[NewTask], due: Option<i64>) -> Result<(), StoreError> {
     let mut assigned: Vec<[BorrowedArgument<'_>; 6]> = Vec::new();
     for (id, new) in ids.iter().zip(new) {
         let due = due.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
@@ -193,21 +224,7 @@ fn make_expiring(
         };
         assigned.extend(new.principals.iter().map(row));
     }
-    conn.insert_rows("task_assignees", &assignees::COLUMNS, &assigned, "")?;
-    counts::store_audiences(conn, new.iter().map(|new| &new.principals))?;
-    let logged: Vec<_> =
-        ids.iter().zip(new).map(|(id, new)| (*id, creation_log_entry(template, new, due, expires))).collect();
-    log::write_many(request, conn, source, "create", logged)?;
-    schedule::begin(request, conn, &ids, &template.plan, due, expires)?;
-    let assigned = ids.iter().zip(new).flat_map(|(id, new)| new.principals.iter().map(|of| (*id, *of)));
-    one_time::invite(request, conn, assigned.collect())?;
-    count_tasks(conn, template.id, new.len() as i64, now)?;
-    counts::add(conn, &ids)?;
-    per_record::raise_block_versions(
-        conn,
-        new.iter().filter_map(|new| new.record).map(|record| (record.class, record.n)),
-    )?;
-    Ok(ids)
+    conn.insert_rows("task_assignees", &assignees::COLUMNS, &assigned, "").map(drop)
 }
 
 fn creation_log_entry(
