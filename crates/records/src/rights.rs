@@ -63,7 +63,7 @@ pub const TASK_ACTIONS: PermissionKey = PermissionKey {
 };
 
 /// The actions on all records of a class.
-const RECORD_ACTIONS: PermissionKey = PermissionKey {
+pub const RECORD_ACTIONS: PermissionKey = PermissionKey {
     name: "object_records",
     actions: &[
         SetAction { name: "create", text: "Create", bit: CREATE, needs: 0 },

@@ -2,7 +2,7 @@
 //! ownership, and from the record permission sets that are assigned to the caller or their groups. All add up.
 
 use crate::classes::{Class, class_at, table};
-use crate::rights::{ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, VIEW, select_held};
+use crate::rights::{ClassRights, RECORD_ACTIONS, RECORD_ALL, VIEW, select_held};
 use crate::tables::lock_for_write;
 use identity::principals::push_principals;
 use kit::caller::Caller;
@@ -222,4 +222,4 @@ pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Re
 }
 
 /// The permissions on a record that answers show, in this order.
-pub const SHOWN: [(&str, i64); 4] = [("view", VIEW), ("edit", EDIT), ("delete", DELETE), ("edit_owners", EDIT_OWNERS)];
+pub const SHOWN: [(&str, i64); 4] = RECORD_ACTIONS.named(["view", "edit", "delete", "edit_owners"]);

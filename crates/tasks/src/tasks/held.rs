@@ -6,7 +6,9 @@ use identity::principals::push_principals;
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use records::rights::{EDIT, TASKS_ASSIGN, TASKS_COMPLETE, TASKS_CREATE, TASKS_DELETE, TASKS_EDIT, TASKS_VIEW};
+use records::rights::{
+    EDIT, TASK_ACTIONS, TASKS_ASSIGN, TASKS_COMPLETE, TASKS_CREATE, TASKS_DELETE, TASKS_EDIT, TASKS_VIEW,
+};
 use records::single_records::{self, RecordAccess as HeldRecord, actions_on};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use store::{Conn, Sql, StoreError};
@@ -23,13 +25,7 @@ pub fn needed_on_record(is_update: bool) -> i64 {
 }
 
 /// The permissions that answers show.
-pub const SHOWN: [(&str, i64); 5] = [
-    ("view", TASKS_VIEW),
-    ("edit", TASKS_EDIT),
-    ("delete", TASKS_DELETE),
-    ("complete", TASKS_COMPLETE),
-    ("assign", TASKS_ASSIGN),
-];
+pub const SHOWN: [(&str, i64); 5] = TASK_ACTIONS.named(["view", "edit", "delete", "complete", "assign"]);
 
 /// A task with the caller's actions on it.
 #[derive(Clone)]
