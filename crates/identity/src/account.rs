@@ -10,7 +10,7 @@ use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use std::sync::atomic::AtomicI64;
-use store::{Conn, Sql, StoreError};
+use store::{Conn, Row, Sql, StoreError};
 
 /// SQL for the authentication method of an account type (an SQL expression), read from the row `x` of the security rules.
 macro_rules! method_sql {
@@ -38,10 +38,10 @@ pub fn sign_in_refused() -> Refusal {
     Refusal::unauthorised("Unable to sign in with the credentials given.")
 }
 
-/// Reads stored address ranges. An unreadable text allows no address.
-pub fn read_ranges(stored: &str) -> Ranges {
-    let texts: Vec<String> = serde_json::from_str(stored).unwrap_or_default();
-    Ranges::parse(&texts).unwrap_or_default()
+/// Reads a column with address ranges.
+pub fn read_ranges(row: &Row<'_>, column: usize) -> Result<Ranges, StoreError> {
+    let texts: Vec<String> = row.json(column)?;
+    Ranges::parse(&texts).ok_or_else(|| StoreError::internal("stored address ranges cannot be parsed"))
 }
 
 /// A role that a user has.
@@ -129,7 +129,7 @@ pub struct SignInAccount {
     failed_since: Option<i64>,
     method: String,
     /// The stored address ranges; `None` if the account is not restricted to them.
-    ranges: Option<String>,
+    ranges: Option<Ranges>,
 }
 
 impl SignInAccount {
@@ -184,7 +184,7 @@ impl SignInAccount {
                 locked_until: row.opt_int(locked_until)?,
                 failed_attempts: row.int(failed_attempts)?,
                 failed_since: row.opt_int(failed_since)?,
-                ranges: if row.flag(is_restricted)? { Some(row.text(ranges)?.to_owned()) } else { None },
+                ranges: if row.flag(is_restricted)? { Some(read_ranges(row, ranges)?) } else { None },
                 method: row.text(method)?.to_owned(),
                 account_type: read_account_type(row.text(account_type)?)?,
             })
@@ -208,7 +208,7 @@ impl SignInAccount {
 
     /// Returns whether the account may be used from the request's address.
     pub fn may_call_from(&self, request: &Request) -> bool {
-        self.ranges.as_ref().is_none_or(|stored| read_ranges(stored).contains(request.address))
+        self.ranges.as_ref().is_none_or(|ranges| ranges.contains(request.address))
     }
 
     /// Returns whether the right password would sign the account in now, from the request's address.

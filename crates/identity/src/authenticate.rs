@@ -102,7 +102,7 @@ fn read_caller(row: &Row<'_>, session: i64, version: i64) -> Result<Caller, Stor
         client,
     ] = columns();
     let account_type = read_account_type(row.text(account_type)?)?;
-    let ranges = if row.flag(is_restricted)? { Some(read_ranges(row.text(ranges)?)) } else { None };
+    let ranges = if row.flag(is_restricted)? { Some(read_ranges(row, ranges)?) } else { None };
     let rotation = row.int(rotation)?;
     // A password never expires in a session by single sign-on.
     let is_by_password = row.flag(by_password)?;

@@ -315,7 +315,8 @@ fn write_meta(
     at: usize,
     request: &Request,
 ) -> Result<(), StoreError> {
-    let stored = row.text(at)?.and_then(Type::parse).unwrap_or(Type::Webhook);
+    let stored = row.text(at)?.and_then(Type::parse);
+    let stored = stored.ok_or_else(|| StoreError::internal("a stored integration has an unknown type"))?;
     out.name("_meta").raw("{").name("labels").raw("{").name("type").text(stored.text());
     out.name("authentication_object").opt_text(row.text(at + 1)?).name("object_class").opt_text(row.text(at + 3)?);
     let own = row.text(at + 6)?;

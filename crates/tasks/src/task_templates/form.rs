@@ -46,10 +46,11 @@ impl TemplateForm {
     }
 
     /// The aliases of the fields that an update changes, in their order.
-    pub fn aliases(&self) -> Vec<String> {
-        let configuration: Json = serde_json::from_str(&self.configuration).unwrap_or_default();
+    pub fn aliases(&self) -> Result<Vec<String>, StoreError> {
+        let configuration: Json = serde_json::from_str(&self.configuration)
+            .map_err(|_| StoreError::internal("a stored configuration cannot be parsed"))?;
         let aliases = configuration["fields"].as_array().into_iter().flatten();
-        aliases.filter_map(|alias| alias.as_str().map(str::to_owned)).collect()
+        Ok(aliases.filter_map(|alias| alias.as_str().map(str::to_owned)).collect())
     }
 }
 
