@@ -7,6 +7,7 @@ use crate::visible_records::{VisibleRecords, number};
 use kit::rows::sql::{OWN, fold_column, push_joins};
 use memchr::memmem::Finder;
 use resource::Field;
+use std::ops::ControlFlow;
 use store::{Conn, SearchWord, Sql, StoreError, Words, each_word, search_words};
 
 /// The number of records that one statement reads.
@@ -39,7 +40,7 @@ pub fn records_with_words(
         texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
         sql.push(" FROM ").name(&class.table()).push(" t");
         push_joins(&mut sql, OWN, &class.record, texts.iter().copied());
-        conn.for_each_row(sql.push(" WHERE t.n").push_any(some), |row| {
+        let ended = conn.for_each_row_until(sql.push(" WHERE t.n").push_any(some), |row| {
             let mut of_record = Vec::with_capacity(texts.len());
             for at in 1..=texts.len() {
                 of_record.extend(row.opt_text(at)?);
@@ -48,9 +49,9 @@ pub fn records_with_words(
             if has_all(&of_record, &sought) {
                 found.push(number(row.int(0)?)?);
             }
-            Ok(())
+            Ok(if read > MAX_READ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        if read > MAX_READ {
+        if ended.is_break() {
             return Ok(None);
         }
     }
