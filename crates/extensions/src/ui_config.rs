@@ -332,19 +332,19 @@ fn uploads(
             return Ok(Vec::new());
         }
     };
-    let items: Vec<CheckedUploadItem> = items.into_iter().map(read_upload).collect();
+    let items: Vec<Result<SentUpload, String>> = items.into_iter().map(read_upload).collect();
     let known = KnownFields::load(request, conn, &items)?;
     let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
     for (place, item) in items.into_iter().enumerate() {
         let place = place.to_string();
-        let ids = match item {
-            Ok(ids) => ids,
+        let upload = match item {
+            Ok(upload) => upload,
             Err(message) => {
                 wrong.add(&place, message);
                 continue;
             }
         };
-        match known.check(ids) {
+        match known.check(upload) {
             Ok(upload) if accepted.contains(&upload) => {
                 wrong.nest(&place, Errors::single("non_field_errors", NOT_UNIQUE));
             }
@@ -356,17 +356,22 @@ fn uploads(
     Ok(accepted)
 }
 
-/// The ids of a class and a field in a body, each possibly with its error, or the error of the item.
-type CheckedUploadItem = Result<[Result<i64, String>; 2], String>;
+/// The class and the field of an item in a body, each an id or its error.
+struct SentUpload {
+    class: Result<i64, String>,
+    field: Result<i64, String>,
+}
 
-fn read_upload(item: JsonValue<'_>) -> CheckedUploadItem {
+/// Reads an item. The error is about the item as a whole.
+fn read_upload(item: JsonValue<'_>) -> Result<SentUpload, String> {
     let object = item.as_object(|name| UPLOAD.field(name).is_some());
     let object = object.ok_or_else(|| message::not_an_object(item.type_name()))?;
-    Ok([OBJECT_CLASS.name(), CLASS_FIELD.name()].map(|name| match object.get(name) {
+    let id = |name: &str| match object.get(name) {
         None => Err(message::REQUIRED.to_owned()),
         Some(sent) if sent.is_null() => Err(message::NULL.to_owned()),
         Some(sent) => parse_id(sent),
-    }))
+    };
+    Ok(SentUpload { class: id(OBJECT_CLASS.name()), field: id(CLASS_FIELD.name()) })
 }
 
 /// The classes and fields of a body that exist and that the caller may view.
@@ -378,14 +383,16 @@ struct KnownFields {
 
 impl KnownFields {
     /// Loads them. Locks the classes until the end of the write, so that they and their fields do not change.
-    fn load(request: &Request, conn: &mut Conn, items: &[CheckedUploadItem]) -> Result<KnownFields, Refusal> {
-        let sent = |at: usize| -> Vec<i64> { items.iter().flatten().filter_map(|ids| ids[at].clone().ok()).collect() };
+    fn load(request: &Request, conn: &mut Conn, items: &[Result<SentUpload, String>]) -> Result<KnownFields, Refusal> {
+        let sent = |id: fn(&SentUpload) -> &Result<i64, String>| -> Vec<i64> {
+            items.iter().flatten().filter_map(|upload| id(upload).clone().ok()).collect()
+        };
         let visible = visible_classes(request.caller()?);
         let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id");
-        sql.push_any(sent(0)).push(" AND ").append(&visible).push(" ORDER BY t.id FOR SHARE");
+        sql.push_any(sent(|upload| &upload.class)).push(" AND ").append(&visible).push(" ORDER BY t.id FOR SHARE");
         let classes = conn.query_all(&sql, |row| row.int(0))?.into_iter().collect();
         let mut sql = Sql::new("SELECT f.id, f.class_id, f.type FROM object_class_fields f WHERE f.id");
-        sql.push_any(sent(1))
+        sql.push_any(sent(|upload| &upload.field))
             .push(" AND f.class_id IN (SELECT t.id FROM object_classes t WHERE ")
             .append(&visible)
             .push(")");
@@ -394,7 +401,7 @@ impl KnownFields {
     }
 
     /// Checks an item. Returns its class and a document field of the class.
-    fn check(&self, [class, field]: [Result<i64, String>; 2]) -> Result<(i64, i64), Errors> {
+    fn check(&self, SentUpload { class, field }: SentUpload) -> Result<(i64, i64), Errors> {
         let class =
             class.and_then(|id| if self.classes.contains(&id) { Ok(id) } else { Err(message::invalid_id_message(id)) });
         let field = field.and_then(|id| match self.fields.get(&id) {
