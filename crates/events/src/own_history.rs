@@ -44,7 +44,7 @@ pub enum ForeignService {
     OfOriginal,
 }
 
-/// The reason why a service was not stored as the database's own.
+/// The reason why a service was not stored as the service of the database.
 #[derive(Debug)]
 pub enum ServiceFailure {
     Foreign(ForeignService),

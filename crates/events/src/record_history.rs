@@ -86,7 +86,7 @@ impl HistoryPage {
         Answer::json(StatusCode::OK, body)
     }
 
-    /// Returns the page with these events in place of its own, in the envelope of lists.
+    /// Returns the page with these events in place of the read ones, in the envelope of lists.
     pub fn answer_items(&self, request: &Request, items: JsonItems) -> Answer {
         let RecordEvents { total_count, filtered_count, .. } = self.events;
         let counts = ListCounts { total: total_count, filtered: filtered_count };

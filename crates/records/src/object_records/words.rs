@@ -101,7 +101,7 @@ impl RowTexts {
         if !sought.iter().all(has_characters) && self.joined.is_ascii() {
             return Ok(false);
         }
-        let texts = str::from_utf8(&self.joined).map_err(|_| StoreError::Db("a text that is not UTF-8".to_owned()))?;
+        let texts = str::from_utf8(&self.joined).map_err(|_| StoreError::internal("a stored text is not UTF-8"))?;
         let mut missing: Vec<&Sought> = sought.iter().collect();
         let mut look_at = |word: &str| missing.retain(|sought| !sought.is(word));
         if texts.len() < ALL_COUNT {
