@@ -181,7 +181,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
         None => None,
     };
     errors.refuse()?;
-    let integration = integration.ok_or_else(Refusal::not_found)?;
+    let integration = integration.ok_or_else(|| StoreError::internal("a checked integration is missing"))?;
     let secret = random_token();
     let columns: [(&'static str, Argument); 4] = [
         ("uuid", Uuid::new_v4().to_string().into()),

@@ -397,16 +397,15 @@ fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Gr
     );
     let caller = Arc::new(caller);
     conn.query_optional(&sql.arg(claims.session), |row| {
-        let names = |at| Ok::<Vec<String>, StoreError>(serde_json::from_str(row.text(at)?).unwrap_or_default());
         Ok(GrantedAgent {
             caller: caller.clone(),
             connector: EnabledConnector {
                 id: row.id(0)?,
                 uuid: row.text(1)?.to_owned(),
                 name: row.text(2)?.to_owned(),
-                allowed_tools: names(3)?,
+                allowed_tools: row.json(3)?,
             },
-            consented_tools: names(4)?,
+            consented_tools: row.json(4)?,
             client: row.text(5)?.to_owned(),
         })
     })

@@ -14,7 +14,7 @@ use history::engine::HistoryEngine;
 use history::file_removal;
 use history::service::HistoryService;
 use platform::builds;
-use platform::events::own_history::{self, ForeignService};
+use platform::events::own_history::{self, ForeignService, ServiceFailure};
 use platform::events::relay;
 use platform::kit;
 use platform::kit::app::App;
@@ -143,6 +143,12 @@ async fn start(
         log::start(filter);
         let _ = print_line(format_args!("The history service listens on http://{}", history.bound));
     }
+    warn_about_settings(settings, is_key_new, is_key_lost);
+    Ok((api, history))
+}
+
+/// Warns of a new or a lost key of the history service, and of variables that are no settings.
+fn warn_about_settings(settings: &ProgramSettings, is_key_new: bool, is_key_lost: bool) {
     if is_key_new {
         let file = settings.data.join(HISTORY_API_KEY);
         let (file, url) = (file.display(), settings.history_url.as_deref().unwrap_or_default());
@@ -156,7 +162,6 @@ async fn start(
     if !settings.unknown_variables.is_empty() {
         tracing::warn!(variables = settings.unknown_variables.join(", "), "no settings: nothing reads these variables");
     }
-    Ok((api, history))
 }
 
 async fn serve_history(
@@ -252,8 +257,10 @@ fn serve_api(
 async fn check_history(settings: &ProgramSettings, app: &App, history: &HistoryListener) -> Result<(), CommandFailure> {
     let HistoryEngine::Sqlite(engine) = &history.service.engine else { return Ok(()) };
     let url = address_of(history.bound);
-    let noted = own_history::store_service(&app.store, Some(engine.id()), Some(&url)).await;
-    noted.map_err(|error| error.to_string())?.map_err(|foreign| refusal(settings, &foreign))
+    own_history::store_service(&app.store, Some(engine.id()), Some(&url)).await.map_err(|failure| match failure {
+        ServiceFailure::Foreign(foreign) => refusal(settings, &foreign),
+        ServiceFailure::Store(error) => error.to_string(),
+    })
 }
 
 /// Returns the reason for which this process does not serve the embedded history of its data directory beside the main API.

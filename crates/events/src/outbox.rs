@@ -290,10 +290,7 @@ fn insert(
 /// Adds one to the count of a shared row and updates its `last_at`; returns false if there is no such row.
 fn count_up(request: &Request, conn: &mut Conn, key: &str) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT n, body FROM outbox WHERE fold_key = $1 FOR UPDATE").arg(key);
-    let found = conn.query_optional(&sql, |row| {
-        let body: Json = serde_json::from_str(row.text(1)?).unwrap_or_else(|_| json!({}));
-        Ok((row.int(0)?, body))
-    })?;
+    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.json::<Json>(1)?)))?;
     let Some((n, mut body)) = found else { return Ok(false) };
     let data = body["event_data"].as_str().and_then(|data| serde_json::from_str(data).ok());
     let mut data: Json = data.unwrap_or_else(|| json!({}));

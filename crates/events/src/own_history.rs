@@ -44,6 +44,25 @@ pub enum ForeignService {
     OfOriginal,
 }
 
+/// The reason why a service was not stored as the service of the database.
+#[derive(Debug)]
+pub enum ServiceFailure {
+    Foreign(ForeignService),
+    Store(StoreError),
+}
+
+impl From<ForeignService> for ServiceFailure {
+    fn from(foreign: ForeignService) -> ServiceFailure {
+        ServiceFailure::Foreign(foreign)
+    }
+}
+
+impl From<StoreError> for ServiceFailure {
+    fn from(error: StoreError) -> ServiceFailure {
+        ServiceFailure::Store(error)
+    }
+}
+
 impl ForeignService {
     /// Returns the reason without the advice.
     pub fn reason(&self) -> String {
@@ -116,25 +135,21 @@ fn read(conn: &mut Conn) -> Result<StoredService, StoreError> {
 
 /// Checks a service that was reached, and stores it with its address, if `url` has one. A database without an own service
 /// gets this one. A service of a former version has no id. It is not stored, and accepted only if no service is stored.
-pub async fn store_service(
-    store: &Store,
-    id: Option<&str>,
-    url: Option<&str>,
-) -> Result<Result<(), ForeignService>, StoreError> {
+pub async fn store_service(store: &Store, id: Option<&str>, url: Option<&str>) -> Result<(), ServiceFailure> {
     let known = notes(store).await?;
-    let checked = known.check(id);
+    known.check(id)?;
     let is_noted = known.id.is_some() && (url.is_none() || known.url.as_deref() == url);
-    let Some(id) = id.filter(|_| checked.is_ok() && !is_noted) else { return Ok(checked) };
+    let Some(id) = id.filter(|_| !is_noted) else { return Ok(()) };
     let (id, url) = (id.to_owned(), url.map(str::to_owned));
-    let write = move |conn: &mut Conn| {
+    let write = move |conn: &mut Conn| -> Result<(), ServiceFailure> {
         let sql = Sql::new("INSERT INTO settings(name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING");
         conn.exec(&sql.arg(ID).arg(&id))?;
         // Another process may have stored a service meanwhile.
-        let checked = read(conn)?.check(Some(&id));
-        if let (Ok(()), Some(url)) = (&checked, &url) {
+        read(conn)?.check(Some(&id))?;
+        if let Some(url) = &url {
             set(conn, URL, url)?;
         }
-        Ok(checked)
+        Ok(())
     };
     store.control().write(write).await
 }
@@ -188,9 +203,17 @@ pub async fn verify(app: &App, service: &HistoryClient, patience: Duration) -> R
     let told = service.service_id(patience).await;
     let id = told.inspect_err(|_| service.set_verified(None, None)).map_err(TenantError::Service)?;
     let url = service.is_of_server.then(|| service.url());
-    let checked = store_service(&app.store, id.as_deref(), url).await?;
-    service.set_verified(Some(checked.is_ok()), id.as_deref());
-    checked.map_err(|foreign| TenantError::Service(CallFailure::Foreign(foreign.to_string())))
+    match store_service(&app.store, id.as_deref(), url).await {
+        Ok(()) => {
+            service.set_verified(Some(true), id.as_deref());
+            Ok(())
+        }
+        Err(ServiceFailure::Foreign(foreign)) => {
+            service.set_verified(Some(false), id.as_deref());
+            Err(TenantError::Service(CallFailure::Foreign(foreign.to_string())))
+        }
+        Err(ServiceFailure::Store(error)) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use kit::answer::Answer;
 use kit::ids::RecordId;
+use kit::listed::{JsonItems, ListCounts};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
@@ -57,7 +58,7 @@ pub struct RecordHistory {
 /// 400 for wrong parameters; 503 if the service is away or slow.
 pub async fn history_of_record(request: &Request, record_id: RecordId) -> Result<RecordHistory, Refusal> {
     let page = page_of_record(request, record_id, &request.query).await?;
-    Ok(RecordHistory { total_count: page.events.total_count, answer: page.answer(request, &page.events.results) })
+    Ok(RecordHistory { total_count: page.events.total_count, answer: page.answer(request) })
 }
 
 /// A page of the history of a record.
@@ -78,11 +79,18 @@ impl HistoryPage {
         self.events.results.len()
     }
 
-    /// Returns the page with these events, in the envelope of lists.
-    pub fn answer(&self, request: &Request, results: &[u8]) -> Answer {
-        let RecordEvents { total_count, filtered_count, .. } = self.events;
-        let body = rows::envelope(request, self.limit, self.offset, total_count, filtered_count, results.to_vec());
+    /// Returns the page in the envelope of lists.
+    fn answer(&self, request: &Request) -> Answer {
+        let RecordEvents { total_count, filtered_count, results } = &self.events;
+        let body = rows::envelope(request, self.limit, self.offset, *total_count, *filtered_count, results.to_vec());
         Answer::json(StatusCode::OK, body)
+    }
+
+    /// Returns the page with these events in place of the read ones, in the envelope of lists.
+    pub fn answer_items(&self, request: &Request, items: JsonItems) -> Answer {
+        let RecordEvents { total_count, filtered_count, .. } = self.events;
+        let counts = ListCounts { total: total_count, filtered: filtered_count };
+        rows::list_answer(request, self.limit, self.offset, counts, items)
     }
 }
 

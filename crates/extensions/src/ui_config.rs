@@ -16,7 +16,7 @@ use records::named_components::{self, CUSTOM_COMPONENTS, custom_components};
 use records::rights::visible_classes;
 use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{
-    Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, JsonBody, JsonValue, ReferenceTarget, Resource,
+    Changes, Checked, CheckedValue, Errors, Field, FieldKey, FieldKind, JsonBody, JsonValue, ReferenceTarget, Resource,
     SentObject, message, openapi,
 };
 use resource::{Id, options, parse_id};
@@ -156,10 +156,11 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 /// Shows a configuration: `theme` to everybody, others to signed-in callers.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let named = component(request);
-    if !matches!(&named, Ok(Ok(name)) if name == THEME) {
+    if !matches!(&named, Ok(Checked::Valid(name)) if name == THEME) {
         request.caller()?.require_permission("ui_config", "view")?;
     }
-    let found = rows::view(request, conn, &SHAPE, &load_by_component(&named??))?;
+    let name = named?.or_refuse(Refusal::from)?;
+    let found = rows::view(request, conn, &SHAPE, &load_by_component(&name))?;
     Ok(Answer::instance(StatusCode::OK, found.ok_or_else(Refusal::not_found)?))
 }
 
@@ -168,7 +169,7 @@ fn load_by_component(name: &str) -> Sql {
 }
 
 /// Returns the component of the path in lower case, or the messages about its name. Refuses a name with a slash with 403.
-fn component(request: &Request) -> Result<Result<String, Errors>, Refusal> {
+fn component(request: &Request) -> Result<Checked<String>, Refusal> {
     let sent = request.name();
     let name = unchecked_text(sent.strip_suffix('/').unwrap_or(sent));
     if name.contains('/') {
@@ -183,18 +184,21 @@ fn component(request: &Request) -> Result<Result<String, Errors>, Refusal> {
     if name.is_empty() || !name.bytes().all(is_allowed) {
         errors.add(COMPONENT.name(), message::VALUE);
     }
-    Ok(errors.refuse().map(|()| name))
+    Ok(if errors.is_empty() { Checked::Valid(name) } else { Checked::Invalid(errors) })
 }
 
 /// Creates the configuration of a component, or replaces it completely.
 fn save(request: &Request, conn: &mut Conn) -> Outcome {
     let named = component(request)?;
     let (changes, mut errors) = check_body(request, conn, &request.object()?)?;
-    let name = named.unwrap_or_else(|wrong| {
-        errors.merge(wrong);
-        String::new()
-    });
-    errors.refuse()?;
+    let name = match named {
+        Checked::Valid(name) if errors.is_empty() => name,
+        Checked::Valid(_) => return Err(errors.into()),
+        Checked::Invalid(invalid) => {
+            errors.merge(invalid);
+            return Err(errors.into());
+        }
+    };
     let content = changes.get(&CONTENT).unwrap_or_default();
     let new =
         Sql::new("INSERT INTO ui_configs(component, content) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id");
@@ -209,7 +213,8 @@ fn save(request: &Request, conn: &mut Conn) -> Outcome {
         None => replace(request, conn, &name, &changes)?,
     }
     let saved = rows::view(request, conn, &SHAPE, &load_by_component(&name))?;
-    Ok(Answer::instance(StatusCode::CREATED, saved.ok_or_else(Refusal::not_found)?))
+    let saved = saved.ok_or_else(|| StoreError::internal("a saved configuration is missing"))?;
+    Ok(Answer::instance(StatusCode::CREATED, saved))
 }
 
 const CHANGED: &str = "Object has been changed.";
@@ -272,10 +277,13 @@ fn check_body(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Resu
         Ok(content) => changes.set(&CONTENT, content),
         Err(wrong) => errors.add(CONTENT.name(), wrong),
     }
-    let components = body.get(CUSTOM_COMPONENTS.name()).map(|sent| named_components::accept(conn, sent)).transpose()?;
-    match components.unwrap_or_else(|| Ok(CheckedValue::List(Vec::new()))) {
-        Ok(ids) => changes.set(&CUSTOM_COMPONENTS, ids),
-        Err(wrong) => wrong.iter().for_each(|wrong| errors.add(CUSTOM_COMPONENTS.name(), wrong)),
+    let components = match body.get(CUSTOM_COMPONENTS.name()) {
+        Some(sent) => named_components::accept(conn, sent)?,
+        None => Checked::Valid(CheckedValue::List(Vec::new())),
+    };
+    match components {
+        Checked::Valid(ids) => changes.set(&CUSTOM_COMPONENTS, ids),
+        Checked::Invalid(wrong) => wrong.iter().for_each(|wrong| errors.add(CUSTOM_COMPONENTS.name(), wrong)),
     }
     let uploads = match body.get(UPLOAD_COMPONENT.name()) {
         Some(sent) => uploads(request, conn, sent, &mut errors)?,
@@ -325,31 +333,41 @@ fn uploads(
             return Ok(Vec::new());
         }
     };
-    let items: Vec<CheckedUploadItem> = items.into_iter().map(read_upload).collect();
+    let items: Vec<Result<SentUpload, String>> = items.into_iter().map(read_upload).collect();
     let known = KnownFields::load(request, conn, &items)?;
     let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
     for (place, item) in items.into_iter().enumerate() {
         let place = place.to_string();
-        match item.map(|ids| known.check(ids)) {
-            Ok(Ok(upload)) if accepted.contains(&upload) => {
+        let upload = match item {
+            Ok(upload) => upload,
+            Err(message) => {
+                wrong.add(&place, message);
+                continue;
+            }
+        };
+        match known.check(upload) {
+            Ok(upload) if accepted.contains(&upload) => {
                 wrong.nest(&place, Errors::single("non_field_errors", NOT_UNIQUE));
             }
-            Ok(Ok(upload)) => accepted.push(upload),
-            Ok(Err(errors)) => wrong.nest(&place, errors),
-            Err(message) => wrong.add(&place, message),
+            Ok(upload) => accepted.push(upload),
+            Err(errors) => wrong.nest(&place, errors),
         }
     }
     errors.nest(name, wrong);
     Ok(accepted)
 }
 
-/// The ids of a class and a field in a body, each possibly with its error, or the error of the item.
-type CheckedUploadItem = Result<(Result<ClassId, String>, Result<FieldId, String>), String>;
+/// The class and the field of an item in a body, each an id or its error.
+struct SentUpload {
+    class: Result<ClassId, String>,
+    field: Result<FieldId, String>,
+}
 
-fn read_upload(item: JsonValue<'_>) -> CheckedUploadItem {
+/// Reads an item. The error is about the item as a whole.
+fn read_upload(item: JsonValue<'_>) -> Result<SentUpload, String> {
     let object = item.as_object(|name| UPLOAD.field(name).is_some());
     let object = object.ok_or_else(|| message::not_an_object(item.type_name()))?;
-    Ok((read_id(&object, OBJECT_CLASS.name()), read_id(&object, CLASS_FIELD.name())))
+    Ok(SentUpload { class: read_id(&object, OBJECT_CLASS.name()), field: read_id(&object, CLASS_FIELD.name()) })
 }
 
 fn read_id<I: Id>(object: &SentObject<'_>, name: &str) -> Result<I, String> {
@@ -369,10 +387,10 @@ struct KnownFields {
 
 impl KnownFields {
     /// Loads them. Locks the classes until the end of the write, so that they and their fields do not change.
-    fn load(request: &Request, conn: &mut Conn, items: &[CheckedUploadItem]) -> Result<KnownFields, Refusal> {
+    fn load(request: &Request, conn: &mut Conn, items: &[Result<SentUpload, String>]) -> Result<KnownFields, Refusal> {
         let sent = || items.iter().flatten();
-        let classes = sent().filter_map(|(class, _)| class.clone().ok());
-        let fields = sent().filter_map(|(_, field)| field.clone().ok());
+        let classes = sent().filter_map(|upload| upload.class.clone().ok());
+        let fields = sent().filter_map(|upload| upload.field.clone().ok());
         let visible = visible_classes(request.caller()?);
         let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id");
         sql.push_any(classes).push(" AND ").append(&visible).push(" ORDER BY t.id FOR SHARE");
@@ -387,10 +405,7 @@ impl KnownFields {
     }
 
     /// Checks an item. Returns its class and a document field of the class.
-    fn check(
-        &self,
-        (class, field): (Result<ClassId, String>, Result<FieldId, String>),
-    ) -> Result<(ClassId, FieldId), Errors> {
+    fn check(&self, SentUpload { class, field }: SentUpload) -> Result<(ClassId, FieldId), Errors> {
         let class =
             class.and_then(|id| if self.classes.contains(&id) { Ok(id) } else { Err(message::invalid_id_message(id)) });
         let field = field.and_then(|id| match self.fields.get(&id) {

@@ -92,28 +92,39 @@ impl RequestedRange {
         let is_other =
             headers.get(header::IF_RANGE).is_some_and(|state| state.as_bytes() != tag.to_string().as_bytes());
         let range = range.trim().strip_prefix("bytes=").filter(|_| !is_other).and_then(|range| range.split_once('-'));
-        let number = |text: &str| -> Option<Option<u64>> {
-            let text = text.trim();
-            if text.is_empty() {
-                return Some(None);
-            }
-            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-            // A number that is too long is behind the end of any file.
-            is_number.then(|| Some(text.parse().unwrap_or(u64::MAX)))
-        };
-        let Some((Some(first), Some(last))) = range.map(|(first, last)| (number(first), number(last))) else {
-            return RequestedRange::Whole;
-        };
+        let bounds = range.map(|(first, last)| (RangeBound::parse(first), RangeBound::parse(last)));
+        let Some((Some(first), Some(last))) = bounds else { return RequestedRange::Whole };
         match (first, last) {
-            (None, None) => RequestedRange::Whole,
-            (None, Some(0)) => RequestedRange::Nothing,
-            (None, Some(count)) => RequestedRange::Part(size.saturating_sub(count)..size),
-            (Some(first), Some(last)) if first > last => RequestedRange::Whole,
-            (Some(first), _) if first >= size => RequestedRange::Nothing,
-            (Some(first), last) => {
-                RequestedRange::Part(first..last.map_or(size, |last| size.min(last.saturating_add(1))))
+            (RangeBound::Open, RangeBound::Open) => RequestedRange::Whole,
+            (RangeBound::Open, RangeBound::Number(0)) => RequestedRange::Nothing,
+            (RangeBound::Open, RangeBound::Number(count)) => RequestedRange::Part(size.saturating_sub(count)..size),
+            (RangeBound::Number(first), RangeBound::Number(last)) if first > last => RequestedRange::Whole,
+            (RangeBound::Number(first), _) if first >= size => RequestedRange::Nothing,
+            (RangeBound::Number(first), RangeBound::Open) => RequestedRange::Part(first..size),
+            (RangeBound::Number(first), RangeBound::Number(last)) => {
+                RequestedRange::Part(first..size.min(last.saturating_add(1)))
             }
         }
+    }
+}
+
+/// The number before or behind the hyphen of a range.
+enum RangeBound {
+    /// There is no number.
+    Open,
+    Number(u64),
+}
+
+impl RangeBound {
+    /// Parses it. `None` if it is not a number.
+    fn parse(text: &str) -> Option<RangeBound> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Some(RangeBound::Open);
+        }
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        // A number that is too long is behind the end of any file.
+        is_number.then(|| RangeBound::Number(text.parse().unwrap_or(u64::MAX)))
     }
 }
 

@@ -159,44 +159,15 @@ fn operation(route: &HistoryRoute, batch_events: usize) -> Json {
         let schema = if route.endpoint == Endpoint::EventFile { uuid() } else { text() };
         parameters.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
     }
-    let mut responses = Map::new();
-    responses.insert(status.to_string(), response("Done", answer));
-    if status == 302 {
-        responses["302"]["headers"]["Location"] = json!({"required": true, "schema": text()});
-    }
-    let has_key = route.access != RequiredCredentials::Public;
-    if has_key {
+    if route.access != RequiredCredentials::Public {
         let about = "The id of the service that the request is meant for; any other one refuses it";
         let header = json!({"name": SERVICE_ID.as_str(), "in": "header", "description": about, "schema": text()});
         parameters.push(header);
     }
-    let is_tagged = route.endpoint.is_tagged();
-    if is_tagged {
+    if route.endpoint.is_tagged() {
         parameters.push(if_none_match());
-        responses["200"]["headers"]["ETag"] = etag();
-        responses.insert("304".to_owned(), not_modified());
     }
-    let has_tenant = matches!(route.access, RequiredCredentials::Client | RequiredCredentials::KeyOrClient);
-    let is_list = matches!(route.endpoint, Endpoint::HistoryEvents | Endpoint::SystemEvents);
-    let refusals = [
-        (400, "Refused: the tenant, or a body that is no JSON", has_tenant || body.is_some()),
-        (401, "Not the key", has_key),
-        (404, "Not found", route.value_name().is_some()),
-        (408, "The body did not come in time", body.is_some()),
-        (413, "The body is too large", body.is_some()),
-        (415, "An unknown content encoding", body.is_some()),
-        (421, "Not the service that X-History-Service names", has_key),
-        (422, "Errors of the values", body.is_some() || is_list || route.endpoint == Endpoint::Description),
-        (500, "The engine failed", has_key),
-        (503, "Out of reach; try again", has_key),
-    ];
-    for (status, text, _) in refusals.into_iter().filter(|(_, _, when)| *when) {
-        responses.insert(status.to_string(), refusal(status, text));
-    }
-    if route.endpoint == Endpoint::Readiness {
-        let text = "The engine does not answer, or the store of files never did";
-        responses.insert("503".to_owned(), response(text, Some(readiness("Unavailable", "unavailable"))));
-    }
+    let responses = responses(route, status, answer, body.is_some());
     let security = match route.access {
         RequiredCredentials::Public => json!([]),
         RequiredCredentials::Key => json!([{"key": []}]),
@@ -220,6 +191,42 @@ fn operation(route: &HistoryRoute, batch_events: usize) -> Json {
         operation["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": body}}});
     }
     operation
+}
+
+/// Returns the answers of a route by their status: its usual one, and the refusals.
+fn responses(route: &HistoryRoute, status: u16, answer: Option<Json>, has_body: bool) -> Map<String, Json> {
+    let mut responses = Map::new();
+    responses.insert(status.to_string(), response("Done", answer));
+    if status == 302 {
+        responses["302"]["headers"]["Location"] = json!({"required": true, "schema": text()});
+    }
+    if route.endpoint.is_tagged() {
+        responses["200"]["headers"]["ETag"] = etag();
+        responses.insert("304".to_owned(), not_modified());
+    }
+    let has_key = route.access != RequiredCredentials::Public;
+    let has_tenant = matches!(route.access, RequiredCredentials::Client | RequiredCredentials::KeyOrClient);
+    let is_list = matches!(route.endpoint, Endpoint::HistoryEvents | Endpoint::SystemEvents);
+    let refusals = [
+        (400, "Refused: the tenant, or a body that is no JSON", has_tenant || has_body),
+        (401, "Not the key", has_key),
+        (404, "Not found", route.value_name().is_some()),
+        (408, "The body did not come in time", has_body),
+        (413, "The body is too large", has_body),
+        (415, "An unknown content encoding", has_body),
+        (421, "Not the service that X-History-Service names", has_key),
+        (422, "Errors of the values", has_body || is_list || route.endpoint == Endpoint::Description),
+        (500, "The engine failed", has_key),
+        (503, "Out of reach; try again", has_key),
+    ];
+    for (status, text, _) in refusals.into_iter().filter(|(_, _, when)| *when) {
+        responses.insert(status.to_string(), refusal(status, text));
+    }
+    if route.endpoint == Endpoint::Readiness {
+        let text = "The engine does not answer, or the store of files never did";
+        responses.insert("503".to_owned(), response(text, Some(readiness("Unavailable", "unavailable"))));
+    }
+    responses
 }
 
 /// Returns whether the endpoint is only for browsers, not for clients.

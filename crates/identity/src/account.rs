@@ -11,7 +11,7 @@ use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use std::sync::atomic::AtomicI64;
-use store::{Conn, Sql, StoreError};
+use store::{Conn, Row, Sql, StoreError};
 
 /// SQL for the authentication method of an account type (an SQL expression), read from the row `x` of the security rules.
 macro_rules! method_sql {
@@ -39,10 +39,10 @@ pub fn sign_in_refused() -> Refusal {
     Refusal::unauthorised("Unable to sign in with the credentials given.")
 }
 
-/// Reads stored address ranges. An unreadable text allows no address.
-pub fn read_ranges(stored: &str) -> Ranges {
-    let texts: Vec<String> = serde_json::from_str(stored).unwrap_or_default();
-    Ranges::parse(&texts).unwrap_or_default()
+/// Reads a column with address ranges.
+pub fn read_ranges(row: &Row<'_>, column: usize) -> Result<Ranges, StoreError> {
+    let texts: Vec<String> = row.json(column)?;
+    Ranges::parse(&texts).ok_or_else(|| StoreError::internal("stored address ranges cannot be parsed"))
 }
 
 /// A role that a user has.
@@ -59,7 +59,7 @@ pub fn roles_of(conn: &mut Conn, user: UserId) -> Result<Vec<UserRole>, StoreErr
          ORDER BY r.id",
     );
     conn.query_all(&sql.arg(user), |row| {
-        let grants = serde_json::from_str(row.text(2)?).unwrap_or_default();
+        let grants = row.json(2)?;
         Ok(UserRole { id: row.int(0)?, name: row.text(1)?.to_owned(), permissions: Permissions::from_grants(&grants) })
     })
 }
@@ -101,7 +101,7 @@ pub fn account_type_of(conn: &mut Conn, user: UserId) -> Result<AccountType, Sto
 
 /// Reads a stored account type.
 pub fn read_account_type(stored: &str) -> Result<AccountType, StoreError> {
-    AccountType::parse(stored).ok_or_else(|| StoreError::Db(format!("{stored}: no account type")))
+    AccountType::parse(stored).ok_or_else(|| StoreError::internal(format_args!("{stored} is no account type")))
 }
 
 /// Returns the positions of a row's columns. Destructure the array into names in the order of the SELECT list.
@@ -130,7 +130,7 @@ pub struct SignInAccount {
     failed_since: Option<i64>,
     method: String,
     /// The stored address ranges; `None` if the account is not restricted to them.
-    ranges: Option<String>,
+    ranges: Option<Ranges>,
 }
 
 impl SignInAccount {
@@ -185,7 +185,7 @@ impl SignInAccount {
                 locked_until: row.opt_int(locked_until)?,
                 failed_attempts: row.int(failed_attempts)?,
                 failed_since: row.opt_int(failed_since)?,
-                ranges: if row.flag(is_restricted)? { Some(row.text(ranges)?.to_owned()) } else { None },
+                ranges: if row.flag(is_restricted)? { Some(read_ranges(row, ranges)?) } else { None },
                 method: row.text(method)?.to_owned(),
                 account_type: read_account_type(row.text(account_type)?)?,
             })
@@ -209,7 +209,7 @@ impl SignInAccount {
 
     /// Returns whether the account may be used from the request's address.
     pub fn may_call_from(&self, request: &Request) -> bool {
-        self.ranges.as_ref().is_none_or(|stored| read_ranges(stored).contains(request.address))
+        self.ranges.as_ref().is_none_or(|ranges| ranges.contains(request.address))
     }
 
     /// Returns whether the right password would sign the account in now, from the request's address.

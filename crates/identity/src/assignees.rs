@@ -35,7 +35,9 @@ const MAX_GROUPS_IN_BATCH: usize = 10;
 
 /// A collection of users or groups below a parent.
 pub struct AssigneeCollection<P> {
-    /// The shape of its entries: [`shape`] of [`user_records`] or [`group_records`].
+    /// The declaration of its entries: [`user_records`] or [`group_records`].
+    pub resource: StaticResource,
+    /// The shape of its entries.
     pub shape: RowShape,
     /// The column of the parent's id.
     pub parent_column: &'static str,
@@ -95,6 +97,61 @@ pub struct Handlers {
     pub document: fn(&Request, &mut Conn) -> Outcome,
 }
 
+/// The assignees of the permission sets of groups or classes: a collection of users and one of groups for each set.
+pub trait SetAssignees {
+    /// The type of the sets' ids.
+    type Set: Id + 'static;
+
+    fn users() -> &'static AssigneeCollection<Self::Set>;
+    fn groups() -> &'static AssigneeCollection<Self::Set>;
+
+    /// Returns the id of the path's set. Refuses callers who may not view it.
+    fn viewable_set(request: &Request, conn: &mut Conn) -> Result<Self::Set, Refusal>;
+
+    /// Returns the path's set with its row locked, for new assignees.
+    fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent<Self::Set>, Refusal>;
+
+    /// Returns the path's set with its row locked, in a group or class whose sets the caller may change.
+    fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet<Self::Set>, Refusal>;
+
+    /// Refuses with 404 if the path has no such set.
+    fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal>;
+}
+
+/// The paths of the assignees of sets, and the permissions in their descriptions.
+pub struct SetAssigneePaths {
+    /// The collection of users, and a single user in it.
+    pub users: [&'static str; 2],
+    /// The collection of groups, and a single group in it.
+    pub groups: [&'static str; 2],
+    /// The permission to read a collection.
+    pub reads: &'static str,
+    /// The permission to change a collection.
+    pub changes: &'static str,
+}
+
+/// Returns the routes of both collections of assignees.
+pub fn routes_of_sets<S: SetAssignees>(paths: &SetAssigneePaths) -> Vec<Route> {
+    let users = Handlers {
+        list: |request, conn| S::users().list(S::viewable_set(request, conn)?, request, conn),
+        add: |request, conn| S::users().add(&S::assignable_set(request, conn)?, request, conn),
+        remove: |request, conn| S::users().remove(&S::set_for_change(request, conn)?.into(), request, conn),
+        document: |request, conn| S::check_set(request, conn).and_then(|()| S::users().document(conn)),
+    };
+    let groups = Handlers {
+        list: |request, conn| S::groups().list(S::viewable_set(request, conn)?, request, conn),
+        add: |request, conn| S::groups().add(&S::assignable_set(request, conn)?, request, conn),
+        remove: |request, conn| S::groups().remove(&S::set_for_change(request, conn)?.into(), request, conn),
+        document: |request, conn| S::check_set(request, conn).and_then(|()| S::groups().document(conn)),
+    };
+    let routes_of =
+        |[path, record_path]: [&'static str; 2], collection: &'static AssigneeCollection<S::Set>, handlers| {
+            routes(path, record_path, collection.resource, handlers, paths.reads, paths.changes)
+        };
+    let users = routes_of(paths.users, S::users(), users);
+    users.into_iter().chain(routes_of(paths.groups, S::groups(), groups)).collect()
+}
+
 /// Declares a collection of users.
 pub fn user_records(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
     let fields = [
@@ -150,6 +207,29 @@ pub fn routes(
 }
 
 impl<P: Id> AssigneeCollection<P> {
+    /// Returns the collection of users or groups that are assigned to a permission set. `set` is the declaration of the set.
+    pub const fn of_set(
+        principals: Principals,
+        resource: StaticResource,
+        limit: &'static Limit,
+        set: StaticResource,
+        unlisted: fn(i64, P) -> String,
+    ) -> AssigneeCollection<P> {
+        let field = match principals {
+            Principals::Users => "users",
+            Principals::Groups => "user_groups",
+        };
+        AssigneeCollection {
+            resource,
+            shape: shape(resource),
+            parent_column: "set_id",
+            principals,
+            limit,
+            messages: AssigneeTexts { role: "assignee", unlisted },
+            log_names: LogNames { parent: set, add: "add_assignees", remove: "remove_assignees", field },
+        }
+    }
+
     /// Returns the schema document, with the build's limit.
     pub fn document(&self, conn: &mut Conn) -> Outcome {
         let mut document = options::document(&self.shape.resource);

@@ -5,11 +5,12 @@ use crate::account::{columns, permissions_of_roles, read_account_type, read_rang
 use kit::authenticate::{Authenticate, Credential, Identifying};
 use kit::build::Build;
 use kit::caller::{Agent, Caller, CredentialClaims};
+use kit::ids::SessionId;
 use kit::permissions::Permissions;
 use kit::rights;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use store::{Conn, Sql, StoreError};
+use store::{Conn, Row, Sql, StoreError};
 
 const DAY_US: i64 = 86_400_000_000;
 /// The minimum time between two writes of a session's last use, in microseconds.
@@ -85,6 +86,51 @@ pub fn load_grant(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result
     load_where(conn, claims, now, " AND s.connector IS NOT NULL")
 }
 
+/// Reads the columns of [`load_where`] as the caller of a session, without the permissions of roles.
+fn read_caller(row: &Row<'_>, session: SessionId, version: i64) -> Result<Caller, StoreError> {
+    let [
+        user,
+        account_type,
+        is_restricted,
+        ranges,
+        set_at,
+        rotation,
+        used_at,
+        by_password,
+        expires_at,
+        task,
+        connector,
+        client,
+    ] = columns();
+    let account_type = read_account_type(row.text(account_type)?)?;
+    let ranges = if row.flag(is_restricted)? { Some(read_ranges(row, ranges)?) } else { None };
+    let rotation = row.int(rotation)?;
+    // A password never expires in a session by single sign-on.
+    let is_by_password = row.flag(by_password)?;
+    let set_at = row.opt_int(set_at)?.filter(|_| rotation > 0 && is_by_password);
+    let agent = match row.opt_id(connector)? {
+        Some(connector) => Some(Agent { connector, client: row.text(client)?.into() }),
+        None => None,
+    };
+    let permissions = match &agent {
+        Some(_) => Permissions::NONE,
+        None => Permissions::for_account_type(account_type),
+    };
+    Ok(Caller {
+        user: row.id(user)?,
+        session,
+        permissions,
+        account_type,
+        agent,
+        narrowed_to: row.opt_id(task)?,
+        version,
+        password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY_US)),
+        ranges,
+        session_expires_at: row.int(expires_at)?,
+        last_used_at: AtomicI64::new(row.int(used_at)?),
+    })
+}
+
 fn load_where(
     conn: &mut Conn,
     claims: CredentialClaims,
@@ -102,49 +148,7 @@ fn load_where(
     .arg(claims.session)
     .arg(now);
     sql.push(condition);
-    let [
-        user,
-        account_type,
-        is_restricted,
-        ranges,
-        set_at,
-        rotation,
-        used_at,
-        by_password,
-        expires_at,
-        task,
-        connector,
-        client,
-    ] = columns();
-    let found = conn.query_optional(&sql, |row| {
-        let account_type = read_account_type(row.text(account_type)?)?;
-        let ranges = if row.flag(is_restricted)? { Some(read_ranges(row.text(ranges)?)) } else { None };
-        let rotation = row.int(rotation)?;
-        // A password never expires in a session by single sign-on.
-        let is_by_password = row.flag(by_password)?;
-        let set_at = row.opt_int(set_at)?.filter(|_| rotation > 0 && is_by_password);
-        let agent = match row.opt_id(connector)? {
-            Some(connector) => Some(Agent { connector, client: row.text(client)?.into() }),
-            None => None,
-        };
-        let permissions = match &agent {
-            Some(_) => Permissions::NONE,
-            None => Permissions::for_account_type(account_type),
-        };
-        Ok(Caller {
-            user: row.id(user)?,
-            session: claims.session,
-            permissions,
-            account_type,
-            agent,
-            narrowed_to: row.opt_id(task)?,
-            version,
-            password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY_US)),
-            ranges,
-            session_expires_at: row.int(expires_at)?,
-            last_used_at: AtomicI64::new(row.int(used_at)?),
-        })
-    })?;
+    let found = conn.query_optional(&sql, |row| read_caller(row, claims.session, version))?;
     let Some(mut caller) = found.filter(|found| found.user == claims.user) else { return Ok(None) };
     if caller.agent.is_none() {
         caller.permissions = caller.permissions.union(permissions_of_roles(conn, caller.user)?);

@@ -189,8 +189,8 @@ fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
         permissions = caller.permissions.to_json();
         ui_config = ui_configurations(conn)?.into();
         let instance = view::instance(&request.with_caller(Arc::new(caller)), conn, found.user)?;
-        user =
-            serde_json::from_slice(&instance).map_err(|error| StoreError::Db(format!("a user is no JSON: {error}")))?;
+        user = serde_json::from_slice(&instance)
+            .map_err(|error| StoreError::internal(format_args!("a user is no JSON: {error}")))?;
     }
     let (access_token, seconds) = sessions::issue_access_token(request, found.user, found.session);
     let mut answer = Answer::value(&json!({

@@ -14,6 +14,7 @@ pub mod hasher;
 mod mailed_links;
 pub mod passwords;
 mod preferences;
+pub mod principals;
 mod roles;
 pub mod security;
 pub mod sessions;

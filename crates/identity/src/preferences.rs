@@ -12,7 +12,7 @@ use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Declaration, RowShape, Scope};
 use resource::{Charset, CheckedValue, Field, FieldKey, FieldKind, Resource, check_value, message};
 use std::sync::LazyLock;
-use store::{Conn, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The maximum number of preferences of a user.
 pub static PREFERENCES: Limit = Limit {
@@ -143,7 +143,7 @@ fn check_body(request: &Request) -> Result<String, Refusal> {
     if sent.is_null() {
         return Ok("null".to_owned());
     }
-    let field = PREFERENCE.field(VALUE.name()).ok_or_else(Refusal::not_found)?;
+    let field = PREFERENCE.field(VALUE.name()).ok_or_else(|| StoreError::internal("a field is not declared"))?;
     let mut errors = resource::Errors::new();
     match check_value(field, sent) {
         Ok(CheckedValue::JsonText(text)) => return Ok(text),

@@ -13,7 +13,7 @@ use kit::request::Request;
 use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
-use resource::json::{Cells, JsonWriter, RowForm};
+use resource::json::{JsonWriter, RowForm};
 use resource::{Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use serde_json::Value as Json;
 use std::sync::LazyLock;
@@ -182,7 +182,7 @@ fn write_meta(
 ) -> Result<(), StoreError> {
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
-        let grants: Json = row.text(at)?.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let grants: Json = row.0.opt_json(at)?.unwrap_or_default();
         let covered = caller.permissions.covers(Permissions::from_grants(&grants));
         let holds =
             |action: &'static str| (action, caller.has_permission("roles", action) && (action != "edit" || covered));

@@ -159,8 +159,13 @@ fn all_groups_json(request: &Request, rules: &Changes) -> Json {
     Json::Object(json)
 }
 
+/// Loads and locks the only row.
+fn load_for_change(conn: &mut Conn) -> Result<Changes, Refusal> {
+    Ok(rows::load(conn, &SHAPE, 1)?.ok_or_else(|| StoreError::internal("the rules of sign-in are missing"))?)
+}
+
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
-    let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
+    let before = load_for_change(conn)?;
     request.check_if_match(|| Ok(etag(all_groups_json(request, &before).to_string().as_bytes())))?;
     let body = request.object()?;
     let (mut changes, mut errors) = (Changes::new(), Errors::new());
@@ -214,7 +219,7 @@ fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: 
 
 /// Lets super admins sign in by all methods. The command line calls it if their provider is not available.
 pub fn allow_passwords(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
-    let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
+    let before = load_for_change(conn)?;
     let mut changes = Changes::new();
     changes.insert("super_admin", "any".into());
     let sql =

@@ -93,7 +93,7 @@ fn write(out: &mut JsonWriter, event: &ShownSystemEvent, user: Option<&String>) 
 }
 
 fn unreadable(error: serde_json::Error) -> StoreError {
-    StoreError::Db(format!("a user reference: {error}"))
+    StoreError::internal(format_args!("a user reference: {error}"))
 }
 
 /// Returns the cells of the references to users, as JSON.

@@ -1,6 +1,7 @@
 //! The answers of handlers.
 
 use crate::ids::{ClassId, RecordId, TaskId};
+use crate::listed::ListedItems;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
@@ -176,12 +177,23 @@ pub struct Answer {
     pub cacheable_until: Option<i64>,
     /// The object that the answer shows, for answers to which the activity of agents refers.
     pub subject: Option<AnswerSubject>,
+    /// The items of a page of a list, for tools of agents. Not all lists have them.
+    pub listed: Option<Box<ListedItems>>,
 }
 
 impl Answer {
     fn new(status: StatusCode, content_type: Option<&'static str>, body: impl Into<Bytes>) -> Answer {
         let body = AnswerBody::Whole(body.into());
-        Answer { status, body, content_type, tag: None, headers: Vec::new(), cacheable_until: None, subject: None }
+        Answer {
+            status,
+            body,
+            content_type,
+            tag: None,
+            headers: Vec::new(),
+            cacheable_until: None,
+            subject: None,
+            listed: None,
+        }
     }
     /// JSON bytes.
     pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {

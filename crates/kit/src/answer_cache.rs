@@ -6,11 +6,10 @@
 //! answer except the time. For the time the answer has a validity ([`Answer::cacheable_until`]).
 
 use crate::answer::{Answer, AnswerBody, AnswerSubject, EntityTag, Outcome};
+use crate::bounded_cache::{BoundedCache, CacheBounds};
 use crate::request::Request;
 use bytes::Bytes;
 use http::StatusCode;
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, Weighter};
 use std::hash::RandomState;
 use std::ops::Range;
 use std::sync::Arc;
@@ -61,13 +60,9 @@ struct CachedAnswer {
 
 /// The cached answers of a process.
 pub struct AnswerCache {
-    kept: Cache<AnswerKey, Arc<CachedAddress>, AnswerWeighter, RandomState>,
+    kept: BoundedCache<AnswerKey, Arc<CachedAddress>, RandomState>,
     hits: AtomicU64,
 }
-
-/// Weighs entries by their approximate size in bytes.
-#[derive(Clone)]
-struct AnswerWeighter;
 
 /// Answers a read from the cache if the cached answer is still valid; otherwise runs the read and caches its answer.
 pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) -> Outcome) -> Outcome {
@@ -139,20 +134,15 @@ impl AnswerKey {
     }
 }
 
-impl Weighter<AnswerKey, Arc<CachedAddress>> for AnswerWeighter {
-    fn weight(&self, key: &AnswerKey, known: &Arc<CachedAddress>) -> u64 {
-        (key.0.len() + known.shown.as_ref().map_or(0, |shown| shown.body.len()) + OVERHEAD_BYTES) as u64
-    }
+fn weight_of_answer(key: &AnswerKey, known: &Arc<CachedAddress>) -> usize {
+    key.0.len() + known.shown.as_ref().map_or(0, |shown| shown.body.len()) + OVERHEAD_BYTES
 }
 
 impl Default for AnswerCache {
     fn default() -> AnswerCache {
-        let (bytes, items) = (MAX_BYTES as u64, MAX_BYTES / (4 * OVERHEAD_BYTES));
-        let mut options = OptionsBuilder::new();
-        let options = options.weight_capacity(bytes).estimated_items_capacity(items).shards(SHARDS).build();
-        let options = options.expect("a size and a number are given");
-        let kept = Cache::with_options(options, AnswerWeighter, RandomState::default(), DefaultLifecycle::default());
-        AnswerCache { kept, hits: AtomicU64::new(0) }
+        let usual_entries = MAX_BYTES / (4 * OVERHEAD_BYTES);
+        let bounds = CacheBounds { bytes: MAX_BYTES as u64, usual_entries, shards: SHARDS };
+        AnswerCache { kept: BoundedCache::new(bounds, weight_of_answer), hits: AtomicU64::new(0) }
     }
 }
 

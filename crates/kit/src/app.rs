@@ -50,6 +50,16 @@ struct KnownBuilds {
     unknown: HashMap<String, Instant>,
 }
 
+/// The state of a domain in the cache of builds.
+enum KnownDomain {
+    /// The domain had this build less than [`STALE_AFTER`] ago.
+    Build(Arc<Build>),
+    /// The domain had no build less than [`STALE_AFTER`] ago.
+    WithoutBuild,
+    /// The domain was never read, or was last read [`STALE_AFTER`] ago.
+    Outdated,
+}
+
 /// The maximum size of the cache of unknown domains. A full cache is cleared, since clients can send any domain.
 const MAX_UNKNOWN: usize = 1024;
 
@@ -106,8 +116,10 @@ impl App {
     /// Returns the build of a domain; `None` if there is none. Both results are cached and read again after
     /// [`STALE_AFTER`]. The process therefore notices within a second that another process created or deleted a build.
     pub async fn build(&self, domain: &str) -> Result<Option<Arc<Build>>, StoreError> {
-        if let Some(known) = self.builds().recent_entry(domain) {
-            return Ok(known);
+        match self.builds().entry(domain) {
+            KnownDomain::Build(build) => return Ok(Some(build)),
+            KnownDomain::WithoutBuild => return Ok(None),
+            KnownDomain::Outdated => {}
         }
         let (name, asked) = (domain.to_owned(), Instant::now());
         let found = self.store.control().read_short(move |conn| find(conn, &name)).await?;
@@ -188,11 +200,11 @@ impl App {
 }
 
 impl KnownBuilds {
-    /// Returns the entry of a domain that was read less than [`STALE_AFTER`] ago; `Some(None)` if the domain has no build.
-    fn recent_entry(&self, domain: &str) -> Option<Option<Arc<Build>>> {
-        match self.found.get(domain) {
-            Some((asked, build)) => (asked.elapsed() < STALE_AFTER).then(|| Some(build.clone())),
-            None => self.unknown.get(domain).filter(|asked| asked.elapsed() < STALE_AFTER).map(|_| None),
+    fn entry(&self, domain: &str) -> KnownDomain {
+        match (self.found.get(domain), self.unknown.get(domain)) {
+            (Some((asked, build)), _) if asked.elapsed() < STALE_AFTER => KnownDomain::Build(build.clone()),
+            (None, Some(asked)) if asked.elapsed() < STALE_AFTER => KnownDomain::WithoutBuild,
+            _ => KnownDomain::Outdated,
         }
     }
 

@@ -17,7 +17,7 @@ use hyper::body::{Body as _, Incoming};
 use resource::{JsonBody, Query};
 use serde_json::{Map, Value as Json};
 use std::time::Duration;
-use tokio::task::JoinError;
+use store::StoreError;
 use tokio::time::{Instant, interval};
 use web::listener::{BodyError, BodyReader};
 use web::pace::Pace;
@@ -69,7 +69,7 @@ pub async fn read(
     let most_values = if is_public { MAX_PUBLIC_VALUES } else { usize::MAX };
     Ok(match (&route.body, essence.as_str()) {
         (Schema::Form(_), "application/x-www-form-urlencoded") => (form(&bytes, most_values), permit),
-        (_, "application/json") => parse(app, bytes, most_values, permit).await,
+        (_, "application/json") => parse(app, bytes, most_values, permit).await?,
         _ => {
             let detail = format!("Unsupported media type \"{media_type}\" in request.");
             (Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)), permit)
@@ -142,7 +142,7 @@ pub async fn work_on<T: Send + 'static>(
     app: &App,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, JoinError> {
+) -> Result<T, StoreError> {
     if bytes <= MAX_PARSED_INLINE {
         return Ok(work());
     }
@@ -153,13 +153,18 @@ pub async fn work_on<T: Send + 'static>(
         drop(permit);
         done
     });
-    working.await
+    working.await.map_err(|error| StoreError::internal(format_args!("work on a text ended early: {error}")))
 }
 
-async fn parse(app: &App, bytes: Vec<u8>, most_values: usize, permit: Option<Permit>) -> BodyResult {
+async fn parse(
+    app: &App,
+    bytes: Vec<u8>,
+    most_values: usize,
+    permit: Option<Permit>,
+) -> Result<BodyResult, StoreError> {
     let parsing = work_on(app, bytes.len(), move || (JsonBody::parse(bytes, most_values), permit));
-    let (parsed, permit) = parsing.await.unwrap_or_else(|error| (Err(error.to_string()), None));
-    (parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}"))), permit)
+    let (parsed, permit) = parsing.await?;
+    Ok((parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}"))), permit))
 }
 
 /// Parses the fields of a form into an object of texts.

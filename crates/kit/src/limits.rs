@@ -254,8 +254,7 @@ pub fn set_file_extensions(conn: &mut Conn, extensions: Option<&[String]>) -> Re
 
 fn own_file_extensions(conn: &mut Conn) -> Result<Option<Vec<String>>, StoreError> {
     let sql = Sql::new("SELECT allowed FROM file_extensions");
-    // A list that cannot be parsed allows no extension.
-    conn.query_optional(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))
+    conn.query_optional(&sql, |row| row.json(0))
 }
 
 fn default_file_extensions() -> Vec<String> {

@@ -88,7 +88,8 @@ fn insert(
     }
     let mut texts = Vec::with_capacity(entries.len());
     for (_, name, changes) in entries {
-        let changes = serde_json::to_string(changes).map_err(|error| StoreError::Db(error.to_string()))?;
+        let changes = serde_json::to_string(changes)
+            .map_err(|error| StoreError::internal(format_args!("changes cannot be written: {error}")))?;
         texts.push((resource::fold(name), changes));
     }
     let by = by.map_or(SqlValue::Null, SqlValue::from);
@@ -120,9 +121,8 @@ pub fn anonymize_entries(conn: &mut Conn, resource: &Resource, id: i64, nobody: 
     );
     conn.exec(&sql.arg(nobody).arg(resource::fold(nobody)).arg(name).arg(id))?;
     let sql = Sql::new("SELECT id, changes FROM administration_log WHERE resource = $1 AND object_id = $2");
-    let entries = conn.query_all(&sql.arg(name).arg(id), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
-    for (entry, changes) in entries {
-        let mut changes: Diff = serde_json::from_str(&changes).unwrap_or_default();
+    let entries = conn.query_all(&sql.arg(name).arg(id), |row| Ok((row.int(0)?, row.json::<Diff>(1)?)))?;
+    for (entry, mut changes) in entries {
         let is_personal = |name: &String| resource.field(name).is_none_or(|field| field.is_personal);
         let mut personal = changes.iter_mut().filter(|(name, _)| is_personal(name)).peekable();
         if personal.peek().is_none() {

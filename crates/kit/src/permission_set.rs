@@ -145,7 +145,40 @@ impl Vocabulary {
     }
 }
 
+/// Compares texts in constants.
+const fn is_same(text: &str, other: &str) -> bool {
+    let (text, other) = (text.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < text.len() && at < other.len() && text[at] == other[at] {
+        at += 1;
+    }
+    at == text.len() && at == other.len()
+}
+
 impl PermissionKey {
+    /// Returns these actions with their bits, for the permissions that answers show. Fails to compile in a constant if the key
+    /// does not have one of them.
+    pub const fn named<const N: usize>(&self, names: [&'static str; N]) -> [(&'static str, i64); N] {
+        let mut named = [("", 0); N];
+        let mut at = 0;
+        while at < N {
+            named[at] = (names[at], self.bit(names[at]));
+            at += 1;
+        }
+        named
+    }
+
+    const fn bit(&self, name: &str) -> i64 {
+        let mut at = 0;
+        while at < self.actions.len() {
+            if is_same(self.actions[at].name, name) {
+                return self.actions[at].bit;
+            }
+            at += 1;
+        }
+        panic!("the key does not have this action")
+    }
+
     fn bits(&self, wanted: impl Fn(&SetAction) -> bool) -> i64 {
         self.actions.iter().filter(|action| wanted(action)).fold(0, |bits, action| bits | action.bit)
     }

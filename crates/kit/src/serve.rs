@@ -9,15 +9,16 @@ use crate::app::App;
 use crate::authenticate::{self, Admission};
 use crate::body::{self, has_body};
 use crate::build::Build;
-use crate::caller::RouteAccess;
+use crate::caller::{Caller, RouteAccess};
 use crate::commit::{alter, write};
 use crate::domain::{front_end, registered};
 use crate::html::{self, Theme};
 use crate::jobs;
 use crate::origin;
+use crate::path::PathValue;
 use crate::refusal::Refusal;
 use crate::request::{Effects, ReceivedRequest, Request};
-use crate::route::{Handler, Route};
+use crate::route::{Handler, OwnAdmission, Route};
 use crate::snapshot;
 use crate::table::{MatchedRoutes, Table, allowed};
 use crate::upload::Upload;
@@ -36,7 +37,7 @@ use web::compress::{AcceptedCodings, compress};
 use web::content::{self, BodyContent};
 use web::pace::{IN_MEMORY, OF_FILE, Pace};
 use web::request_id::{REQUEST_ID, request_id};
-use web::shares::ShareAccount;
+use web::shares::{Permit, ShareAccount};
 
 /// The maximum length of a logged path, in characters.
 const MAX_LOGGED: usize = 200;
@@ -140,133 +141,231 @@ async fn respond(
     seen: &mut RequestTrace,
 ) -> Outcome {
     app.unnamed_proxy.check_request(peer, &parts.headers, &app.settings.trusted_proxies);
-    let path = parts.uri.path();
-    match path.strip_suffix('/').unwrap_or(path) {
-        "/healthz" | "/readyz" if !matches!(parts.method, Method::GET | Method::HEAD) => {
-            return Err(Refusal::method(&parts.method, "GET, HEAD"));
-        }
-        "/healthz" => return Ok(Answer::value(&json!({"status": "ok"}))),
-        "/readyz" => return readiness(app).await,
-        _ => {}
+    if let Some(answer) = answer_of_process(app, &parts).await {
+        return answer;
     }
-    let trusted = app.settings.trusted_proxies.contains(peer);
-    let host = origin::host(&parts, trusted)?;
-    if origin::is_by_tls(app) && origin::is_marked_plain(&parts.headers, trusted) {
+    let is_trusted = app.settings.trusted_proxies.contains(peer);
+    let host = origin::host(&parts, is_trusted)?;
+    if origin::is_by_tls(app) && origin::is_marked_plain(&parts.headers, is_trusted) {
         return Ok(Answer::redirect(StatusCode::PERMANENT_REDIRECT, &origin::address_by_tls(app, &parts, &host)));
     }
     let name = origin::without_port(&host);
-    let found = table.find(path);
+    let found = table.find(parts.uri.path());
     let build = match &found {
         Some(found) if found.is_of_deployment() => {
             operator(app, &parts.headers)?;
-            app.build(&found.domain().to_ascii_lowercase()).await?
+            app.build(&found.domain().to_ascii_lowercase()).await?.ok_or_else(Refusal::not_found)?
         }
         _ => match app.build_of_host(name).await? {
-            None if wants_page(&parts) => return Ok(html::unknown_host_page(name, seen.theme)),
-            build => build,
+            Some(build) => build,
+            None => return page_not_found(&parts, name, seen.theme),
         },
     };
-    let build = build.ok_or_else(Refusal::not_found)?;
     seen.build = Some(build.clone());
-    let is_open_to_browsers = build.domain.eq_ignore_ascii_case(name) || origin::is_open_to_browsers(app, name);
-    seen.is_open_to_browsers = is_open_to_browsers;
+    seen.is_open_to_browsers = build.domain.eq_ignore_ascii_case(name) || origin::is_open_to_browsers(app, name);
     if let Some(answer) = front_end(app).and_then(|front_end| (front_end.answer)(&build, &parts)) {
         seen.is_front_end = true;
-        return if is_open_to_browsers { answer } else { page_not_found(&parts, name, seen.theme) };
+        return if seen.is_open_to_browsers { answer } else { page_not_found(&parts, name, seen.theme) };
     }
     let MatchedRoutes { routes, path_values } = found.ok_or_else(Refusal::not_found)?;
     let address = client_address(peer, header_values(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
+    let origin = format!("{}://{host}", origin::scheme(&parts, is_trusted));
+    let arrival = Arrival { app, build, routes, path_values, host: &host, origin, address };
+    arrival.respond(parts, body, seen).await
+}
 
-    let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
-    let route = routes.iter().copied().find(|route| route.method == *method);
-    seen.route = route;
-    seen.answers_pages = route.map_or(routes.iter().any(|route| route.answers_pages()), Route::answers_pages);
-    if seen.answers_pages && !is_open_to_browsers && *method == Method::GET {
-        return page_not_found(&parts, name, seen.theme);
-    }
-    let is_open = match route {
-        Some(route) => is_open(route, &parts.headers),
-        None => routes.iter().any(|route| route.access == RouteAccess::Public),
-    };
-    let of_operator = routes.iter().any(|route| route.access == RouteAccess::ApiKey);
-    // Other methods of its path answer 405 to its callers.
-    let own = routes.iter().find_map(|route| route.own_admission);
-    let refused = |refusal: Refusal| match own {
-        Some(own) => (own.refuse)(refusal, app, &build, path, &path_values),
-        None => refusal,
-    };
-    let admission = match own {
-        _ if is_open || of_operator => None,
-        Some(own) => Some((own.admit)(app, &build, &parts.headers, &path_values).map_err(refused)?),
-        None => Some(admission(app, &build, &parts.headers)?),
-    };
-    let caller = match &admission {
-        Some(admission) => {
-            let caller = admission.caller(app, &build, address, route.map(Route::requirement)).await;
-            Some(caller.map_err(refused)?)
+/// Answers the requests about the state of the process. `None` for other paths.
+async fn answer_of_process(app: &App, parts: &http::request::Parts) -> Option<Outcome> {
+    let path = parts.uri.path();
+    match path.strip_suffix('/').unwrap_or(path) {
+        "/healthz" | "/readyz" if !matches!(parts.method, Method::GET | Method::HEAD) => {
+            Some(Err(Refusal::method(&parts.method, "GET, HEAD")))
         }
-        None => None,
-    };
-    seen.user = caller.as_ref().map(|caller| caller.user.get());
-    let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
-    let is_public_post = (is_open || own.is_some()) && route.method == Method::POST;
-    if is_public_post && !is_open_to_browsers && origin::is_by_page(&parts.headers) {
-        return Err(Refusal::forbidden());
+        "/healthz" => Some(Ok(Answer::value(&json!({"status": "ok"})))),
+        "/readyz" => Some(readiness(app).await),
+        _ => None,
     }
-    if route.is_for_own_pages {
-        origin::require_cookie_origin(&parts, &host)?;
-    } else if is_public_post && !route.from_any_site {
-        origin::require_public_origin(app, &parts, &host)?;
-    }
-    if let Some(guard) = route.guard {
-        guard(app, &build, address)?;
-    }
-    let is_upload = matches!(route.handler, Handler::Upload(..));
-    let (body, room, unread) = match is_upload {
-        true => (Ok(JsonBody::from_json(&Json::Null)), None, Some(body)),
-        false => {
-            let account = match &caller {
-                Some(caller) => ShareAccount::Id(caller.user.get()),
-                None => ShareAccount::from_address(address),
-            };
-            let holder = build.holder(account);
-            let (read, room) = body::read(app, &holder, route, &parts.headers, body).await?;
-            (read, room, None)
+}
+
+/// A request for a path of a build, before its caller is known.
+struct Arrival<'a> {
+    app: &'a App,
+    build: Arc<Build>,
+    /// The routes of the path, one for each method.
+    routes: &'a [&'static Route],
+    path_values: Vec<PathValue>,
+    /// The host of the request with its port.
+    host: &'a str,
+    /// Scheme and host of the request.
+    origin: String,
+    /// The address of the client.
+    address: IpAddr,
+}
+
+/// The credential that a path requires.
+struct PathAccess {
+    /// Is true if the request needs none.
+    is_open: bool,
+    /// Is true if the path is for operators.
+    is_of_operator: bool,
+    /// The admission of a path with callers of its own. Other methods of its path answer 405 to its callers.
+    own: Option<OwnAdmission>,
+}
+
+/// The body of a request that a handler does not read itself.
+struct ReadBody {
+    sent: Result<JsonBody, (StatusCode, String)>,
+    /// The memory that is reserved for it.
+    room: Option<Permit>,
+    /// The body of an upload, which its handler reads.
+    unread: Option<Incoming>,
+}
+
+impl Arrival<'_> {
+    async fn respond(self, parts: http::request::Parts, body: Incoming, seen: &mut RequestTrace) -> Outcome {
+        let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
+        let route = self.routes.iter().copied().find(|route| route.method == *method);
+        seen.route = route;
+        seen.answers_pages = route.map_or(self.routes.iter().any(|route| route.answers_pages()), Route::answers_pages);
+        if seen.answers_pages && !seen.is_open_to_browsers && *method == Method::GET {
+            return page_not_found(&parts, origin::without_port(self.host), seen.theme);
         }
-    };
-    seen.body_is_read = has_body(route) && !is_upload;
-    // A body may take long, and its caller may have lost the rights meanwhile.
-    let caller = match &admission {
-        Some(admission) if has_body(route) && !is_upload => {
-            let caller = admission.caller(app, &build, address, Some(route.requirement())).await;
-            Some(caller.map_err(refused)?)
+        let access = self.access(route, &parts.headers);
+        let admission = self.admit(&access, &parts)?;
+        let caller = self.load_caller(&access, admission.as_ref(), route, &parts).await?;
+        seen.user = caller.as_ref().map(|caller| caller.user.get());
+        let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(self.routes))) };
+        self.check_origin(route, &access, &parts, seen.is_open_to_browsers)?;
+        if let Some(guard) = route.guard {
+            guard(self.app, &self.build, self.address)?;
         }
-        _ => caller,
-    };
-    if is_open && let Err((status, detail)) = &body {
-        // This comes before anything is counted, since the page of another site may have sent the request.
-        return Err(Refusal::detail(*status, detail.clone()));
+        let body = self.read_body(route, caller.as_deref(), &parts.headers, body).await?;
+        seen.body_is_read = has_body(route) && body.unread.is_none();
+        // A body may take long, and its caller may have lost the rights meanwhile.
+        let caller = match seen.body_is_read {
+            true => self.load_caller(&access, admission.as_ref(), Some(route), &parts).await?,
+            false => caller,
+        };
+        if access.is_open
+            && let Err((status, detail)) = &body.sent
+        {
+            // This comes before anything is counted, since the page of another site may have sent the request.
+            return Err(Refusal::detail(*status, detail.clone()));
+        }
+        let is_upload = body.unread.is_some();
+        let admission = if is_upload { admission.map(Admission::admission_for_upload) } else { admission };
+        let ReadBody { sent, room, unread } = body;
+        let received = ReceivedRequest {
+            app: self.app.clone(),
+            build: self.build,
+            requirement: route.requirement(),
+            declared_names: route.declared_names(),
+            path_values: self.path_values,
+            path: parts.uri.path().to_owned(),
+            query: Query::parse(parts.uri.query().unwrap_or("")),
+            body: sent,
+            room,
+            answer_room: AnswerRoom::default(),
+            address: self.address,
+            origin: self.origin,
+            method: parts.method,
+            headers: parts.headers,
+            now: self.app.clock.now(),
+            admission,
+            effects: Effects::default(),
+        };
+        let request = Arc::new(Request::new(caller, received));
+        let answer = run_declared(route, &request, unread).await?;
+        seen.body_is_read |= is_upload;
+        Ok(send_at_pace(&request, answer, seen))
     }
-    let received = ReceivedRequest {
-        app: app.clone(),
-        build,
-        requirement: route.requirement(),
-        declared_names: route.declared_names(),
-        path_values,
-        path: path.to_owned(),
-        query: Query::parse(parts.uri.query().unwrap_or("")),
-        body,
-        room,
-        answer_room: AnswerRoom::default(),
-        address,
-        origin: format!("{}://{host}", origin::scheme(&parts, trusted)),
-        method: parts.method,
-        headers: parts.headers,
-        now: app.clock.now(),
-        admission: if is_upload { admission.map(Admission::admission_for_upload) } else { admission },
-        effects: Effects::default(),
-    };
-    let request = Arc::new(Request::new(caller, received));
+
+    fn access(&self, route: Option<&Route>, headers: &HeaderMap) -> PathAccess {
+        PathAccess {
+            is_open: match route {
+                Some(route) => is_open(route, headers),
+                None => self.routes.iter().any(|route| route.access == RouteAccess::Public),
+            },
+            is_of_operator: self.routes.iter().any(|route| route.access == RouteAccess::ApiKey),
+            own: self.routes.iter().find_map(|route| route.own_admission),
+        }
+    }
+
+    /// Checks the credential of the request; `None` if the path requires none.
+    fn admit(&self, access: &PathAccess, parts: &http::request::Parts) -> Result<Option<Admission>, Refusal> {
+        match access.own {
+            _ if access.is_open || access.is_of_operator => Ok(None),
+            Some(own) => match (own.admit)(self.app, &self.build, &parts.headers, &self.path_values) {
+                Ok(admission) => Ok(Some(admission)),
+                Err(refusal) => Err(self.refuse(access, refusal, parts)),
+            },
+            None => admission(self.app, &self.build, &parts.headers).map(Some),
+        }
+    }
+
+    /// Loads the admitted caller, and checks the requirement of the route.
+    async fn load_caller(
+        &self,
+        access: &PathAccess,
+        admission: Option<&Admission>,
+        route: Option<&Route>,
+        parts: &http::request::Parts,
+    ) -> Result<Option<Arc<Caller>>, Refusal> {
+        let Some(admission) = admission else { return Ok(None) };
+        let requirement = route.map(Route::requirement);
+        let caller = admission.caller(self.app, &self.build, self.address, requirement).await;
+        caller.map(Some).map_err(|refusal| self.refuse(access, refusal, parts))
+    }
+
+    /// Returns the refusal of a caller in the form of the path.
+    fn refuse(&self, access: &PathAccess, refusal: Refusal, parts: &http::request::Parts) -> Refusal {
+        match access.own {
+            Some(own) => (own.refuse)(refusal, self.app, &self.build, parts.uri.path(), &self.path_values),
+            None => refusal,
+        }
+    }
+
+    /// Refuses a request that the page of another site has sent, unless the route is for such pages.
+    fn check_origin(
+        &self,
+        route: &Route,
+        access: &PathAccess,
+        parts: &http::request::Parts,
+        is_open_to_browsers: bool,
+    ) -> Result<(), Refusal> {
+        let is_public_post = (access.is_open || access.own.is_some()) && route.method == Method::POST;
+        if is_public_post && !is_open_to_browsers && origin::is_by_page(&parts.headers) {
+            return Err(Refusal::forbidden());
+        }
+        if route.is_for_own_pages {
+            origin::require_cookie_origin(parts, self.host)?;
+        } else if is_public_post && !route.from_any_site {
+            origin::require_public_origin(self.app, parts, self.host)?;
+        }
+        Ok(())
+    }
+
+    async fn read_body(
+        &self,
+        route: &Route,
+        caller: Option<&Caller>,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<ReadBody, Refusal> {
+        if matches!(route.handler, Handler::Upload(..)) {
+            return Ok(ReadBody { sent: Ok(JsonBody::from_json(&Json::Null)), room: None, unread: Some(body) });
+        }
+        let account = match caller {
+            Some(caller) => ShareAccount::Id(caller.user.get()),
+            None => ShareAccount::from_address(self.address),
+        };
+        let (sent, room) = body::read(self.app, &self.build.holder(account), route, headers, body).await?;
+        Ok(ReadBody { sent, room, unread: None })
+    }
+}
+
+/// Runs the handler of a route, which may refuse with 429 only if the route declares it.
+async fn run_declared(route: &'static Route, request: &Arc<Request>, unread: Option<Incoming>) -> Outcome {
     let outcome = run(route, request.clone(), unread).await;
     debug_assert!(
         route.may_throttle()
@@ -275,10 +374,14 @@ async fn respond(
         route.method,
         route.path
     );
-    let answer = outcome?;
-    seen.body_is_read |= is_upload;
+    outcome
+}
+
+/// Returns the answer with the permit for its memory, and notes the pace at which the client must read it. An answer that the
+/// client has already becomes 304.
+fn send_at_pace(request: &Request, answer: Answer, seen: &mut RequestTrace) -> Answer {
     if request.is_up_to_date(&answer) {
-        return Ok(answer.not_modified());
+        return answer.not_modified();
     }
     let permit = request.answer_room.permit(answer.body.in_memory_bytes().len());
     seen.pace = match (&permit, &answer.body) {
@@ -286,10 +389,10 @@ async fn respond(
         (None, AnswerBody::File { permit: Some(permit), .. }) => Some(Pace { demand: permit.demand(), rates: OF_FILE }),
         _ => None,
     };
-    Ok(match permit {
+    match permit {
         Some(permit) => with_permit(answer, permit),
         None => answer,
-    })
+    }
 }
 
 /// Refuses with 404 a page at a host whose pages are not served. A person gets the refusal as a page.
@@ -366,7 +469,7 @@ async fn read(route: &'static Route, request: Arc<Request>) -> Outcome {
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Async(handler) => detached(handler(request)).await,
-        Handler::Write(_) | Handler::Upload(..) => Err(store::StoreError::Db("a write is no read".to_owned()).into()),
+        Handler::Write(_) | Handler::Upload(..) => Err(store::StoreError::internal("a write is no read").into()),
     }
 }
 
@@ -386,7 +489,7 @@ fn with_etag(route: &Route, outcome: Outcome) -> Outcome {
 pub(crate) async fn detached(work: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
     match tokio::spawn(work).await {
         Ok(outcome) => outcome,
-        Err(error) => Err(store::StoreError::Db(format!("the handler ended early: {error}")).into()),
+        Err(error) => Err(store::StoreError::internal(format_args!("the handler ended early: {error}")).into()),
     }
 }
 

@@ -5,11 +5,10 @@
 use crate::field_type::FieldType;
 pub use crate::object_classes::raise_version;
 use kit::app::App;
+use kit::bounded_cache::{BoundedCache, CacheBounds};
 use kit::build::Build;
 use kit::ids::{ClassId, FieldId};
 use kit::rows::{Declaration, RowShape};
-use quick_cache::sync::Cache;
-use quick_cache::{OptionsBuilder, Weighter};
 use resource::{
     CheckedValue, ColumnSource, EnumOption, Field, FieldKind, JsonBody, JsonValue, ReferenceTarget, Resource,
 };
@@ -345,11 +344,9 @@ pub const FIELD_COLUMNS: &str = "f.id, f.alias, f.label, f.description, f.type, 
 
 /// Reads a field from a row of [`FIELD_COLUMNS`].
 pub fn read_field(row: &Row<'_>) -> Result<ClassField, StoreError> {
-    let json = |at: usize| -> Result<Option<Json>, StoreError> {
-        Ok(row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()))
-    };
+    let json = |at: usize| -> Result<Option<Json>, StoreError> { row.opt_json(at) };
     let kind = FieldType::parse(row.text(4)?)
-        .ok_or_else(|| StoreError::Db(format!("no type of fields: {:?}", row.text(4))))?;
+        .ok_or_else(|| StoreError::internal(format_args!("no type of fields: {:?}", row.text(4))))?;
     Ok(ClassField {
         id: row.id(0)?,
         alias: row.text(1)?.to_owned(),
@@ -384,7 +381,7 @@ pub fn options_of(options: Option<Json>) -> Arc<[EnumOption]> {
 
 /// The declarations of the classes of all builds that a process caches, each at the version that was read last.
 pub struct KnownClasses {
-    kept: Cache<ClassKey, Arc<Class>, ClassWeighter>,
+    kept: BoundedCache<ClassKey, Arc<Class>>,
     /// Locked while a class is read, so that concurrent requests read a large class only once.
     turns: [Mutex<()>; TURNS],
 }
@@ -392,27 +389,16 @@ pub struct KnownClasses {
 /// The uid of a build, and a class.
 type ClassKey = (String, ClassId);
 
-/// Weighs a class by its approximate bytes.
-#[derive(Clone)]
-struct ClassWeighter;
-
-impl Weighter<ClassKey, Arc<Class>> for ClassWeighter {
-    fn weight(&self, _: &ClassKey, class: &Arc<Class>) -> u64 {
-        const OVERHEAD: usize = 1_000;
-        let of_fields = class.record.fields.len() * (size_of::<ClassField>() + size_of::<Field>() + OVERHEAD);
-        (of_fields + class.bytes_of_options) as u64
-    }
+fn weight_of_class(_: &ClassKey, class: &Arc<Class>) -> usize {
+    const OVERHEAD: usize = 1_000;
+    let of_fields = class.record.fields.len() * (size_of::<ClassField>() + size_of::<Field>() + OVERHEAD);
+    of_fields + class.bytes_of_options
 }
 
 impl Default for KnownClasses {
     fn default() -> KnownClasses {
-        let options = OptionsBuilder::new()
-            .weight_capacity(MAX_KEPT_BYTES)
-            .estimated_items_capacity(USUAL_CLASSES)
-            .shards(1)
-            .build()
-            .expect("a size and a number are given");
-        let kept = Cache::with_options(options, ClassWeighter, Default::default(), Default::default());
+        let bounds = CacheBounds { bytes: MAX_KEPT_BYTES, usual_entries: USUAL_CLASSES, shards: 1 };
+        let kept = BoundedCache::new(bounds, weight_of_class);
         KnownClasses { kept, turns: std::array::from_fn(|_| Mutex::default()) }
     }
 }

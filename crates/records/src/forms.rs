@@ -17,8 +17,8 @@ use kit::rows::sql::tokens;
 use kit::rows::{self, CALLER, Declaration, RowCells, RowShape, Scope};
 use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{
-    Changes, CheckedBody, Errors, Field, FieldKey, FieldKind, ReferenceTarget, Resource, SentObject, UNDIRECTED,
-    openapi,
+    Changes, Checked, CheckedBody, Errors, Field, FieldKey, FieldKind, ReferenceTarget, Resource, SentObject,
+    UNDIRECTED, openapi,
 };
 use serde_json::json;
 use std::sync::LazyLock;
@@ -318,8 +318,10 @@ fn check_body(conn: &mut Conn, body: &SentObject<'_>, id: Option<i64>, class: Cl
     let mut accepted = rows::accepted_within(conn, &FORM, &others, id, ("class_id", class.get()))?;
     if let Some(sent) = body.get(CUSTOM_COMPONENTS.name()) {
         match named_components::accept(conn, sent)? {
-            Ok(ids) => accepted.changes.set(&CUSTOM_COMPONENTS, ids),
-            Err(wrong) => wrong.iter().for_each(|wrong| accepted.errors.add(CUSTOM_COMPONENTS.name(), wrong)),
+            Checked::Valid(ids) => accepted.changes.set(&CUSTOM_COMPONENTS, ids),
+            Checked::Invalid(wrong) => {
+                wrong.iter().for_each(|wrong| accepted.errors.add(CUSTOM_COMPONENTS.name(), wrong))
+            }
         }
     }
     Ok(accepted)

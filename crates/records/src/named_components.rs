@@ -1,6 +1,6 @@
 //! The custom components that forms and UI configurations name (`docs/reference/forms.md`).
 
-use resource::{CheckedValue, Field, FieldKey, FieldKind, JsonValue, ReferenceTarget, message, parse_id};
+use resource::{Checked, CheckedValue, Field, FieldKey, FieldKind, JsonValue, ReferenceTarget, message, parse_id};
 use std::collections::{BTreeSet, HashMap};
 use store::{Conn, Sql, StoreError};
 
@@ -20,20 +20,20 @@ pub fn custom_components(table: &'static str, owner: &'static str) -> Field {
 
 /// Checks the custom components of a body and returns their ids without duplicates, or the errors. They must be enabled, and are
 /// locked until the end of the write.
-pub fn accept(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Result<CheckedValue, Vec<String>>, StoreError> {
+pub fn accept(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Checked<CheckedValue, Vec<String>>, StoreError> {
     let list = |ids: BTreeSet<i64>| CheckedValue::List(ids.into_iter().map(CheckedValue::Int).collect());
     Ok(accept_ids(conn, sent)?.map(list))
 }
 
-fn accept_ids(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Result<BTreeSet<i64>, Vec<String>>, StoreError> {
+fn accept_ids(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Checked<BTreeSet<i64>, Vec<String>>, StoreError> {
     if sent.is_null() {
-        return Ok(Err(vec![message::NULL.to_owned()]));
+        return Ok(Checked::Invalid(vec![message::NULL.to_owned()]));
     }
     let Some((items, count)) = sent.as_list(MAX_COMPONENTS) else {
-        return Ok(Err(vec![message::not_a_list(sent.type_name())]));
+        return Ok(Checked::Invalid(vec![message::not_a_list(sent.type_name())]));
     };
     if count > MAX_COMPONENTS {
-        return Ok(Err(vec![message::list_too_long(MAX_COMPONENTS)]));
+        return Ok(Checked::Invalid(vec![message::list_too_long(MAX_COMPONENTS)]));
     }
     let id = |item: &JsonValue<'_>| match item.as_str() {
         _ if item.is_null() => Err(message::NULL.to_owned()),
@@ -42,11 +42,11 @@ fn accept_ids(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Result<BTreeSet<i6
     };
     let (ids, wrong): (Vec<_>, Vec<_>) = items.iter().map(id).partition(Result::is_ok);
     if !wrong.is_empty() {
-        return Ok(Err(wrong.into_iter().filter_map(Result::err).collect()));
+        return Ok(Checked::Invalid(wrong.into_iter().filter_map(Result::err).collect()));
     }
     let ids: BTreeSet<i64> = ids.into_iter().flatten().collect();
     if ids.is_empty() {
-        return Ok(Ok(ids));
+        return Ok(Checked::Valid(ids));
     }
     let mut sql = Sql::new("SELECT id, is_enabled FROM custom_components WHERE id");
     sql.push_any(ids.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
@@ -57,5 +57,5 @@ fn accept_ids(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Result<BTreeSet<i6
         None => Some(message::invalid_id_message(id)),
     };
     let wrong: Vec<String> = ids.iter().filter_map(wrong).collect();
-    Ok(if wrong.is_empty() { Ok(ids) } else { Err(wrong) })
+    Ok(if wrong.is_empty() { Checked::Valid(ids) } else { Checked::Invalid(wrong) })
 }

@@ -7,6 +7,7 @@ use crate::rights::{
     ALL, CLASS_EDIT_PERM_SET, ClassRights, EDIT, RECORD_VOCABULARY, TASKS_CREATE, VIEW, load_class_rights, lock_class,
     rights_on_class,
 };
+use identity::principals::push_principals;
 use kit::answer::{Answer, Outcome};
 use kit::ids::{ClassId, ConnectorId, RecordId, RecordSetId, UserId};
 use kit::limits::{Limit, LimitSummary};
@@ -134,7 +135,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     let (set, rights) = change_target(request, conn)?;
     let accepted = accept(request, conn, rights, Some(&set))?;
-    let mut before = rows::load(conn, &STORED, set.id.get())?.ok_or_else(Refusal::not_found)?;
+    let mut before =
+        rows::load(conn, &STORED, set.id.get())?.ok_or_else(|| StoreError::internal("a locked set is missing"))?;
     before.set(&MCP_GRANTS, to_value(&set.connectors));
     SETS.update(request, conn, set.id, before, &accepted.changes, (set.grants, accepted.grants))?;
     store_connectors(conn, &set, &accepted)?;
@@ -261,8 +263,8 @@ pub fn record_for_tasks(
 
 /// Appends the assignments of a person and of their groups.
 fn from_assignments(sql: &mut Sql, person: UserId) -> &mut Sql {
-    sql.push("FROM record_assignees a WHERE a.principal IN (SELECT CAST(").bind(person).push(" AS BIGINT) UNION ALL ");
-    sql.push("SELECT -m.group_id FROM user_group_members m WHERE m.user_id = ").bind(person).push(")")
+    push_principals(sql.push("FROM record_assignees a WHERE a.principal IN "), person);
+    sql
 }
 
 /// Locks the row of the path's class and returns the caller's rights on it. Refuses callers who may not change its sets.

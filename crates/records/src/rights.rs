@@ -3,6 +3,7 @@
 //! view. `object_records/held.rs` computes the rights on single records by their sets and owners. `visible_records.rs` selects
 //! the records of a class that a caller may view.
 
+use identity::{principals, set_applies_to_caller};
 use kit::caller::{Agent, Caller};
 use kit::ids::{ClassId, UserId};
 use kit::permission_set::{PermissionKey, SetAction, Vocabulary};
@@ -63,7 +64,7 @@ pub const TASK_ACTIONS: PermissionKey = PermissionKey {
 };
 
 /// The actions on all records of a class.
-const RECORD_ACTIONS: PermissionKey = PermissionKey {
+pub const RECORD_ACTIONS: PermissionKey = PermissionKey {
     name: "object_records",
     actions: &[
         SetAction { name: "create", text: "Create", bit: CREATE, needs: 0 },
@@ -105,15 +106,10 @@ pub fn from_permissions(permissions: Permissions) -> i64 {
     of(CLASS_ACTIONS) | of(RECORD_ACTIONS)
 }
 
-/// SQL for whether the class permission set `s` applies to `{caller}`. A set of type `everyone` applies to all standard users,
-/// another one to its assignees, directly or through a group.
+/// SQL that tests whether the class permission set `s` applies to `{caller}`.
 macro_rules! counts_for_caller {
     () => {
-        "((s.type = 'everyone' AND EXISTS (SELECT 1 FROM users x WHERE x.id = {caller} \
-           AND x.account_type NOT IN ('service_internal', 'service_external', 'one_time_completion'))) \
-         OR s.id IN (SELECT a.set_id FROM object_class_set_users a WHERE a.user_id = {caller}) \
-         OR s.id IN (SELECT a.set_id FROM object_class_set_groups a JOIN user_group_members m ON m.group_id = a.group_id \
-           WHERE m.user_id = {caller}))"
+        set_applies_to_caller!("object_class_set_users", "object_class_set_groups", "")
     };
 }
 
@@ -126,14 +122,6 @@ pub const HELD: &str = concat!(
     counts_for_caller!(),
     "), 0) END)"
 );
-
-/// SQL for the principals of `{caller}` in records: the user, and each group as its negative id.
-macro_rules! principals {
-    () => {
-        "(SELECT CAST({caller} AS BIGINT) UNION ALL SELECT -m.group_id FROM user_group_members m WHERE m.user_id = {caller})"
-    };
-}
-pub(crate) use principals;
 
 /// SQL for the ids of the classes in which `{caller}` may view a single record, as its owner or by a record permission set. Each
 /// of these sets that grants an action also grants `view`.

@@ -6,14 +6,14 @@
 
 use crate::bitmap::Bitmap;
 use crate::classes::{Class, class_at, table};
-use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, principals, select_held};
+use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, select_held};
+use identity::principals::push_principals;
+use kit::bounded_cache::{BoundedCache, CacheBounds};
 use kit::ids::{ClassId, ConnectorId, PrincipalId, RecordSetId, UserId};
 use kit::limits::slot;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use quick_cache::sync::Cache;
-use quick_cache::{OptionsBuilder, Weighter};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use store::{BorrowedArgument, Conn, Sql, StoreError};
@@ -123,7 +123,7 @@ pub struct VisibleClass {
 }
 
 /// The cached sets of all builds.
-pub struct KnownSets(Cache<SetKey, CachedSet, SetWeighter>);
+pub struct KnownSets(BoundedCache<SetKey, CachedSet>);
 
 /// The uid of a build, a class, a principal, the action that sets must grant, and the connector to which they must grant it, or
 /// `None` if they must grant it only to the principal.
@@ -142,26 +142,15 @@ struct SetVersion {
     sets: Arc<[RecordSetId]>,
 }
 
-/// Weighs a cached set by its approximate bytes.
-#[derive(Clone)]
-struct SetWeighter;
-
-impl Weighter<SetKey, CachedSet> for SetWeighter {
-    fn weight(&self, key: &SetKey, entry: &CachedSet) -> u64 {
-        const OVERHEAD: usize = 200;
-        (key.0.len() + entry.numbers.bytes() + 8 * entry.state.sets.len() + OVERHEAD) as u64
-    }
+fn weight_of_set(key: &SetKey, entry: &CachedSet) -> usize {
+    const OVERHEAD: usize = 200;
+    key.0.len() + entry.numbers.bytes() + 8 * entry.state.sets.len() + OVERHEAD
 }
 
 impl Default for KnownSets {
     fn default() -> KnownSets {
-        let options = OptionsBuilder::new()
-            .weight_capacity(MAX_KEPT_BYTES)
-            .estimated_items_capacity(USUAL_SETS)
-            .shards(SHARDS)
-            .build()
-            .expect("a size and a number are given");
-        KnownSets(Cache::with_options(options, SetWeighter, Default::default(), Default::default()))
+        let bounds = CacheBounds { bytes: MAX_KEPT_BYTES, usual_entries: USUAL_SETS, shards: SHARDS };
+        KnownSets(BoundedCache::new(bounds, weight_of_set))
     }
 }
 
@@ -190,7 +179,7 @@ fn aliased(table: &str, alias: &'static str) -> Sql {
 
 /// Converts the stored number of a record within its class.
 pub fn number(stored: i64) -> Result<u32, StoreError> {
-    u32::try_from(stored).map_err(|_| StoreError::Db(format!("{stored} as the number of a record")))
+    u32::try_from(stored).map_err(|_| StoreError::internal(format_args!("{stored} as the number of a record")))
 }
 
 /// The records of a class that the caller may view, with these rights on the class.
@@ -212,6 +201,52 @@ fn empty_set() -> Bitmap {
     Bitmap::Numbers(Vec::new())
 }
 
+/// A class, a principal of the caller, the version of its set, and the number of records that it owns.
+type PrincipalVersion = (ClassId, PrincipalId, i64, i64);
+
+/// The permission sets of classes, each in the order of their ids.
+type ClassSets = HashMap<ClassId, Arc<[RecordSetId]>>;
+
+/// Loads the permission sets of each of these classes that grant an action, and the versions of the caller's principals.
+fn load_versions(
+    request: &Request,
+    conn: &mut Conn,
+    classes: &[ClassId],
+    action: i64,
+) -> Result<(ClassSets, Vec<PrincipalVersion>), Refusal> {
+    let caller = request.caller()?;
+    let mut sql =
+        Sql::new("SELECT s.class_id, CAST(0 AS BIGINT), s.id, CAST(0 AS BIGINT) FROM record_permission_sets s");
+    if let Some(agent) = &caller.agent {
+        sql.push(" JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = ").bind(agent.connector);
+        sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
+        sql.push(" AND (x.permissions & ").bind(action).push(") <> 0");
+    }
+    sql.push(" WHERE (s.permissions & ")
+        .bind(action)
+        .push(") <> 0 AND s.class_id")
+        .push_any(classes.iter().copied())
+        .push(
+            " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
+         FROM record_viewers v WHERE v.principal IN ",
+        );
+    push_principals(&mut sql, caller.user);
+    sql.push(" AND v.class_id").push_any(classes.iter().copied()).push(" GROUP BY v.class_id, v.principal");
+    let (mut sets, mut versions) = (BTreeMap::<ClassId, Vec<RecordSetId>>::new(), Vec::new());
+    conn.for_each_row(&sql, |row| {
+        match row.int(1)? {
+            0 => sets.entry(row.id(0)?).or_default().push(row.id(2)?),
+            principal => versions.push((row.id(0)?, PrincipalId::new(principal), row.int(2)?, row.int(3)?)),
+        }
+        Ok(())
+    })?;
+    let in_order = |(class, mut ids): (ClassId, Vec<RecordSetId>)| {
+        ids.sort_unstable();
+        (class, ids.into())
+    };
+    Ok((sets.into_iter().map(in_order).collect(), versions))
+}
+
 /// The records of each of these classes on which the caller may perform an action by sets and as an owner. The number of
 /// statements does not depend on the number of classes.
 fn visible_in(
@@ -229,38 +264,7 @@ fn visible_in(
     let key = |class: ClassId, principal: PrincipalId| (request.build.uid.clone(), class, principal, action, connector);
     // Data that a write reads may be uncommitted, or differ from the snapshot of its next statement, so it is not cached.
     let is_kept = request.method == http::Method::GET;
-    let mut sql =
-        Sql::new("SELECT s.class_id, CAST(0 AS BIGINT), s.id, CAST(0 AS BIGINT) FROM record_permission_sets s");
-    if let Some(agent) = agent {
-        sql.push(" JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = ").bind(agent.connector);
-        sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
-        sql.push(" AND (x.permissions & ").bind(action).push(") <> 0");
-    }
-    sql.push(" WHERE (s.permissions & ")
-        .bind(action)
-        .push(") <> 0 AND s.class_id")
-        .push_any(classes.iter().copied())
-        .push(
-            " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
-         FROM record_viewers v WHERE v.principal IN ",
-        );
-    tokens(&mut sql, principals!(), &[("{caller}", user)]);
-    sql.push(" AND v.class_id").push_any(classes.iter().copied()).push(" GROUP BY v.class_id, v.principal");
-    let (mut sets, mut versions) = (BTreeMap::<ClassId, Vec<RecordSetId>>::new(), Vec::new());
-    conn.for_each_row(&sql, |row| {
-        match row.int(1)? {
-            0 => sets.entry(row.id(0)?).or_default().push(row.id(2)?),
-            principal => versions.push((row.id(0)?, PrincipalId::new(principal), row.int(2)?, row.int(3)?)),
-        }
-        Ok(())
-    })?;
-    let sets: HashMap<ClassId, Arc<[RecordSetId]>> = sets
-        .into_iter()
-        .map(|(class, mut ids)| {
-            ids.sort_unstable();
-            (class, ids.into())
-        })
-        .collect();
+    let (sets, versions) = load_versions(request, conn, classes, action)?;
     let (mut found, mut missing) = (HashMap::<ClassId, Vec<Arc<Bitmap>>>::new(), Vec::new());
     for (class, principal, version, owned) in versions {
         let state = SetVersion { version, sets: sets.get(&class).cloned().unwrap_or_default() };
@@ -339,15 +343,15 @@ pub fn classes_with_visible(
 
 /// The classes in which the caller may view tasks of records, each with these records. Not needed for a super admin.
 pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(ClassId, VisibleRecords)>, Refusal> {
-    let (caller, agent) = ([("{caller}", request.caller()?.user)], request.caller()?.agent.as_ref());
+    let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
     let mut sql = Sql::new("SELECT DISTINCT c.class_id FROM (");
-    tokens(&mut sql, CLASSES_OF_TASKS, &caller);
+    tokens(&mut sql, CLASSES_OF_TASKS, &[("{caller}", user)]);
     let whole = match agent {
         Some(_) => Vec::new(),
         None => conn.query_all(sql.push(") c ORDER BY c.class_id"), |row| row.id(0))?,
     };
     let mut sql = Sql::new("SELECT DISTINCT v.class_id FROM record_viewers v WHERE v.principal IN ");
-    tokens(&mut sql, principals!(), &caller);
+    push_principals(&mut sql, user);
     let mut some = conn.query_all(sql.push(" ORDER BY v.class_id"), |row| row.id(0))?;
     some.retain(|class| !whole.contains(class));
     let mut visible = visible_in(request, conn, &some, TASKS_VIEW)?;

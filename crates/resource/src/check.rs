@@ -1,7 +1,7 @@
 //! Checks one value of a body against its field (`docs/reference/conventions.md`).
 
 use crate::errors::message;
-use crate::field::{Field, FieldKind};
+use crate::field::{EnumOption, Field, FieldKind};
 use crate::id::Id;
 use crate::sent::JsonValue;
 use crate::time;
@@ -19,35 +19,23 @@ pub fn check(field: &Field, sent: JsonValue<'_>) -> Result<CheckedValue, Vec<Str
     match &field.kind {
         FieldKind::Text { min, max, trim, charset } => {
             let text = string(field, sent, *trim)?;
-            let mut wrong = lengths(&text, *min, *max);
-            if charset.is_some_and(|set| !text.chars().all(set.allows)) {
-                wrong.push(message::VALUE.to_owned());
-            }
-            finish(wrong, stored_text(field, text))
+            let is_valid = charset.is_none_or(|set| text.chars().all(set.allows));
+            finish(text_errors(&text, *min, *max, is_valid, message::VALUE), stored_text(field, text))
         }
         FieldKind::Email { max } => {
             let text = string(field, sent, true)?;
-            let mut wrong = lengths(&text, 0, *max);
-            if !text.is_empty() && !is_email(&text) {
-                wrong.push(message::EMAIL.to_owned());
-            }
-            finish(wrong, stored_text(field, text))
+            let is_valid = text.is_empty() || is_email(&text);
+            finish(text_errors(&text, 0, *max, is_valid, message::EMAIL), stored_text(field, text))
         }
         FieldKind::Url { max } => {
             let text = string(field, sent, true)?;
-            let mut wrong = lengths(&text, 0, *max);
-            if !text.is_empty() && !is_url(&text) {
-                wrong.push(message::URL.to_owned());
-            }
-            finish(wrong, stored_text(field, text))
+            let is_valid = text.is_empty() || is_url(&text);
+            finish(text_errors(&text, 0, *max, is_valid, message::URL), stored_text(field, text))
         }
         FieldKind::Secret { min, max } => {
             let text = string(field, sent, false)?;
-            let mut wrong = lengths(&text, *min, *max);
-            if field.charset.is_some_and(|set| !text.chars().all(set.allows)) {
-                wrong.push(message::VALUE.to_owned());
-            }
-            finish(wrong, text.into())
+            let is_valid = field.charset.is_none_or(|set| text.chars().all(set.allows));
+            finish(text_errors(&text, *min, *max, is_valid, message::VALUE), text.into())
         }
         FieldKind::Integer { min, max } => integer(sent, *min, *max).map(CheckedValue::Int),
         FieldKind::Decimal { precision, scale } => decimal(sent, *precision, *scale).map(CheckedValue::Text),
@@ -63,75 +51,110 @@ pub fn check(field: &Field, sent: JsonValue<'_>) -> Result<CheckedValue, Vec<Str
             Some(value) if is_listed(&value) => Ok(value.into()),
             _ => Err(vec![message::choice(sent.message_text())]),
         },
-        FieldKind::Set { choices, max_items } => {
-            let items = list(sent, *max_items)?;
-            let is_choice = |item: &JsonValue<'_>| {
-                trimmed(*item).is_some_and(|value| choices.iter().any(|choice| choice.value == value))
-            };
-            let unknown = items.iter().filter(|item| !is_choice(item));
-            let wrong = unknown.map(|item| message::choice(item.message_text())).collect();
-            let sent: Vec<_> = items.iter().filter_map(|item| trimmed(*item)).collect();
-            let chosen = choices.iter().filter(|choice| sent.iter().any(|value| choice.value == *value));
-            finish(wrong, CheckedValue::List(chosen.map(|choice| choice.value.as_ref().into()).collect()))
-        }
+        FieldKind::Set { choices, max_items } => set(sent, choices, *max_items),
         FieldKind::Reference { .. } | FieldKind::User | FieldKind::UserId => {
             parse_id(sent).map(CheckedValue::Int).map_err(|wrong| vec![wrong])
         }
-        FieldKind::References { max_items, .. } => {
-            let items = list(sent, *max_items)?;
-            let mut ids = Vec::with_capacity(items.len());
-            let mut wrong = Vec::new();
-            for item in items {
-                match parse_id(item) {
-                    Ok(id) if ids.contains(&CheckedValue::Int(id)) => {}
-                    Ok(id) => ids.push(CheckedValue::Int(id)),
-                    Err(message) => wrong.push(message),
-                }
-            }
-            finish(wrong, CheckedValue::List(ids))
-        }
+        FieldKind::References { max_items, .. } => references(sent, *max_items),
         FieldKind::Texts { at_most, are_valid, invalid } => {
-            let max_items = at_most.as_ref().map_or(usize::MAX, |(max_items, _)| *max_items);
-            let (items, count) = sent.as_list(max_items).ok_or_else(|| vec![message::not_a_list(sent.type_name())])?;
-            if let Some((_, too_many)) = at_most.as_ref().filter(|_| count > max_items) {
-                return Err(vec![too_many.to_string()]);
-            }
-            let texts: Vec<String> =
-                items.iter().filter_map(|item| item.as_str().map(|text| text.trim().to_owned())).collect();
-            if texts.len() < items.len() || !are_valid(&texts) {
-                return Err(vec![(*invalid).to_owned()]);
-            }
-            Ok(CheckedValue::List(texts.into_iter().map(CheckedValue::Text).collect()))
+            let at_most = at_most.as_ref().map(|(max_items, too_many)| (*max_items, too_many.as_ref()));
+            texts(sent, at_most, *are_valid, invalid)
         }
-        FieldKind::File { .. } => match sent.as_str() {
-            Some(token) if token.is_empty() => Err(vec![message::BLANK.to_owned()]),
-            Some(token) => Ok(CheckedValue::Text(token.into_owned())),
-            None if sent.type_name() == "int" => parse_id(sent).map(CheckedValue::Int).map_err(|wrong| vec![wrong]),
-            None => Err(vec![message::STRING.to_owned()]),
-        },
-        FieldKind::Files { max_items } => {
-            let items = list(sent, *max_items)?;
-            let file = |item: &JsonValue<'_>| match item.as_str() {
-                Some(token) => Ok(CheckedValue::Text(token.into_owned())),
-                None => parse_id(*item).map(CheckedValue::Int),
-            };
-            let (files, wrong): (Vec<_>, Vec<_>) = items.iter().map(file).partition(Result::is_ok);
-            let wrong = wrong.into_iter().filter_map(Result::err).collect();
-            finish(wrong, CheckedValue::List(files.into_iter().filter_map(Result::ok).collect()))
-        }
-        FieldKind::Json { max_bytes, max_depth } => {
-            let text = sent.canonical(*max_depth).map_err(|wrong| vec![wrong.to_owned()])?;
-            if text.len() > *max_bytes {
-                Err(vec![message::TOO_LARGE.to_owned()])
-            } else {
-                Ok(CheckedValue::JsonText(text))
-            }
-        }
+        FieldKind::File { .. } => file(sent),
+        FieldKind::Files { max_items } => files(sent, *max_items),
+        FieldKind::Json { max_bytes, max_depth } => canonical_json(sent, *max_bytes, *max_depth),
         FieldKind::Object if sent.type_name() != "dict" => Err(vec![message::not_an_object(sent.type_name())]),
         FieldKind::Object if sent.text().len() > MAX_OBJECT_BYTES => Err(vec![message::TOO_LARGE.to_owned()]),
         FieldKind::Object => Ok(CheckedValue::Json(sent.to_json())),
         FieldKind::List => Err(vec![message::VALUE.to_owned()]),
     }
+}
+
+/// Checks the chosen values of a set. The valid value has them in the order of the choices.
+fn set(sent: JsonValue<'_>, choices: &[EnumOption], max_items: usize) -> Result<CheckedValue, Vec<String>> {
+    let items = list(sent, max_items)?;
+    let is_choice =
+        |item: &JsonValue<'_>| trimmed(*item).is_some_and(|value| choices.iter().any(|choice| choice.value == value));
+    let unknown = items.iter().filter(|item| !is_choice(item));
+    let wrong = unknown.map(|item| message::choice(item.message_text())).collect();
+    let sent: Vec<_> = items.iter().filter_map(|item| trimmed(*item)).collect();
+    let chosen = choices.iter().filter(|choice| sent.iter().any(|value| choice.value == *value));
+    finish(wrong, CheckedValue::List(chosen.map(|choice| choice.value.as_ref().into()).collect()))
+}
+
+/// Checks a list of ids. The valid value has no duplicates.
+fn references(sent: JsonValue<'_>, max_items: usize) -> Result<CheckedValue, Vec<String>> {
+    let items = list(sent, max_items)?;
+    let mut ids = Vec::with_capacity(items.len());
+    let mut wrong = Vec::new();
+    for item in items {
+        match parse_id(item) {
+            Ok(id) if ids.contains(&CheckedValue::Int(id)) => {}
+            Ok(id) => ids.push(CheckedValue::Int(id)),
+            Err(message) => wrong.push(message),
+        }
+    }
+    finish(wrong, CheckedValue::List(ids))
+}
+
+/// Checks a list of texts. `at_most` has the maximum number of items and the message for more. The message `invalid` is for the
+/// list as a whole.
+fn texts(
+    sent: JsonValue<'_>,
+    at_most: Option<(usize, &str)>,
+    are_valid: impl Fn(&[String]) -> bool,
+    invalid: &str,
+) -> Result<CheckedValue, Vec<String>> {
+    let max_items = at_most.map_or(usize::MAX, |(max_items, _)| max_items);
+    let (items, count) = sent.as_list(max_items).ok_or_else(|| vec![message::not_a_list(sent.type_name())])?;
+    if let Some((_, too_many)) = at_most.filter(|_| count > max_items) {
+        return Err(vec![too_many.to_owned()]);
+    }
+    let texts: Vec<String> = items.iter().filter_map(|item| item.as_str().map(|text| text.trim().to_owned())).collect();
+    if texts.len() < items.len() || !are_valid(&texts) {
+        return Err(vec![invalid.to_owned()]);
+    }
+    Ok(CheckedValue::List(texts.into_iter().map(CheckedValue::Text).collect()))
+}
+
+/// Checks the token of an upload, or the id of a stored file.
+fn file(sent: JsonValue<'_>) -> Result<CheckedValue, Vec<String>> {
+    match sent.as_str() {
+        Some(token) if token.is_empty() => Err(vec![message::BLANK.to_owned()]),
+        Some(token) => Ok(CheckedValue::Text(token.into_owned())),
+        None if sent.type_name() == "int" => parse_id(sent).map(CheckedValue::Int).map_err(|wrong| vec![wrong]),
+        None => Err(vec![message::STRING.to_owned()]),
+    }
+}
+
+/// Checks a list of tokens of uploads and ids of stored files.
+fn files(sent: JsonValue<'_>, max_items: usize) -> Result<CheckedValue, Vec<String>> {
+    let items = list(sent, max_items)?;
+    let file = |item: &JsonValue<'_>| match item.as_str() {
+        Some(token) => Ok(CheckedValue::Text(token.into_owned())),
+        None => parse_id(*item).map(CheckedValue::Int),
+    };
+    let (files, wrong): (Vec<_>, Vec<_>) = items.iter().map(file).partition(Result::is_ok);
+    let wrong = wrong.into_iter().filter_map(Result::err).collect();
+    finish(wrong, CheckedValue::List(files.into_iter().filter_map(Result::ok).collect()))
+}
+
+/// Checks JSON of any form. The valid value is its canonical text.
+fn canonical_json(sent: JsonValue<'_>, max_bytes: usize, max_depth: usize) -> Result<CheckedValue, Vec<String>> {
+    let text = sent.canonical(max_depth).map_err(|wrong| vec![wrong.to_owned()])?;
+    if text.len() > max_bytes {
+        return Err(vec![message::TOO_LARGE.to_owned()]);
+    }
+    Ok(CheckedValue::JsonText(text))
+}
+
+/// Returns the errors of a text: those of its length, and `invalid` if it has not the right form.
+fn text_errors(text: &str, min: usize, max: usize, is_valid: bool, invalid: &str) -> Vec<String> {
+    let mut wrong = lengths(text, min, max);
+    if !is_valid {
+        wrong.push(invalid.to_owned());
+    }
+    wrong
 }
 
 fn finish(wrong: Vec<String>, value: CheckedValue) -> Result<CheckedValue, Vec<String>> {

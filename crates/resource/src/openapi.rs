@@ -366,6 +366,36 @@ fn decimal(precision: usize, scale: usize, is_input: bool) -> Json {
     json!({"type": types, "format": "decimal", "pattern": format!(r"^-?\d{{1,{whole}}}{fraction}$")})
 }
 
+/// Returns the schema of a text in a body.
+fn text_schema(field: &Field, max: usize) -> Json {
+    let mut schema = json!({"type": "string", "maxLength": max});
+    if !field.blank {
+        schema["minLength"] = match &field.kind {
+            FieldKind::Text { min, .. } | FieldKind::Secret { min, .. } => (*min).max(1),
+            _ => 1,
+        }
+        .into();
+    }
+    let mut form = Map::new();
+    if let FieldKind::Email { .. } = field.kind {
+        form.insert("format".to_owned(), "email".into());
+    }
+    let of_text = if let FieldKind::Text { charset, .. } = &field.kind { *charset } else { None };
+    if let Some(charset) = of_text.or(field.charset).filter(|charset| !charset.regex.is_empty()) {
+        form.insert("pattern".to_owned(), charset.regex.into());
+    }
+    match schema.as_object_mut() {
+        Some(schema) if !field.blank => schema.extend(form),
+        // A blank text matches no format or pattern, but is allowed.
+        Some(schema) if !form.is_empty() => {
+            form.insert("type".to_owned(), "string".into());
+            schema.insert("anyOf".to_owned(), json!([form, {"type": "string", "maxLength": 0}]));
+        }
+        _ => {}
+    }
+    schema
+}
+
 /// Returns the schema of a value. In answers it has no bounds of sent values: a value may be older than the bounds.
 fn value_schema(field: &Field, is_input: bool) -> Json {
     let is_bounded = is_input || !field.is_writable();
@@ -379,7 +409,6 @@ fn value_schema(field: &Field, is_input: bool) -> Json {
     if let Some(schema) = field.schema {
         return schema();
     }
-    let max_length = |max: &usize| json!({"type": "string", "maxLength": max});
     match &field.kind {
         FieldKind::Text { max, .. }
         | FieldKind::Email { max }
@@ -387,32 +416,7 @@ fn value_schema(field: &Field, is_input: bool) -> Json {
         | FieldKind::Secret { max, .. }
             if is_input =>
         {
-            let mut schema = max_length(max);
-            if !field.blank {
-                schema["minLength"] = match &field.kind {
-                    FieldKind::Text { min, .. } | FieldKind::Secret { min, .. } => (*min).max(1),
-                    _ => 1,
-                }
-                .into();
-            }
-            let mut form = Map::new();
-            if let FieldKind::Email { .. } = field.kind {
-                form.insert("format".to_owned(), "email".into());
-            }
-            let of_text = if let FieldKind::Text { charset, .. } = &field.kind { *charset } else { None };
-            if let Some(charset) = of_text.or(field.charset).filter(|charset| !charset.regex.is_empty()) {
-                form.insert("pattern".to_owned(), charset.regex.into());
-            }
-            match schema.as_object_mut() {
-                Some(schema) if !field.blank => schema.extend(form),
-                // A blank text matches no format or pattern, but is allowed.
-                Some(schema) if !form.is_empty() => {
-                    form.insert("type".to_owned(), "string".into());
-                    schema.insert("anyOf".to_owned(), json!([form, {"type": "string", "maxLength": 0}]));
-                }
-                _ => {}
-            }
-            schema
+            text_schema(field, *max)
         }
         FieldKind::Integer { min, max } => {
             let mut schema = json!({"type": "integer"});

@@ -1,5 +1,6 @@
 //! The connection of a script, the same for both engines.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use crate::error::StoreError;
@@ -68,7 +69,24 @@ impl Conn {
         sql: &Sql,
         mut row: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        self.query(sql, &mut row)
+        self.query(sql, &mut |found| {
+            row(found)?;
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Calls `row` for each row of the answer until it breaks, without storing the rows. Returns the break, if there was one.
+    pub fn for_each_row_until<B>(
+        &mut self,
+        sql: &Sql,
+        mut row: impl FnMut(&Row<'_>) -> Result<ControlFlow<B>, StoreError>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        let mut end = ControlFlow::Continue(());
+        self.query(sql, &mut |found| {
+            end = row(found)?;
+            Ok(if end.is_break() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(end)
     }
 
     /// Returns all rows of the answer.
@@ -80,7 +98,7 @@ impl Conn {
         let mut found = Vec::new();
         self.query(sql, &mut |r| {
             found.push(row(r)?);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok(found)
     }
@@ -96,7 +114,7 @@ impl Conn {
             if let Some(row) = row.take() {
                 found = Some(row(r)?);
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
         Ok(found)
     }

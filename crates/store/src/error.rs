@@ -1,5 +1,6 @@
 //! The errors of the store, the same for both engines.
 
+use std::panic::Location;
 use std::{fmt, io};
 
 /// An error of the store. It is `Clone` because one failed commit may concern a whole group of writers.
@@ -32,6 +33,8 @@ pub enum StoreError {
     Slow,
     /// Any other error: a mistake in the SQL, a wrong column type, a panic of a script. Do not show it to users.
     Db(String),
+    /// A mistake of the program outside of the database, made by [`StoreError::internal`]. Do not show it to users.
+    Internal(String),
     /// The URL of the database is invalid.
     Url(String),
 }
@@ -53,11 +56,19 @@ impl fmt::Display for StoreError {
             StoreError::Slow => f.write_str("stopped: ran for too long"),
             StoreError::Url(why) => f.write_str(why),
             StoreError::Db(why) => write!(f, "database error: {why}"),
+            StoreError::Internal(why) => write!(f, "internal error: {why}"),
         }
     }
 }
 
 impl StoreError {
+    /// The error for a mistake of the program, such as a stored value that it cannot parse or a row that must be there. Callers
+    /// return it, and the edge logs it once with the line of this call and answers 500.
+    #[track_caller]
+    pub fn internal(what: impl fmt::Display) -> StoreError {
+        StoreError::Internal(format!("{what} ({})", Location::caller()))
+    }
+
     /// The error for work that is submitted after [`crate::Store::close`].
     pub(crate) fn closed() -> StoreError {
         StoreError::Unavailable("the store is closed".to_owned())

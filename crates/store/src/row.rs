@@ -1,7 +1,10 @@
 //! The rows that statements return.
 
+use std::ops::ControlFlow;
+
 use resource::Id;
 use rusqlite::types::ValueRef;
+use serde::Deserialize;
 
 use crate::error::StoreError;
 use crate::postgresql::types;
@@ -22,8 +25,8 @@ impl From<QueryError> for StoreError {
     }
 }
 
-/// The function that is called for each row.
-pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<(), StoreError>;
+/// The function that is called for each row, until it returns a break or an error.
+pub(crate) type OnRow<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>, StoreError>;
 
 /// One row of an answer. Columns are counted from 0. A column that does not exist or has another type gives
 /// [`StoreError::Db`].
@@ -122,6 +125,34 @@ impl Row<'_> {
             },
             RowSource::Postgres(row) => types::blob(row, column),
         }
+    }
+
+    /// A TEXT with JSON that this program has written. Another text gives [`StoreError::Internal`], without the text.
+    #[track_caller]
+    pub fn json<'a, T: Deserialize<'a>>(&'a self, column: usize) -> Result<T, StoreError> {
+        parse_json(column, self.text(column)?)
+    }
+
+    /// A TEXT with JSON or NULL, as [`Row::json`] reads it.
+    #[track_caller]
+    pub fn opt_json<'a, T: Deserialize<'a>>(&'a self, column: usize) -> Result<Option<T>, StoreError> {
+        match self.opt_text(column)? {
+            Some(text) => Ok(Some(parse_json(column, text)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+#[track_caller]
+fn parse_json<'a, T: Deserialize<'a>>(column: usize, text: &'a str) -> Result<T, StoreError> {
+    match serde_json::from_str(text) {
+        Ok(value) => Ok(value),
+        // The error of the parser may repeat a part of the text.
+        Err(error) => Err(StoreError::internal(format_args!(
+            "the JSON in column {column} cannot be parsed: line {}, column {}",
+            error.line(),
+            error.column()
+        ))),
     }
 }
 

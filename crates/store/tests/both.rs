@@ -6,6 +6,7 @@
 #[macro_use]
 mod common;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ on_both! {
     short_reads_have_some_statements_or_more,
     reads_and_writes,
     values_are_read_as_written,
+    unreadable_json_is_a_mistake_of_the_program,
     refused_writes_leave_nothing,
     a_panic_harms_no_other_script,
     unique_indexes_are_named,
@@ -123,6 +125,30 @@ async fn reads_and_writes(fixture: &mut Fixture) {
     });
     sum += each.await.unwrap();
     assert_eq!(sum, id + id + 1);
+
+    let first = database.read(|conn| {
+        let mut rows = 0;
+        let ended = conn.for_each_row_until(&Sql::new("SELECT id FROM users ORDER BY id"), |row| {
+            rows += 1;
+            Ok(ControlFlow::Break(row.int(0)?))
+        })?;
+        Ok::<_, StoreError>((rows, ended))
+    });
+    assert_eq!(first.await, Ok((1, ControlFlow::Break(id))));
+}
+
+async fn unreadable_json_is_a_mistake_of_the_program(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let read = database.write(|conn| {
+        let sql = "INSERT INTO users (name, email, active, photo) VALUES ($1, $2, $3, $4) RETURNING name, email, photo";
+        let sql = Sql::new(sql).arg("[1,2]").arg("confidential").arg(false).arg(vec![0]);
+        conn.query_one(&sql, |row| {
+            let Err(StoreError::Internal(why)) = row.json::<Vec<i64>>(1) else { panic!("it was read") };
+            assert!(why.contains("both.rs") && !why.contains("confidential"), "{why}");
+            row.opt_json::<Vec<i64>>(0)
+        })
+    });
+    assert_eq!(read.await, Ok::<_, StoreError>(Some(vec![1, 2])));
 }
 
 async fn values_are_read_as_written(fixture: &mut Fixture) {

@@ -2,16 +2,15 @@
 //! (`docs/reference/tasks.md`).
 
 use crate::moments::for_people;
-use crate::tasks::held::PRINCIPALS;
 use crate::tasks::task::{COMPLETED, OPEN};
 use administration::company_details;
 use administration::mail::message::MailMessage;
 use administration::mail::queue::{self, ComposeContext, MailKind};
 use administration::mail::templates;
+use identity::principals::push_principals;
 use kit::ids::{TaskId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::tokens;
 use serde_json::{Value as Json, json};
 use store::{Conn, Sql, StoreError};
 
@@ -48,7 +47,8 @@ pub fn enqueue_mails(request: &Request, conn: &mut Conn, mails: &[ReminderMail])
 
 /// Composes the mail. Returns `None` if the task has ended or was deleted meanwhile, or is not assigned to this user any more.
 fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Option<MailMessage>, StoreError> {
-    let (Some(task), Some(user)) = (payload[0].as_i64(), payload[1].as_i64()) else { return Ok(None) };
+    let (task, user) = (payload[0].as_i64().map(TaskId::new), payload[1].as_i64().map(UserId::new));
+    let (Some(task), Some(user)) = (task, user) else { return Ok(None) };
     let mut sql = Sql::new(
         "SELECT u.username, u.first_name, t.name, t.due_at, t.expires_at FROM users u JOIN tasks t ON t.id = ",
     );
@@ -58,7 +58,7 @@ fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Opti
         sql.push(", ").bind(COMPLETED);
     }
     sql.push(") AND EXISTS (SELECT 1 FROM task_assignees a WHERE a.task = t.id AND a.principal IN ");
-    tokens(&mut sql, PRINCIPALS, &[("{caller}", user)]);
+    push_principals(&mut sql, user);
     sql.push(")");
     let moment = |at: Option<i64>| at.map(for_people).unwrap_or_default();
     let found = conn.query_optional(&sql, |row| {

@@ -269,26 +269,14 @@ async fn converse<H, F, B>(
             head.mark_complete();
             let mut response = answer(handler, request, peer).await;
             head.mark_answered();
-            head.begin_pace(response.extensions_mut().remove::<Pace>());
-            if *seen.borrow() != ListenerStage::Serving {
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
+            finish_head(&mut response, &head, *seen.borrow());
             Ok::<_, Infallible>(response.map(|body| AnswerBodyStream { body, head }))
         })
     });
     let patience = ReadTimeouts { header: limits.header, idle: limits.idle };
     let mut watch = Watch::new(Arc::clone(&read), Arc::clone(occupant), patience);
-    let mut connection = http1::Builder::new()
-        // The watch has these timeouts: an idle connection has more time than a header.
-        .header_read_timeout(None)
-        .max_header_size(limits.header_bytes)
-        .max_buf_size(limits.header_bytes.max(AT_A_TIME + 1))
-        .serve_connection(TokioIo::new(Patient::new(stream, limits.write, read, Arc::clone(occupant))), service);
-
-    let farewell = async {
-        let _ = stage.wait_for(|stage| *stage != ListenerStage::Serving).await;
-        let _ = tokio::time::timeout(FAREWELL, stage.wait_for(|stage| *stage == ListenerStage::Over)).await;
-    };
+    let stream = TokioIo::new(Patient::new(stream, limits.write, read, Arc::clone(occupant)));
+    let mut connection = protocol(&limits).serve_connection(stream, service);
     let mut watched = async |connection: &mut http1::Connection<_, _>| {
         poll_fn(|cx| match connection.poll_without_shutdown(cx) {
             Poll::Ready(ended) => Poll::Ready(Some(ended)),
@@ -299,7 +287,7 @@ async fn converse<H, F, B>(
     let ended = tokio::select! {
         biased;
         ended = watched(&mut connection) => Some(ended),
-        () = farewell => None,
+        () = wait_for_farewell(&mut stage) => None,
         // It only wakes the task: the stream decides whether the connection ends.
         () = async { loop { occupant.wait_for_dismissal().await } } => None,
     };
@@ -317,6 +305,31 @@ async fn converse<H, F, B>(
             }
         }
     }
+}
+
+/// Returns HTTP/1.1 with the limits of a listener.
+fn protocol(limits: &Limits) -> http1::Builder {
+    let mut protocol = http1::Builder::new();
+    protocol
+        // The watch has these timeouts: an idle connection has more time than a header.
+        .header_read_timeout(None)
+        .max_header_size(limits.header_bytes)
+        .max_buf_size(limits.header_bytes.max(AT_A_TIME + 1));
+    protocol
+}
+
+/// Begins the pace of an answer, and announces the end of the connection unless the listener serves.
+fn finish_head<B>(response: &mut Response<B>, head: &ConnectionState, stage: ListenerStage) {
+    head.begin_pace(response.extensions_mut().remove::<Pace>());
+    if stage != ListenerStage::Serving {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+/// Waits until the time of the listener's connections after the end of its service is over.
+async fn wait_for_farewell(stage: &mut watch::Receiver<ListenerStage>) {
+    let _ = stage.wait_for(|stage| *stage != ListenerStage::Serving).await;
+    let _ = tokio::time::timeout(FAREWELL, stage.wait_for(|stage| *stage == ListenerStage::Over)).await;
 }
 
 /// Returns whether a connection was too slow, or its header exceeded the memory that is left.

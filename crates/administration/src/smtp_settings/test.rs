@@ -19,7 +19,7 @@ use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
-use store::Conn;
+use store::{Conn, StoreError};
 use tokio::time::{Instant, timeout_at};
 
 /// The maximum time of a test.
@@ -48,7 +48,8 @@ pub fn run(request: Arc<Request>) -> HandlerFuture {
 /// Applies the body to the stored settings and returns the server and the test message. Returns `None` if a stored secret cannot be
 /// decrypted.
 fn prepare(request: &Request, conn: &mut Conn) -> Result<Option<(SmtpServer, ComposedMessage)>, Refusal> {
-    let mut settings = rows::load_shared(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
+    let mut settings =
+        rows::load_shared(conn, &SHAPE, 1)?.ok_or_else(|| StoreError::internal("the settings are missing"))?;
     let sent = check_settings(conn, request.caller()?, &request.object()?, &settings, CheckPurpose::Test)?;
     sent.iter().for_each(|(name, value)| settings.insert(name.to_owned(), value.clone()));
     let outbound = server::outbound_from(&request.app, &request.build, conn, &settings)?;

@@ -4,19 +4,20 @@ pub mod notes;
 
 use crate::connectors;
 use crate::mcp::tools;
-use http::{Method, StatusCode};
+use http::Method;
 use kit::answer::{Answer, Outcome};
-use kit::ids::{ConnectorId, UserId};
+use kit::ids::{ClassId, ConnectorId, RecordId, UserId};
+use kit::listed::JsonItems;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::{self, Declaration, RowShape, Scope};
-use resource::json::USER_REFERENCE;
+use kit::rows::{self, Declaration, ReadPage, RowShape, Scope};
+use resource::json::{JsonWriter, USER_REFERENCE};
 use resource::{Field, FieldKind, Resource, openapi, options};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
-use store::{Conn, Sql, StoreError};
+use store::{Conn, Row, Sql, StoreError};
 
 const PATH: &str = "/api/mcp/connectors/{id}/activity/";
 
@@ -66,29 +67,64 @@ async fn list(request: Arc<Request>) -> Outcome {
         let mut condition = Sql::new("t.build = ");
         condition.bind(shared.build.uid.as_str()).push(" AND t.connector = ").bind(connector);
         condition.push(" AND t.at >= ").bind(shared.now - notes::RETENTION_US);
-        rows::list(&shared, conn, &SHAPE, Scope::matching(condition))
+        rows::read_page(&shared, conn, &SHAPE, &Scope::matching(condition), StoredLine::read)
     };
-    let answer = request.app.store.control().read(lines).await?;
-    // Lines and users are in different databases, so the users are inserted into the page that the list has written.
-    let mut page: Json = serde_json::from_slice(answer.body.in_memory_bytes()).map_err(invalid_page)?;
-    let ids: Vec<UserId> = results(&mut page).filter_map(|line| line["user"].as_i64().map(UserId::new)).collect();
+    // Lines and users are in different databases.
+    let ReadPage { limit, offset, counts, rows: lines } = request.app.store.control().read::<_, Refusal>(lines).await?;
+    let ids: Vec<UserId> = lines.iter().map(|line| line.user).collect();
     let users = request.build.db.read::<_, StoreError>(move |conn| load_users(conn, &ids)).await?;
-    for line in results(&mut page) {
-        let user = line["user"].as_i64().and_then(|id| users.get(&UserId::new(id)));
-        if user.is_some_and(|user| user.is_anonymized) {
-            line["client"] = "".into();
-        }
-        line["user"] = user.map(|user| user.reference.clone()).unwrap_or_default();
+    let mut items = JsonItems::with_capacity(512 * lines.len());
+    for line in &lines {
+        line.write(items.next_item(), users.get(&line.user));
     }
-    Ok(Answer { headers: answer.headers, ..Answer::json(StatusCode::OK, page.to_string()) })
+    Ok(rows::list_answer(&request, limit, offset, counts, items))
 }
 
-fn invalid_page(error: serde_json::Error) -> StoreError {
-    StoreError::Db(format!("an answer is no JSON: {error}"))
+/// A line of the activity log.
+struct StoredLine {
+    id: i64,
+    at: i64,
+    user: UserId,
+    client: String,
+    tool: String,
+    object_class: Option<ClassId>,
+    record: Option<RecordId>,
+    outcome: String,
+    calls: i64,
 }
 
-fn results(page: &mut Json) -> impl Iterator<Item = &mut Json> {
-    page["results"].as_array_mut().into_iter().flatten()
+impl StoredLine {
+    /// Reads the columns of [`ACTIVITY`], in the order of its fields.
+    fn read(row: &Row<'_>) -> Result<StoredLine, StoreError> {
+        Ok(StoredLine {
+            id: row.int(0)?,
+            at: row.int(1)?,
+            user: row.id(2)?,
+            client: row.text(3)?.to_owned(),
+            tool: row.text(4)?.to_owned(),
+            object_class: row.opt_id(5)?,
+            record: row.opt_id(6)?,
+            outcome: row.text(7)?.to_owned(),
+            calls: row.int(8)?,
+        })
+    }
+
+    /// Writes the line with its user; `None` if the user does not exist.
+    fn write(&self, out: &mut JsonWriter, user: Option<&ActivityPerson>) {
+        let client = if user.is_some_and(|user| user.is_anonymized) { "" } else { &self.client };
+        let user = user.map_or_else(|| "null".to_owned(), |user| user.reference.to_string());
+        out.raw("{").name("id").int(self.id).name("at").datetime(Some(self.at)).name("user").raw(&user);
+        out.name("client").text(client).name("tool").text(&self.tool);
+        for (name, id) in
+            [("object_class", self.object_class.map(ClassId::get)), ("record_id", self.record.map(RecordId::get))]
+        {
+            match id {
+                Some(id) => out.name(name).int(id),
+                None => out.name(name).raw("null"),
+            };
+        }
+        out.name("outcome").text(&self.outcome).name("count").int(self.calls).raw("}");
+    }
 }
 
 /// A person in the activity log.

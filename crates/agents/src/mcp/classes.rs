@@ -1,12 +1,13 @@
 //! The tools about classes: the list of classes, the description of a class, and new records of a class.
 
 use super::arguments::{self, Arguments, JsonMember, object};
-use super::pages::{ListCounts, MAX_ANSWER, ToolPage, invalid_answer_refusal, too_long};
-use super::run::{ToolOutput, ToolRun, filter_refusal};
+use super::pages::{MAX_ANSWER, ToolPage, invalid_answer_refusal, too_long};
+use super::run::{ReadList, ToolOutput, ToolRun, filter_refusal};
 use http::{Method, StatusCode};
 use identity::as_caller;
 use kit::caller::Caller;
 use kit::ids::{ClassId, ConnectorId, RecordId, UserId};
+use kit::listed::ListCounts;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::{Class, class};
@@ -15,6 +16,7 @@ use records::rights::{CREATE, ClassRights, load_class_actions, load_class_rights
 use records::visible_records::counts;
 use resource::options::{BriefEntries, declared_schema};
 use resource::{Field, JsonBody, JsonValue, Predicate, message, select};
+use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
@@ -180,22 +182,31 @@ fn with_operators(mut entry: Json, field: &Field, editing: Editing) -> Json {
     entry
 }
 
+/// A template in the list of those for a record.
+#[derive(Deserialize)]
+struct TemplateItem {
+    id: i64,
+    name: String,
+    task_type: String,
+}
+
 /// Loads the templates from which the agent may create tasks for a record.
 async fn load_templates(call: &ToolRun, record: RecordId) -> Result<Json, Refusal> {
     let path = format!("/api/object-records/{record}/task-templates/");
-    let list = match call.get(path, "limit=100".to_owned()).await {
-        Ok(list) => list.json,
+    let list = match call.get_list(path, "limit=100".to_owned()).await {
+        Ok(ReadList { list, .. }) => list,
         // The record or the right to create tasks was removed since the read.
         Err(refusal) if refusal.status.is_client_error() && refusal.status != StatusCode::UNAUTHORIZED => {
             return Ok(json!([]));
         }
         Err(refusal) => return Err(refusal),
     };
-    // The module of tasks writes the list, and this crate does not depend on that module.
-    let mut list: Json = serde_json::from_slice(&list).map_err(invalid_answer_refusal)?;
-    let templates = list["results"].as_array_mut().into_iter().flatten();
-    let entry = |template: &mut Json| json!({"id": template["id"], "name": template["name"], "task_type": template["task_type"]});
-    Ok(templates.map(entry).collect())
+    // The module of tasks writes the items, and this crate does not depend on that module.
+    let entry = |item: &[u8]| -> Result<Json, Refusal> {
+        let TemplateItem { id, name, task_type } = serde_json::from_slice(item).map_err(invalid_answer_refusal)?;
+        Ok(json!({"id": id, "name": name, "task_type": task_type}))
+    };
+    list.items().map(entry).collect()
 }
 
 /// Creates a record. An entry of `permission_sets` without assignees assigns the person, and other assignees are refused.

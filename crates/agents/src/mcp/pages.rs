@@ -2,6 +2,7 @@
 
 use super::arguments::Arguments;
 use bytes::Bytes;
+use kit::listed::{ListCounts, ListedItems};
 use kit::refusal::Refusal;
 use resource::json::JsonWriter;
 use resource::{JsonValue, message};
@@ -24,15 +25,6 @@ const MAX_LIMIT: i64 = 100;
 pub struct ToolPage {
     pub limit: i64,
     pub offset: i64,
-}
-
-/// The numbers of objects in a whole list.
-#[derive(Clone, Copy)]
-pub struct ListCounts {
-    /// The objects that the agent may list.
-    pub total: i64,
-    /// Those that match the filters.
-    pub filtered: i64,
 }
 
 impl ToolPage {
@@ -73,27 +65,29 @@ impl ToolPage {
     }
 
     /// The answer with the items of a list of the API.
-    pub fn page_from_list(&self, list: &[u8]) -> Result<Bytes, Refusal> {
-        // The handlers of lists write text. Only the members of the items are split again, and their values are copied.
-        let list: ApiList<'_> = serde_json::from_slice(list).map_err(invalid_answer_refusal)?;
+    pub fn page_from_list(&self, list: &ApiList) -> Result<Bytes, Refusal> {
+        // Only the members of the items are split again, and their values are copied.
         let (mut results, mut bytes) = (Vec::new(), 0);
-        for item in &list.results {
-            bytes += item.get().len();
+        let mut items = list.items().peekable();
+        let is_empty = items.peek().is_none();
+        for item in items {
+            bytes += item.len();
             if bytes > MAX_ANSWER {
                 break;
             }
+            let item = serde_json::from_slice(item).map_err(invalid_answer_refusal)?;
             results.push(shorten_item(item).map_err(invalid_answer_refusal)?);
         }
-        if results.is_empty() && !list.results.is_empty() {
+        if results.is_empty() && !is_empty {
             return Err(too_long());
         }
-        self.answer(&results, ListCounts { total: list.total_count, filtered: list.filtered_count })
+        self.answer(&results, list.listed.counts)
     }
 }
 
 /// The refusal where an answer of the API is not JSON.
 pub fn invalid_answer_refusal(error: serde_json::Error) -> Refusal {
-    StoreError::Db(format!("an answer is no JSON: {error}")).into()
+    StoreError::internal(format_args!("an answer is no JSON: {error}")).into()
 }
 
 /// The refusal of an answer above [`MAX_ANSWER`].
@@ -102,12 +96,16 @@ pub fn too_long() -> Refusal {
 }
 
 /// A list of the API. Its items stay text.
-#[derive(Deserialize)]
-struct ApiList<'a> {
-    total_count: i64,
-    filtered_count: i64,
-    #[serde(borrow)]
-    results: Vec<&'a RawValue>,
+pub struct ApiList {
+    pub listed: Box<ListedItems>,
+    pub body: Bytes,
+}
+
+impl ApiList {
+    /// Returns the items, each as JSON.
+    pub fn items(&self) -> impl Iterator<Item = &[u8]> {
+        self.listed.items(&self.body)
+    }
 }
 
 /// The members of an object, in the order of its text.

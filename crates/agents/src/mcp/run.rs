@@ -1,7 +1,7 @@
 //! Runs tools: as calls of this API in the name of an agent, whose answers are shortened for a model.
 
 use super::arguments::{ArgumentName, Arguments, ListFilter};
-use super::pages::{MAX_ANSWER, ToolPage, invalid_answer_refusal, too_long};
+use super::pages::{ApiList, MAX_ANSWER, ToolPage, invalid_answer_refusal, too_long};
 use super::tools::{ToolKind, ToolSubject};
 use crate::activity::notes::{self, ActivityLine};
 use bytes::Bytes;
@@ -61,6 +61,13 @@ impl ToolOutput {
     }
 }
 
+/// A list that the API answers, with the subject and the validity of the answer.
+pub struct ReadList {
+    pub list: ApiList,
+    subject: Option<AnswerSubject>,
+    cacheable_until: Option<i64>,
+}
+
 /// The answer of a tool, as it is sent and cached.
 pub struct ToolAnswer {
     /// The members `"content"`, as text, and `"structuredContent"` of a result.
@@ -100,7 +107,7 @@ pub async fn read(call: &ToolRun, arguments: &Arguments) -> Result<ToolAnswer, R
     };
     let answer = answer_cache::answer_call(request, ["tool", call.tool.name, &text], run_uncached).await?;
     let AnswerBody::Whole(members) = answer.body else {
-        return Err(StoreError::Db("an answer is no text".to_owned()).into());
+        return Err(StoreError::internal("an answer is no text").into());
     };
     Ok(ToolAnswer { members, subject: answer.subject, cacheable_until: answer.cacheable_until })
 }
@@ -203,14 +210,20 @@ impl ToolRun {
             query.extend_pairs(arguments.filters()?.into_iter().map(|ListFilter { name, value }| (name, value)));
             query.finish()
         };
-        let answer = self.answer(Method::GET, path, query, JsonBody::from_json(&Json::Null)).await?;
-        let AnswerBody::Whole(list) = answer.body else {
-            return Err(StoreError::Db("a list is no text".to_owned()).into());
-        };
+        let ReadList { list, subject, cacheable_until } = self.get_list(path, query).await?;
         // The request has reserved the memory of the list, which may be much longer than the page.
-        let page = work_on(&self.request.app, list.len(), move || page.page_from_list(&list)).await;
-        let json = page.map_err(|error| StoreError::Db(error.to_string()))??;
-        Ok(ToolOutput { json, subject: answer.subject, cacheable_until: answer.cacheable_until })
+        let page = work_on(&self.request.app, list.body.len(), move || page.page_from_list(&list)).await;
+        Ok(ToolOutput { json: page??, subject, cacheable_until })
+    }
+
+    /// Sends GET to a list.
+    pub async fn get_list(&self, path: String, query: String) -> Result<ReadList, Refusal> {
+        let answer = self.answer(Method::GET, path, query, JsonBody::from_json(&Json::Null)).await?;
+        let (AnswerBody::Whole(body), Some(listed)) = (answer.body, answer.listed) else {
+            return Err(StoreError::internal("an answer is no list").into());
+        };
+        let list = ApiList { listed, body };
+        Ok(ReadList { list, subject: answer.subject, cacheable_until: answer.cacheable_until })
     }
 
     /// A page of a list whose route declares all filters. Other filters are refused: the API ignores unknown parameters, and an
@@ -273,15 +286,14 @@ fn has_parameter(path: &str, name: &str) -> bool {
 }
 
 fn unfinished_answer(error: std::io::Error) -> Refusal {
-    StoreError::Db(format!("an answer could not be made: {error}")).into()
+    StoreError::internal(format_args!("an answer could not be made: {error}")).into()
 }
 
 /// Returns whether the connector of a call offers its tool now.
 fn offers(conn: &mut Conn, line: &ActivityLine) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT allowed_tools FROM mcp_connectors WHERE id = $1").arg(line.connector);
-    let allowed_tools = conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.unwrap_or_default();
-    let allowed_tools: Vec<&str> = serde_json::from_str(&allowed_tools).unwrap_or_default();
-    Ok(allowed_tools.contains(&line.tool))
+    let allows = conn.query_optional(&sql, |row| Ok(row.json::<Vec<&str>>(0)?.contains(&line.tool)))?;
+    Ok(allows.unwrap_or(false))
 }
 
 fn load_record_of_task(conn: &mut Conn, task: TaskId) -> Result<Option<RecordId>, StoreError> {

@@ -200,7 +200,9 @@ impl McpCaller {
 
     /// Answers a plain call, with its id as JSON.
     async fn answer_plain(&self, id: &str, call: &ToolCall) -> Outcome {
-        let unwritten = |error: serde_json::Error| Refusal::from(StoreError::Db(error.to_string()));
+        let unwritten = |error: serde_json::Error| {
+            Refusal::from(StoreError::internal(format_args!("a result cannot be written: {error}")))
+        };
         let (member, value) = match self.run(call.tool, &call.arguments).await {
             Ok(ToolMembers(members)) => {
                 return Ok(plain_answer(id, &[r#""result":{"#.as_bytes(), &members, br#","isError":false}"#]));
@@ -248,7 +250,7 @@ pub async fn answer(request: Arc<Request>, admitted: grants::AdmittedAgent) -> O
     let (shared, headers) = (request.clone(), message_headers(&request.headers));
     let parse = move || Ok::<_, Refusal>(McpMessages::parse(shared.sent_text()?, headers));
     let messages = work_on(&request.app, text.len(), parse).await;
-    match messages.map_err(|error| StoreError::Db(error.to_string()))?? {
+    match messages?? {
         McpMessages::One(Err(error)) => Ok(error.answer()),
         McpMessages::One(Ok(message)) => {
             if let Err(too_many) = count_calls(&request, &admitted, i64::from(message.is_call)) {
@@ -405,7 +407,7 @@ fn insert_members(result: &[u8], members: &[u8]) -> Result<Bytes, Refusal> {
     // A quote in a JSON text has a backslash before it, so these bytes are a member.
     const EMPTY: &[u8] = br#""content":[]"#;
     let at = result.windows(EMPTY.len()).position(|part| part == EMPTY);
-    let at = at.ok_or_else(|| Refusal::from(StoreError::Db("a result has no content".to_owned())))?;
+    let at = at.ok_or_else(|| Refusal::from(StoreError::internal("a result has no content")))?;
     Ok([&result[..at], members, &result[at + EMPTY.len()..]].concat().into())
 }
 

@@ -40,15 +40,14 @@ impl OAuthClient {
         );
         sql.bind(client_id).push(if lock { " FOR SHARE" } else { "" });
         conn.query_optional(&sql, |row| {
-            let list = |at| Ok::<Vec<String>, StoreError>(serde_json::from_str(row.text(at)?).unwrap_or_default());
             Ok(OAuthClient {
                 id: row.id(0)?,
                 uuid: row.text(1)?.to_owned(),
                 name: row.text(2)?.to_owned(),
                 client_id: row.text(3)?.to_owned(),
                 secret: row.text(4)?.to_owned(),
-                tools: list(5)?,
-                redirect_uris: list(6)?,
+                tools: row.json(5)?,
+                redirect_uris: row.json(6)?,
                 is_enabled: row.flag(7)?,
             })
         })

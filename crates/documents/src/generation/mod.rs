@@ -26,7 +26,7 @@ use resource::json::{JsonWriter, USER_REFERENCE, write_user};
 use resource::{
     Errors, Field, FieldKind, Id, JsonValue, Resource, SentObject, message, openapi, options, parse_id, select,
 };
-use runs::{CANCELED, PROCESSING, STATES, related_of_json};
+use runs::{CANCELED, PROCESSING, RelatedRecords, STATES};
 use serde_json::{Value as Json, json};
 use std::sync::{Arc, LazyLock};
 use store::{Conn, Sql, StoreError};
@@ -449,13 +449,13 @@ fn downloadable(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusa
     sql.bind(held.id).push(" AND r.template = ").bind(template.id);
     sql.push(" AND f.uuid = ").bind(request.uuid().to_string());
     let found =
-        conn.query_optional(&sql, |row| Ok((StoredFile::read(row, 0)?, row.id(4)?, row.text(5)?.to_owned())))?;
+        conn.query_optional(&sql, |row| Ok((StoredFile::read(row, 0)?, row.id(4)?, row.json::<RelatedRecords>(5)?)))?;
     let (file, requester, shown) = found.ok_or_else(Refusal::not_found)?;
     if request.caller()?.user == requester {
         return Ok(file);
     }
     needs_classes(request, conn, template.id)?;
-    for (class, ids) in related_of_json(&shown) {
+    for (class, ids) in shown {
         if !may_view_all(request, conn, class, &ids)? {
             return Err(Refusal::forbidden());
         }

@@ -31,15 +31,10 @@ pub const STATES: [&str; 6] = [PROCESSING, CANCELED, COMPLETED, FIELD_UPDATED, F
 /// The records in a document beside its own record, by class.
 pub type RelatedRecords = BTreeMap<ClassId, Vec<RecordId>>;
 
-/// Serializes related records for the database.
+/// Serializes related records for the database. Serde reads them.
 pub fn related_to_json(related: &RelatedRecords) -> String {
     let members: Map<String, Json> = related.iter().map(|(class, ids)| (class.to_string(), json!(ids))).collect();
     Json::Object(members).to_string()
-}
-
-/// Parses the output of [`related_to_json`].
-pub fn related_of_json(text: &str) -> RelatedRecords {
-    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// A run that is processing.

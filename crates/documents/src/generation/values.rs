@@ -12,6 +12,7 @@ use records::classes::Class;
 use records::record_values::{
     ChildOf, DisplayError, DisplayRecord, DisplayValue, children_of, class_of_id, shown_records, viewable_of,
 };
+use resource::Checked;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -178,7 +179,7 @@ impl<'a> RequestedFields<'a> {
         let mut asked = RequestedFields::default();
         for field in fields {
             // A tag without a meaning shows nothing. The template has a warning.
-            let Ok(meaning) = meanings.meaning(conn, field)? else { continue };
+            let Checked::Valid(meaning) = meanings.meaning(conn, field)? else { continue };
             match meaning {
                 Meaning::Value { level, of } => {
                     asked.levels.entry(&field.within[..level]).or_default().add(field.name(), of);

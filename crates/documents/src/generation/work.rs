@@ -232,14 +232,14 @@ fn prepare(app: &App, build: &Arc<Build>, conn: &mut Conn, id: RunId) -> Result<
     sql.push(FILE_COLUMNS)
         .push(", t.name, t.merge_fields FROM document_templates t JOIN files f ON f.id = t.file WHERE t.id = ");
     let template = conn.query_optional(sql.bind(run.template), |row| {
-        Ok((StoredFile::read(row, 0)?, row.text(4)?.to_owned(), row.text(5)?.to_owned()))
+        Ok((StoredFile::read(row, 0)?, row.text(4)?.to_owned(), MergeField::read(row, 5)?))
     })?;
     let (template, name, fields) = template.ok_or(NoFile::Over)?;
     let held = load_record_access(&request, conn, run.record)?.ok_or_else(record_missing)?;
     if !may_view_classes(&request, conn, run.template)? {
         return Err(class_missing());
     }
-    let values = read_values(&request, conn, &held.class, held.id, &MergeField::from_json(&fields))?;
+    let values = read_values(&request, conn, &held.class, held.id, &fields)?;
     let name = file_name::clean(&format!("{}.docx", name.replace(['/', '\\'], "-")));
     Ok(PreparedRun { run, name, template, values })
 }

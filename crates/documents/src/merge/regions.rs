@@ -85,34 +85,12 @@ pub fn find(
         }
     }
     finder.find_filled_rows();
-    let mut found = Regions::default();
+    let mut collected = CollectedRegions::default();
     let mut copied = 0;
-    let mut rows = HashMap::new();
-    let mut of_paragraphs = Vec::new();
     for &(open, close) in &pairs {
-        let shape = finder
-            .shape(&tags[open], &tags[close])
+        let region = collected
+            .region(&finder, open, &tags[open], &tags[close])
             .ok_or_else(|| finder.misplaced_tag_error(&tags[open], &tags[close]))?;
-        let region = match shape {
-            RegionShape::Runs => finder
-                .run_edges(open, &tags[open], &tags[close])
-                .ok_or_else(|| finder.misplaced_tag_error(&tags[open], &tags[close]))?,
-            RegionShape::Paragraphs(first, last) => {
-                let (first, last) = (&text.blocks[first].source, &text.blocks[last].source);
-                found.removed.extend([(first.start, first.end), (last.start, last.end)]);
-                let vanished = RemovedParagraph { open: tags[open].paragraph, close: tags[close].paragraph };
-                of_paragraphs.push((found.regions.len(), vanished));
-                Region { vanished: Some(vanished), ..Region::without_rows(open, first.end..last.start) }
-            }
-            RegionShape::Rows(first, last) => {
-                let body = finder.rows(first, last, &mut found.removed);
-                if let Some(table) = text.enclosing_block(first, BlockKind::Table) {
-                    let taken: &mut Vec<_> = rows.entry(table).or_default();
-                    taken.push((text.blocks[first].rows, text.blocks[last].rows));
-                }
-                Region::without_rows(open, body)
-            }
-        };
         if matches!(rules, RegionRules::Upload { .. }) && takes_half_a_field(text, &region.body) {
             let tag = syntax_text(&tags[open].syntax);
             return Err(TemplateError::syntax(format!(
@@ -123,19 +101,59 @@ pub fn find(
         if copied > COPIED {
             return Err(TemplateError::too_large("runs that are too large"));
         }
-        found.regions.push(region);
+        collected.found.regions.push(region);
     }
-    for (region, vanished) in of_paragraphs {
-        finder.keep_a_paragraph(&mut found, region, vanished);
-    }
-    for (table, taken) in rows {
-        let block = &text.blocks[table];
-        if number_of(taken) == block.rows {
-            found.tables.push(VanishingTable { table: block.source.clone(), rows: block.all_rows.clone() });
+    Ok(collected.finish(&finder))
+}
+
+/// The regions so far, and the facts that are needed once all regions are known.
+#[derive(Default)]
+struct CollectedRegions {
+    found: Regions,
+    /// The regions of whole paragraphs, with the paragraphs of their tags.
+    of_paragraphs: Vec<(usize, RemovedParagraph)>,
+    /// The ranges of rows in regions, by their table.
+    rows: HashMap<usize, Vec<(usize, usize)>>,
+}
+
+impl CollectedRegions {
+    /// Returns the region between two tags. `None` if the tags do not enclose a region.
+    fn region(&mut self, finder: &Finder<'_>, at: usize, open: &PlacedTag, close: &PlacedTag) -> Option<Region> {
+        let blocks = &finder.text.blocks;
+        match finder.shape(open, close)? {
+            RegionShape::Runs => finder.run_edges(at, open, close),
+            RegionShape::Paragraphs(first, last) => {
+                let (first, last) = (&blocks[first].source, &blocks[last].source);
+                self.found.removed.extend([(first.start, first.end), (last.start, last.end)]);
+                let vanished = RemovedParagraph { open: open.paragraph, close: close.paragraph };
+                self.of_paragraphs.push((self.found.regions.len(), vanished));
+                Some(Region { vanished: Some(vanished), ..Region::without_rows(at, first.end..last.start) })
+            }
+            RegionShape::Rows(first, last) => {
+                let body = finder.rows(first, last, &mut self.found.removed);
+                if let Some(table) = finder.text.enclosing_block(first, BlockKind::Table) {
+                    self.rows.entry(table).or_default().push((blocks[first].rows, blocks[last].rows));
+                }
+                Some(Region::without_rows(at, body))
+            }
         }
     }
-    found.removed = without_inner(&found.removed);
-    Ok(found)
+
+    /// Returns the regions, with the paragraphs that remain and the tables that vanish.
+    fn finish(self, finder: &Finder<'_>) -> Regions {
+        let CollectedRegions { mut found, of_paragraphs, rows } = self;
+        for (region, vanished) in of_paragraphs {
+            finder.keep_a_paragraph(&mut found, region, vanished);
+        }
+        for (table, taken) in rows {
+            let block = &finder.text.blocks[table];
+            if number_of(taken) == block.rows {
+                found.tables.push(VanishingTable { table: block.source.clone(), rows: block.all_rows.clone() });
+            }
+        }
+        found.removed = without_inner(&found.removed);
+        found
+    }
 }
 
 /// Removes ranges inside other ranges. A removed row can contain removed paragraphs.

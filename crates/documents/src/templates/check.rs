@@ -1,7 +1,6 @@
 //! Reads uploaded templates outside of transactions, and few at a time, because the largest need some time and memory.
 
 use super::merge_fields::MergeField;
-use crate::docx::{DocxError, TemplateError};
 use crate::merge::{self, TemplateReport};
 use files::held::StoredFile;
 use files::{Storage, storage_key, to_store_error};
@@ -42,28 +41,17 @@ pub async fn read(request: &Request, file: &StoredFile) -> Result<CheckedFile, R
     Ok(CheckedFile { file: file.id, fields })
 }
 
-/// Surveys a stored file as a template.
+/// Surveys a stored file as a template, with a permit.
 pub async fn survey(request: &Request, file: &StoredFile) -> Result<TemplateReport, Refusal> {
-    let survey = read_with_permit(request, file, merge::survey).await?;
-    Ok(survey.map_err(|error| StoreError::Unavailable(error.reason))?)
-}
-
-/// Reads a stored file with a permit. An error of the file is the inner one.
-async fn read_with_permit<T: Send + 'static>(
-    request: &Request,
-    file: &StoredFile,
-    read: impl FnOnce(BufReader<std::fs::File>) -> Result<T, TemplateError> + Send + 'static,
-) -> Result<Result<T, TemplateError>, Refusal> {
     let readers = &request.app.slot::<TemplatePermits>().0;
     let turn = readers.acquire(&request.holder(), 1, PATIENCE).await.ok_or_else(Refusal::overloaded)?;
     let storage: &Storage = request.app.slot();
     let local = storage.blobs.local(&storage_key(&request.build, &file.uuid)).await.map_err(to_store_error)?;
-    let read = tokio::task::spawn_blocking(move || {
+    let survey = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        read(BufReader::new(local))
+        merge::survey(BufReader::new(local))
     });
-    match read.await.map_err(|error| StoreError::Db(format!("a template was not read: {error}")))? {
-        Err(error) if error.kind == DocxError::Io => Err(StoreError::Unavailable(error.reason).into()),
-        read => Ok(read),
-    }
+    let survey =
+        survey.await.map_err(|error| StoreError::internal(format_args!("a template was not read: {error}")))?;
+    Ok(survey.map_err(|error| StoreError::Unavailable(error.reason))?)
 }

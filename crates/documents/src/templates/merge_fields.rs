@@ -10,10 +10,11 @@ use records::classes::{Class, ClassField};
 use records::field_type::FieldType;
 use records::record_values::{changing_class, class_of_id};
 use records::rights;
+use resource::Checked;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use store::{Conn, Sql};
+use store::{Conn, Row, Sql, StoreError};
 
 /// A tag as it is stored with its template.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,9 +59,9 @@ impl MergeField {
         all.iter().map(|field| json!([kind(field.kind), field.path, within(field)])).collect()
     }
 
-    /// Parses the output of [`MergeField::to_json`].
-    pub fn from_json(text: &str) -> Vec<MergeField> {
-        let stored: Vec<(String, Vec<String>, Option<Vec<String>>)> = serde_json::from_str(text).unwrap_or_default();
+    /// Reads a column with the output of [`MergeField::to_json`].
+    pub fn read(row: &Row<'_>, column: usize) -> Result<Vec<MergeField>, StoreError> {
+        let stored: Vec<(String, Vec<String>, Option<Vec<String>>)> = row.json(column)?;
         let field = |(name, path, within): (String, Vec<String>, Option<Vec<String>>)| {
             let kind = KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)?;
             let within = within.unwrap_or_default();
@@ -68,7 +69,7 @@ impl MergeField {
             let within = within.map(<[String]>::to_vec).collect();
             Some(MergeField { kind, path, within })
         };
-        stored.into_iter().filter_map(field).collect()
+        Ok(stored.into_iter().filter_map(field).collect())
     }
 
     /// Returns the tags of a template, each once.
@@ -124,6 +125,9 @@ pub struct LeavingParts {
     pub field: Option<FieldId>,
 }
 
+/// The meaning of a tag for a class, or the reason why it has none.
+pub type TagMeaning = Checked<Meaning, InvalidTag>;
+
 /// Finds the meaning of tags for a class.
 pub struct Meanings<'a> {
     request: &'a Request,
@@ -133,7 +137,7 @@ pub struct Meanings<'a> {
     leaving: LeavingParts,
     known: HashMap<ClassId, Option<Arc<Class>>>,
     /// The meanings of loops, by the class around them and their path.
-    loops: HashMap<(ClassId, Vec<String>), Result<Meaning, InvalidTag>>,
+    loops: HashMap<(ClassId, Vec<String>), TagMeaning>,
 }
 
 impl<'a> Meanings<'a> {
@@ -152,8 +156,9 @@ impl<'a> Meanings<'a> {
     pub fn classes(&mut self, conn: &mut Conn, fields: &[MergeField]) -> Result<BTreeSet<ClassId>, Refusal> {
         let mut classes = BTreeSet::new();
         for field in fields {
-            if let Ok(Meaning::Value { of: ValueOrigin::Parent { class, .. }, .. } | Meaning::Children { class, .. }) =
-                self.meaning(conn, field)?
+            if let Checked::Valid(
+                Meaning::Value { of: ValueOrigin::Parent { class, .. }, .. } | Meaning::Children { class, .. },
+            ) = self.meaning(conn, field)?
             {
                 classes.insert(class);
             }
@@ -167,7 +172,7 @@ impl<'a> Meanings<'a> {
 
     /// Returns the class of the related record whose label a tag shows.
     pub fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<ClassId>, Refusal> {
-        let Ok(Meaning::Value { level, of }) = self.meaning(conn, field)? else { return Ok(None) };
+        let Checked::Valid(Meaning::Value { level, of }) = self.meaning(conn, field)? else { return Ok(None) };
         let (class, alias) = match of {
             ValueOrigin::Field(alias) => (self.enclosing_classes(conn, &field.within)?.get(level).cloned(), alias),
             ValueOrigin::Parent { class, field, .. } => (self.class(conn, class)?, field),
@@ -182,46 +187,48 @@ impl<'a> Meanings<'a> {
         &mut self,
         conn: &mut Conn,
         field: &MergeField,
-        meaning: &Result<Meaning, InvalidTag>,
+        meaning: &TagMeaning,
     ) -> Result<Option<ClassId>, Refusal> {
         Ok(match meaning {
-            Ok(Meaning::Value { level, of: ValueOrigin::Field(_) }) => {
+            Checked::Valid(Meaning::Value { level, of: ValueOrigin::Field(_) }) => {
                 self.enclosing_classes(conn, &field.within)?.get(*level).map(|class| class.id)
             }
-            Ok(Meaning::Value { of: ValueOrigin::Parent { class, .. }, .. } | Meaning::Children { class, .. })
-            | Err(InvalidTag::Unrelated { class, .. }) => Some(*class),
-            Ok(
+            Checked::Valid(
+                Meaning::Value { of: ValueOrigin::Parent { class, .. }, .. } | Meaning::Children { class, .. },
+            )
+            | Checked::Invalid(InvalidTag::Unrelated { class, .. }) => Some(*class),
+            Checked::Valid(
                 Meaning::Value { of: ValueOrigin::Owner, .. }
                 | Meaning::Today
                 | Meaning::CompanyAddress
                 | Meaning::PassNumber,
             )
-            | Err(InvalidTag::Unknown) => None,
+            | Checked::Invalid(InvalidTag::Unknown) => None,
         })
     }
 
     /// Returns the meaning of a tag.
-    pub fn meaning(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Result<Meaning, InvalidTag>, Refusal> {
+    pub fn meaning(&mut self, conn: &mut Conn, field: &MergeField) -> Result<TagMeaning, Refusal> {
         match field.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            ["today"] => return Ok(Ok(Meaning::Today)),
-            ["company", "admin_email_address"] => return Ok(Ok(Meaning::CompanyAddress)),
-            [PASS_NUMBER] => return Ok(Ok(Meaning::PassNumber)),
+            ["today"] => return Ok(Checked::Valid(Meaning::Today)),
+            ["company", "admin_email_address"] => return Ok(Checked::Valid(Meaning::CompanyAddress)),
+            [PASS_NUMBER] => return Ok(Checked::Valid(Meaning::PassNumber)),
             _ => {}
         }
         let classes = self.enclosing_classes(conn, &field.within)?;
         if field.kind == TagKind::Loop {
             return match classes.get(field.within.len()) {
                 Some(class) => self.meaning_of_loop(conn, class, &field.path),
-                None => Ok(Err(InvalidTag::Unknown)),
+                None => Ok(Checked::Invalid(InvalidTag::Unknown)),
             };
         }
         // The innermost class has precedence.
         for (level, class) in classes.iter().enumerate().rev() {
             if let Some(of) = self.resolve_path(conn, class, &field.path)? {
-                return Ok(Ok(Meaning::Value { level, of }));
+                return Ok(Checked::Valid(Meaning::Value { level, of }));
             }
         }
-        Ok(Err(InvalidTag::Unknown))
+        Ok(Checked::Invalid(InvalidTag::Unknown))
     }
 
     /// Returns the classes whose records are available inside loops: the template's class, then those of the loops from the
@@ -230,7 +237,9 @@ impl<'a> Meanings<'a> {
         let mut classes = vec![self.class.clone()];
         for path in within {
             let Some(around) = classes.last().cloned() else { break };
-            let Ok(Meaning::Children { class, .. }) = self.meaning_of_loop(conn, &around, path)? else { break };
+            let Checked::Valid(Meaning::Children { class, .. }) = self.meaning_of_loop(conn, &around, path)? else {
+                break;
+            };
             let Some(class) = self.class(conn, class)? else { break };
             classes.push(class);
         }
@@ -266,12 +275,7 @@ impl<'a> Meanings<'a> {
         field.map(|field| field.alias.clone()).or_else(|| OF_EACH_RECORD.contains(&alias).then(|| alias.to_owned()))
     }
 
-    fn meaning_of_loop(
-        &mut self,
-        conn: &mut Conn,
-        around: &Class,
-        path: &[String],
-    ) -> Result<Result<Meaning, InvalidTag>, Refusal> {
+    fn meaning_of_loop(&mut self, conn: &mut Conn, around: &Class, path: &[String]) -> Result<TagMeaning, Refusal> {
         let key = (around.id, path.to_vec());
         if let Some(meaning) = self.loops.get(&key) {
             return Ok(meaning.clone());
@@ -286,11 +290,12 @@ impl<'a> Meanings<'a> {
         conn: &mut Conn,
         around: &Class,
         path: &[String],
-    ) -> Result<Result<Meaning, InvalidTag>, Refusal> {
-        let Some(alias) = path.first() else { return Ok(Err(InvalidTag::Unknown)) };
+    ) -> Result<TagMeaning, Refusal> {
+        let unknown = Checked::Invalid(InvalidTag::Unknown);
+        let Some(alias) = path.first() else { return Ok(unknown) };
         let sql = Sql::new("SELECT id FROM object_classes WHERE alias = $1").arg(alias);
-        let Some(id) = conn.query_optional(&sql, |row| row.id(0))? else { return Ok(Err(InvalidTag::Unknown)) };
-        let Some(class) = self.class(conn, id)? else { return Ok(Err(InvalidTag::Unknown)) };
+        let Some(id) = conn.query_optional(&sql, |row| row.id(0))? else { return Ok(unknown) };
+        let Some(class) = self.class(conn, id)? else { return Ok(unknown) };
         let points_here = |field: &&ClassField| {
             field.kind == FieldType::Relation
                 && field.related_object_class == Some(around.id)
@@ -301,15 +306,17 @@ impl<'a> Meanings<'a> {
             (_, []) => {
                 // A parent is related, but does not have children here.
                 let is_parent = around.fields.iter().any(|field| field.related_object_class == Some(id));
-                let unrelated = InvalidTag::Unrelated { class: id, around: around.id };
-                return Ok(Err(if is_parent { InvalidTag::Unknown } else { unrelated }));
+                let unrelated = Checked::Invalid(InvalidTag::Unrelated { class: id, around: around.id });
+                return Ok(if is_parent { unknown } else { unrelated });
             }
             ([_], [relation]) => Some(relation),
             ([_, alias], _) => relations.iter().find(|relation| relation.alias == *alias),
             _ => None,
         };
-        let meaning = relation.map(|relation| Meaning::Children { class: id, relation: relation.alias.clone() });
-        Ok(meaning.ok_or(InvalidTag::Unknown))
+        Ok(match relation {
+            Some(relation) => Checked::Valid(Meaning::Children { class: id, relation: relation.alias.clone() }),
+            None => unknown,
+        })
     }
 
     fn class(&mut self, conn: &mut Conn, id: ClassId) -> Result<Option<Arc<Class>>, Refusal> {

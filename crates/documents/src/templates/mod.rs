@@ -27,7 +27,7 @@ use records::record_values::class_of_id;
 use records::rights::{CLASS_EDIT, load_class_actions, lock_class};
 use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{
-    Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, Resource, UNDIRECTED, fold, message, openapi,
+    Changes, Checked, CheckedValue, Errors, Field, FieldKey, FieldKind, Resource, UNDIRECTED, fold, message, openapi,
 };
 use std::sync::{Arc, LazyLock};
 use store::{Argument, Conn, Sql, StoreError};
@@ -304,9 +304,9 @@ fn file_sent(
 fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeField]) -> Result<(), Refusal> {
     for field in fields {
         match meanings.meaning(conn, field)? {
-            Ok(_) => {}
-            Err(InvalidTag::Unknown) => return Err(Refusal::field("error", UNREADABLE)),
-            Err(InvalidTag::Unrelated { class, around }) => {
+            Checked::Valid(_) => {}
+            Checked::Invalid(InvalidTag::Unknown) => return Err(Refusal::field("error", UNREADABLE)),
+            Checked::Invalid(InvalidTag::Unrelated { class, around }) => {
                 return Err(Refusal::field("error", unrelated(field, class, around)));
             }
         }

@@ -16,7 +16,7 @@ use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
 use kit::snapshot;
 use records::record_values::class_of_id;
-use resource::{message, openapi};
+use resource::{Checked, message, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -97,12 +97,12 @@ fn report(request: &Request, conn: &mut Conn, survey: &TemplateReport) -> Outcom
         let name = field.name();
         let meaning = meanings.meaning(conn, &field)?;
         let error = match &meaning {
-            Ok(_) => match meanings.related_by_label(conn, &field)? {
+            Checked::Valid(_) => match meanings.related_by_label(conn, &field)? {
                 Some(class) if !may_view(request, conn, class)? => Some(unknown(&name)),
                 _ => None,
             },
-            Err(InvalidTag::Unknown) => Some(unknown(&name)),
-            Err(InvalidTag::Unrelated { class, around }) => Some(unrelated(&field, *class, *around)),
+            Checked::Invalid(InvalidTag::Unknown) => Some(unknown(&name)),
+            Checked::Invalid(InvalidTag::Unrelated { class, around }) => Some(unrelated(&field, *class, *around)),
         };
         let object_class = meanings.class_named(conn, &field, &meaning)?;
         let is_known = error.is_none();

@@ -7,7 +7,7 @@ use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::record_values::changing_class;
-use resource::fold;
+use resource::{Checked, fold};
 use store::{Conn, Sql};
 
 pub const ON_FIELD_CREATED: Reaction = Reaction {
@@ -49,12 +49,11 @@ pub fn look_again(
         .push(" OR t.id IN (SELECT c.template FROM document_template_classes c WHERE c.class_id");
     sql.push_any(classes.iter().copied()).push(")) ORDER BY t.id FOR UPDATE");
     let templates =
-        conn.query_all(&sql, |row| Ok((row.id(0)?, row.id(1)?, row.text(2)?.to_owned(), row.text(3)?.to_owned())))?;
+        conn.query_all(&sql, |row| Ok((row.id(0)?, row.id(1)?, MergeField::read(row, 2)?, row.text(3)?.to_owned())))?;
     for (template, class, fields, before) in
         templates.into_iter().filter(|(_, class, ..)| leaving.class != Some(*class))
     {
         let Some(class) = changing_class(conn, class)? else { continue };
-        let fields = MergeField::from_json(&fields);
         let mut meanings = Meanings::for_removal(request, class, leaving);
         let warning = warning(conn, &mut meanings, &fields)?;
         let named = meanings.classes(conn, &fields)?;
@@ -72,7 +71,7 @@ pub fn warning(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeFiel
     let mut broken: Vec<String> = Vec::new();
     for field in fields {
         let name = field.name();
-        if meanings.meaning(conn, field)?.is_err() && !broken.contains(&name) {
+        if matches!(meanings.meaning(conn, field)?, Checked::Invalid(_)) && !broken.contains(&name) {
             broken.push(name);
         }
     }

@@ -316,15 +316,16 @@ fn write_meta(
     at: usize,
     request: &Request,
 ) -> Result<(), StoreError> {
-    let stored = row.text(at)?.and_then(Type::parse).unwrap_or(Type::Webhook);
+    let stored = row.text(at)?.and_then(Type::parse);
+    let stored = stored.ok_or_else(|| StoreError::internal("a stored integration has an unknown type"))?;
     out.name("_meta").raw("{").name("labels").raw("{").name("type").text(stored.text());
     out.name("authentication_object").opt_text(row.text(at + 1)?).name("object_class").opt_text(row.text(at + 3)?);
     let own = row.text(at + 6)?;
     match of {
         Some(Type::DocumentManagement) => drop(out.name(OBJECT_CLASS_FIELD.name()).opt_text(own)),
         Some(Type::AiMcp) => {
-            let classes: Vec<(ClassId, String)> =
-                serde_json::from_str(&format!("[{}]", own.unwrap_or(""))).unwrap_or_default();
+            let classes: Vec<(ClassId, String)> = serde_json::from_str(&format!("[{}]", own.unwrap_or("")))
+                .map_err(|error| StoreError::internal(format_args!("classes of an integration: {error}")))?;
             out.name(OBJECT_CLASSES.name()).raw("{");
             for (id, name) in classes {
                 out.name(&id.to_string()).text(&name);
@@ -332,7 +333,7 @@ fn write_meta(
             out.raw("}");
         }
         Some(Type::Webhook) => {
-            let names: Vec<String> = serde_json::from_str(own.unwrap_or("[]")).unwrap_or_default();
+            let names: Vec<String> = row.0.opt_json(at + 6)?.unwrap_or_default();
             out.name(EVENTS.name()).raw("{");
             for (name, text) in EVENT_TYPES.iter().filter(|(name, _)| names.iter().any(|of| of == name)) {
                 out.name(name).text(text);

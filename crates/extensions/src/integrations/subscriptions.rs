@@ -91,7 +91,7 @@ impl Subscriptions {
             if let Some(field) = row.opt_id(3)? {
                 subscriptions.copies.entry(field).or_default().push(id);
             }
-            let names: Vec<String> = serde_json::from_str(row.text(2)?).unwrap_or_default();
+            let names: Vec<String> = row.json(2)?;
             let events = EVENT_TYPES.iter().enumerate().filter(|(_, (of, _))| names.iter().any(|name| name == of));
             let events = events.fold(0, |bits, (n, _)| bits | 1 << n);
             if events != 0 {

@@ -5,6 +5,7 @@ use crate::engine::contract::{EngineError, EngineList, MAX_PAGE_BYTES, Tenant};
 use crate::event::{DOCUMENT_GENERATED, HistoryEvent, SystemEvent, files_in};
 use crate::filter::{Condition, FilterColumn, PageRange, Test};
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -271,10 +272,7 @@ fn database_name(tenant: &Tenant) -> String {
 
 fn tenant(row: &Row<'_>) -> Result<Tenant, store::StoreError> {
     Ok(Tenant {
-        client_id: row
-            .text(0)?
-            .parse()
-            .map_err(|_| store::StoreError::Db("a stored client id is no UUID".to_owned()))?,
+        client_id: row.text(0)?.parse().map_err(|_| store::StoreError::internal("a stored client id is no UUID"))?,
         secret_hash: row.text(1)?.to_owned(),
         database_name: row.text(2)?.to_owned(),
         client_label: row.text(3)?.to_owned(),
@@ -417,20 +415,19 @@ fn list<T>(
     push_conditions(&mut sql, &page.conditions, true);
     sql.push(list.order).page(page.limit, page.offset);
     let (mut results, mut bytes) = (Vec::new(), 0);
-    let read = conn.for_each_row(&sql, |row| {
+    let read = conn.for_each_row_until(&sql, |row| {
         let event = read(row)?;
         bytes += size(&event);
         if bytes > MAX_PAGE_BYTES {
-            return Err(store::StoreError::Full);
+            return Ok(ControlFlow::Break(EngineError::PageTooLarge));
         }
         results.push(event);
-        Ok(())
-    });
-    if bytes > MAX_PAGE_BYTES {
-        return Err(EngineError::PageTooLarge);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    match read {
+        ControlFlow::Continue(()) => Ok(EngineList { total, filtered, results }),
+        ControlFlow::Break(error) => Err(error),
     }
-    read?;
-    Ok(EngineList { total, filtered, results })
 }
 
 /// Writes the conditions so that the planner can use one index only. It is the index of a column that is compared with
@@ -486,12 +483,12 @@ fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
 }
 
 fn id(row: &Row<'_>) -> Result<Uuid, store::StoreError> {
-    Uuid::from_slice(row.blob(0)?).map_err(|_| store::StoreError::Db("a stored id is no UUID".to_owned()))
+    Uuid::from_slice(row.blob(0)?).map_err(|_| store::StoreError::internal("a stored id is no UUID"))
 }
 
 fn byte(row: &Row<'_>, column: usize) -> Result<u8, store::StoreError> {
     u8::try_from(row.int(column)?)
-        .map_err(|_| store::StoreError::Db(format!("the number in column {column} is too large")))
+        .map_err(|_| store::StoreError::internal(format_args!("the number in column {column} is too large")))
 }
 
 fn history_event(row: &Row<'_>) -> Result<HistoryEvent, store::StoreError> {

@@ -161,7 +161,7 @@ impl SignInConfiguration {
                 id,
                 provider: row.text(provider)?.to_owned(),
                 client_id: row.text(client_id)?.to_owned(),
-                client_secret: secret.ok_or_else(|| StoreError::Db("a client secret does not open".to_owned()))?,
+                client_secret: secret.ok_or_else(|| StoreError::internal("a client secret does not open"))?,
                 issuer: issuer(app, row.text(provider)?, row.text(tenant_id)?),
                 is_enabled: row.flag(is_enabled)?,
                 auto_create_user: row.flag(auto_create_user)?,

@@ -91,8 +91,7 @@ impl Vouching {
         let sql = Sql::new(
             "SELECT r.permissions FROM single_sign_on_roles sr JOIN roles r ON r.id = sr.role_id WHERE sr.single_sign_on_id = $1",
         );
-        let grants: Vec<Json> =
-            conn.query_all(&sql.arg(configuration), |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))?;
+        let grants: Vec<Json> = conn.query_all(&sql.arg(configuration), |row| row.json(0))?;
         Ok(match self {
             Vouching::Everything => true,
             Vouching::Within(held) => grants.iter().all(|grants| held.covers(Permissions::from_grants(grants))),

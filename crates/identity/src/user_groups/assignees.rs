@@ -3,7 +3,7 @@
 use super::permission_sets::{SET, SETS};
 use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, require_right, with_global};
 use crate::assignees::{
-    self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, group_records, user_records,
+    self, AssigneeCollection, Parent, Principals, SetAssigneePaths, SetAssignees, group_records, user_records,
 };
 use kit::ids::{GroupId, GroupSetId};
 use kit::limits::{Limit, LimitSummary};
@@ -37,108 +37,87 @@ pub static GROUP_SET_GROUPS: Limit = Limit {
 
 static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));
-static USERS: AssigneeCollection<GroupSetId> = AssigneeCollection {
-    shape: assignees::shape(&USER),
-    parent_column: "set_id",
-    principals: Principals::Users,
-    limit: &GROUP_SET_USERS,
-    messages: AssigneeTexts {
-        role: "assignee",
-        unlisted: |user, set| {
-            format!("You do not have permission to assign user {user} to User Group Permission Set {set}.")
-        },
-    },
-    log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "users" },
-};
+static USERS: AssigneeCollection<GroupSetId> =
+    AssigneeCollection::of_set(Principals::Users, &USER, &GROUP_SET_USERS, &SET, |user, set| {
+        format!("You do not have permission to assign user {user} to User Group Permission Set {set}.")
+    });
 
 static GROUP: LazyLock<Resource> =
     LazyLock::new(|| group_records("UserGroupSetGroup", "user_group_set_groups", &GROUP_SET_GROUPS));
-static GROUPS: AssigneeCollection<GroupSetId> = AssigneeCollection {
-    shape: assignees::shape(&GROUP),
-    parent_column: "set_id",
-    principals: Principals::Groups,
-    limit: &GROUP_SET_GROUPS,
-    messages: AssigneeTexts {
-        role: "assignee",
-        unlisted: |group, set| {
-            format!("You do not have permission to assign user group {group} to User Group Permission Set {set}.")
-        },
-    },
-    log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "user_groups" },
-};
+static GROUPS: AssigneeCollection<GroupSetId> =
+    AssigneeCollection::of_set(Principals::Groups, &GROUP, &GROUP_SET_GROUPS, &SET, |group, set| {
+        format!("You do not have permission to assign user group {group} to User Group Permission Set {set}.")
+    });
 
 pub fn routes() -> Vec<Route> {
-    let users = Handlers {
-        list: |request, conn| USERS.list(viewable_set(request, conn)?, request, conn),
-        add: |request, conn| USERS.add(&assignable_set(request, conn)?, request, conn),
-        remove: |request, conn| USERS.remove(&set_for_change(request, conn)?.into(), request, conn),
-        document: |request, conn| check_set(request, conn).and_then(|()| USERS.document(conn)),
-    };
-    let groups = Handlers {
-        list: |request, conn| GROUPS.list(viewable_set(request, conn)?, request, conn),
-        add: |request, conn| GROUPS.add(&assignable_set(request, conn)?, request, conn),
-        remove: |request, conn| GROUPS.remove(&set_for_change(request, conn)?.into(), request, conn),
-        document: |request, conn| check_set(request, conn).and_then(|()| GROUPS.document(conn)),
-    };
-    let mut routes = assignees::routes(
-        "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/users/",
-        "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/users/{user_id}/",
-        &USER,
-        users,
-        "user_groups.view",
-        "user_groups.edit_perm_set",
-    );
-    routes.extend(assignees::routes(
-        "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/user-groups/",
-        "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/user-groups/{user_group_id}/",
-        &GROUP,
-        groups,
-        "user_groups.view",
-        "user_groups.edit_perm_set",
-    ));
-    routes
+    assignees::routes_of_sets::<GroupSetAssignees>(&SetAssigneePaths {
+        users: [
+            "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/users/",
+            "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/users/{user_id}/",
+        ],
+        groups: [
+            "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/user-groups/",
+            "/api/user-groups/{group_id}/permission-sets/{set_id}/assignees/user-groups/{user_group_id}/",
+        ],
+        reads: "user_groups.view",
+        changes: "user_groups.edit_perm_set",
+    })
 }
 
-/// Returns the id of the path's set, in a group that the caller may view. An unknown group is 403 only here. The check is one
-/// statement, since a list may run at most three.
-fn viewable_set(request: &Request, conn: &mut Conn) -> Result<GroupSetId, Refusal> {
-    let (caller, set) = (request.caller()?, request.second_id());
-    let mut sql = Sql::new("SELECT ");
-    select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
-    sql.push(", (SELECT count(*) FROM user_group_permission_sets s WHERE s.group_id = t.id AND s.id = ").bind(set);
-    sql.push(") FROM user_groups t WHERE t.id = ").bind(request.id::<GroupId>());
-    match conn.query_optional(&sql, |row| Ok((row.int(0)?, row.int(1)? == 1)))? {
-        None => Err(Refusal::forbidden()),
-        Some((_, false)) => Err(Refusal::not_found()),
-        Some((held, true)) if with_global(caller, held) & VIEW == 0 => Err(Refusal::forbidden()),
-        Some(_) => Ok(set),
+struct GroupSetAssignees;
+
+impl SetAssignees for GroupSetAssignees {
+    type Set = GroupSetId;
+
+    fn users() -> &'static AssigneeCollection<GroupSetId> {
+        &USERS
     }
-}
 
-/// Returns the path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the same
-/// order as for its deletion, since it may be one of the assigned groups.
-fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet<GroupSetId>, Refusal> {
-    let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id::<GroupId>());
-    conn.query_optional(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
-    let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
-    require_right(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
-    Ok(set)
-}
-
-/// Returns the path's set with its row locked, for the addition of assignees. System sets do not have assignees: they apply to
-/// everyone, or to all members.
-fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent<GroupSetId>, Refusal> {
-    let set = set_for_change(request, conn)?;
-    if set.is_system() {
-        return Err(Refusal::bad_request("Assignees can not be set to this permission set type."));
+    fn groups() -> &'static AssigneeCollection<GroupSetId> {
+        &GROUPS
     }
-    Ok(set.into())
-}
 
-/// Refuses with 404 unless the path's set belongs to the path's group.
-fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
-    let sql = Sql::new("SELECT 1 FROM user_group_permission_sets WHERE id = $1 AND group_id = $2");
-    let set =
-        conn.query_optional(&sql.arg(request.second_id::<GroupSetId>()).arg(request.id::<GroupId>()), |_| Ok(()))?;
-    set.ok_or_else(Refusal::not_found)
+    /// Returns the id of the path's set, in a group that the caller may view. An unknown group is 403 only here. The check is one
+    /// statement, since a list may run at most three.
+    fn viewable_set(request: &Request, conn: &mut Conn) -> Result<GroupSetId, Refusal> {
+        let (caller, set) = (request.caller()?, request.second_id());
+        let mut sql = Sql::new("SELECT ");
+        select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
+        sql.push(", (SELECT count(*) FROM user_group_permission_sets s WHERE s.group_id = t.id AND s.id = ").bind(set);
+        sql.push(") FROM user_groups t WHERE t.id = ").bind(request.id::<GroupId>());
+        match conn.query_optional(&sql, |row| Ok((row.int(0)?, row.int(1)? == 1)))? {
+            None => Err(Refusal::forbidden()),
+            Some((_, false)) => Err(Refusal::not_found()),
+            Some((held, true)) if with_global(caller, held) & VIEW == 0 => Err(Refusal::forbidden()),
+            Some(_) => Ok(set),
+        }
+    }
+
+    /// Returns the path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the same
+    /// order as for its deletion, since it may be one of the assigned groups.
+    fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet<GroupSetId>, Refusal> {
+        let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id::<GroupId>());
+        conn.query_optional(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
+        let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
+        require_right(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
+        Ok(set)
+    }
+
+    /// Returns the path's set with its row locked, for the addition of assignees. System sets do not have assignees: they apply to
+    /// everyone, or to all members.
+    fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent<GroupSetId>, Refusal> {
+        let set = Self::set_for_change(request, conn)?;
+        if set.is_system() {
+            return Err(Refusal::bad_request("Assignees can not be set to this permission set type."));
+        }
+        Ok(set.into())
+    }
+
+    /// Refuses with 404 unless the path's set belongs to the path's group.
+    fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+        let sql = Sql::new("SELECT 1 FROM user_group_permission_sets WHERE id = $1 AND group_id = $2");
+        let sql = sql.arg(request.second_id::<GroupSetId>()).arg(request.id::<GroupId>());
+        let set = conn.query_optional(&sql, |_| Ok(()))?;
+        set.ok_or_else(Refusal::not_found)
+    }
 }

@@ -32,6 +32,7 @@ pub static GROUP_OWNERS: Limit = Limit {
 static MEMBER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupMember", "user_group_members", &GROUP_MEMBERS));
 static MEMBERS: AssigneeCollection<GroupId> = AssigneeCollection {
+    resource: &MEMBER,
     shape: assignees::shape(&MEMBER),
     parent_column: "group_id",
     principals: Principals::Users,
@@ -42,6 +43,7 @@ static MEMBERS: AssigneeCollection<GroupId> = AssigneeCollection {
 
 static OWNER: LazyLock<Resource> = LazyLock::new(|| user_records("UserGroupOwner", "user_group_owners", &GROUP_OWNERS));
 static OWNERS: AssigneeCollection<GroupId> = AssigneeCollection {
+    resource: &OWNER,
     shape: assignees::shape(&OWNER),
     parent_column: "group_id",
     principals: Principals::Users,

@@ -100,7 +100,8 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let set = change_target(request, conn)?;
     let (changes, grants) = accept(request, conn, Some(&set))?;
-    let before = rows::load(conn, &SHAPE, set.id.get())?.ok_or_else(Refusal::not_found)?;
+    let before =
+        rows::load(conn, &SHAPE, set.id.get())?.ok_or_else(|| StoreError::internal("a locked set is missing"))?;
     SETS.update(request, conn, set.id, before, &changes, (set.grants, grants))?;
     rows::edited_answer(request, conn, &SHAPE, set.id.get())
 }

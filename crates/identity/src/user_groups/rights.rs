@@ -1,5 +1,6 @@
 //! The rights of callers on a group, as SQL and as checks (`docs/reference/user-groups.md`).
 
+use crate::set_applies_to_caller;
 use kit::caller::Caller;
 use kit::ids::{GroupId, UserId};
 use kit::refusal::Refusal;
@@ -11,20 +12,21 @@ pub const VIEW: i64 = 1;
 pub const EDIT: i64 = 2;
 pub const DELETE: i64 = 4;
 pub const EDIT_PERM_SET: i64 = 8;
+/// Every right on a group.
+const ALL: i64 = VIEW | EDIT | DELETE | EDIT_PERM_SET;
+// The SQL of groups contains these numbers.
+const _: () = assert!(VIEW == 1 && EDIT == 2 && DELETE == 4 && ALL == 15);
 pub const RIGHT_NAMES: [(&str, i64); 4] =
     [("view", VIEW), ("edit", EDIT), ("delete", DELETE), ("edit_perm_set", EDIT_PERM_SET)];
 
-/// SQL that tests whether the set `s` applies to `{caller}`. A set of type `everyone` applies to all standard users, a set of type
-/// `members` to the members of its group. Other sets apply to their assignees, directly or through a group. The subqueries do not
-/// depend on the set, so a database evaluates each of them once in a statement.
+/// SQL that tests whether the set `s` applies to `{caller}`. A set of type `members` applies to the members of its group.
 macro_rules! counts_for_caller {
     () => {
-        "((s.type = 'everyone' AND EXISTS (SELECT 1 FROM users x WHERE x.id = {caller} \
-           AND x.account_type NOT IN ('service_internal', 'service_external', 'one_time_completion'))) \
-         OR (s.type = 'members' AND s.group_id IN (SELECT m.group_id FROM user_group_members m WHERE m.user_id = {caller})) \
-         OR s.id IN (SELECT a.set_id FROM user_group_set_users a WHERE a.user_id = {caller}) \
-         OR s.id IN (SELECT a.set_id FROM user_group_set_groups a JOIN user_group_members m ON m.group_id = a.group_id \
-           WHERE m.user_id = {caller}))"
+        set_applies_to_caller!(
+            "user_group_set_users",
+            "user_group_set_groups",
+            "OR (s.type = 'members' AND s.group_id IN (SELECT m.group_id FROM user_group_members m WHERE m.user_id = {caller})) "
+        )
     };
 }
 

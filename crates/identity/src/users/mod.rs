@@ -27,7 +27,7 @@ use kit::route::{Handler, HandlerFuture, Route, Schema};
 use kit::{limits, log, reactions, rights, rows};
 use resource::openapi::titled;
 use resource::{Changes, RowAfterWrite, options};
-use rules::limit_of;
+use rules::{ServicePasswords, limit_of};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -133,9 +133,9 @@ fn edit(request: Arc<Request>) -> HandlerFuture {
         let sent = request.object().ok().and_then(|body| Some(body.get("password")?.as_str()?.into_owned()));
         let prepared = match sent.filter(|_| is_super_admin) {
             Some(password) => {
-                let salt = request.build.db.read_short(move |conn| rules::salt_of_service(conn, id)).await?;
-                match salt {
-                    Some(salt) => Some(
+                let service = request.build.db.read_short(move |conn| rules::passwords_of_service(conn, id)).await?;
+                match service {
+                    Some(ServicePasswords { salt }) => Some(
                         passwords::prepare(&request.app, &QueuePath::request_path(&request), &password, salt).await?,
                     ),
                     None => None,

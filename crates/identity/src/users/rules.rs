@@ -110,7 +110,7 @@ pub fn full_name(after: &RowAfterWrite) -> String {
 pub fn require_role_grant(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i64]) -> Result<(), Refusal> {
     for role in given.iter().filter(|role| !held.contains(role)) {
         let sql = Sql::new("SELECT permissions FROM roles WHERE id = $1").arg(*role);
-        let grants: Json = conn.query_one(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))?;
+        let grants: Json = conn.query_one(&sql, |row| row.json(0))?;
         if !caller.permissions.covers(Permissions::from_grants(&grants)) {
             return Err(Refusal::forbidden());
         }
@@ -164,10 +164,16 @@ fn check_password(
     Ok(())
 }
 
-/// Returns the salt of a service account's password history; `None` for other accounts and unknown ids.
-pub fn salt_of_service(conn: &mut Conn, id: UserId) -> Result<Option<Option<String>>, StoreError> {
+/// The state of a service account's password history.
+pub struct ServicePasswords {
+    /// The salt of the former passwords' hashes. `None` if the account has never had a password.
+    pub salt: Option<String>,
+}
+
+/// Returns the password history of a service account; `None` for other accounts and unknown ids.
+pub fn passwords_of_service(conn: &mut Conn, id: UserId) -> Result<Option<ServicePasswords>, StoreError> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1 AND is_deleted = 0 AND account_type IN ('service_internal', 'service_external')").arg(id);
-    conn.query_optional(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
+    conn.query_optional(&sql, |row| Ok(ServicePasswords { salt: row.opt_text(0)?.map(str::to_owned) }))
 }
 
 /// Returns the actions that are available for an account, by the state that users see.

@@ -123,7 +123,7 @@ fn write_meta(
     out.name("labels").raw("{").name("roles").raw("[");
     let names = format!("[{}]", row.text(at + 2)?.unwrap_or(""));
     let names: Vec<[Cow<'_, str>; 1]> =
-        serde_json::from_str(&names).map_err(|error| StoreError::Db(error.to_string()))?;
+        serde_json::from_str(&names).map_err(|error| StoreError::internal(format_args!("names of roles: {error}")))?;
     for [name] in &names {
         out.comma().opt_text(may_name_roles.then_some(name));
     }

@@ -546,30 +546,47 @@ async fn run_next(app: &App, task: &Arc<BuildTask>, kind: &'static JobKind) -> R
         run(app, task, kind, &job).await
     } else {
         // The job is retried, since another process may have the key that encrypted the payload.
-        Some(Err(JobFailure::new("it could not be unsealed")))
+        JobOutcome::Failed(JobFailure::new("it could not be unsealed"))
     };
     finish(app, task, kind, job, outcome).await?;
     Ok(true)
 }
 
-/// Runs a job and renews its lease meanwhile; `None` if the job was canceled or another process has leased it.
-async fn run(app: &App, task: &Arc<BuildTask>, kind: &JobKind, job: &Job) -> Option<Result<(), JobFailure>> {
+/// The end of an attempt of a job.
+enum JobOutcome {
+    Done,
+    Failed(JobFailure),
+    /// The job was canceled, or another process has leased it.
+    Withdrawn,
+}
+
+impl From<Result<(), JobFailure>> for JobOutcome {
+    fn from(done: Result<(), JobFailure>) -> JobOutcome {
+        match done {
+            Ok(()) => JobOutcome::Done,
+            Err(failure) => JobOutcome::Failed(failure),
+        }
+    }
+}
+
+/// Runs a job and renews its lease meanwhile.
+async fn run(app: &App, task: &Arc<BuildTask>, kind: &JobKind, job: &Job) -> JobOutcome {
     let running = RunningJob::begin(task, job.id);
     let mut work = AbortOnDrop::spawn((kind.run)(app.clone(), task.build.clone(), job.clone()));
     let end = tokio::time::Instant::now() + kind.patience;
     loop {
         tokio::select! {
             done = &mut work.0 => {
-                return Some(done.unwrap_or_else(|error| Err(JobFailure::new(format!("it ended early: {error}")))));
+                return done.unwrap_or_else(|error| Err(JobFailure::new(format!("it ended early: {error}")))).into();
             }
-            () = running.end.notified() => return None,
-            () = tokio::time::sleep_until(end) => return Some(Err(JobFailure::new("it took too long"))),
+            () = running.end.notified() => return JobOutcome::Withdrawn,
+            () = tokio::time::sleep_until(end) => return JobOutcome::Failed(JobFailure::new("it took too long")),
             () = tokio::time::sleep(jobs(app).lease / 3) => {
                 let (id, until) = (job.id, lease(app));
                 // After an error the next attempt may still renew the lease; otherwise it expires.
                 match task.build.db.write(move |conn| rows::renew(conn, id, &until, None)).await {
                     Ok(true) | Err(_) => {}
-                    Ok(false) => return None,
+                    Ok(false) => return JobOutcome::Withdrawn,
                 }
             }
         }
@@ -603,31 +620,31 @@ async fn finish(
     task: &Arc<BuildTask>,
     kind: &'static JobKind,
     job: Job,
-    outcome: Option<Result<(), JobFailure>>,
+    outcome: JobOutcome,
 ) -> Result<(), StoreError> {
     let (build, now) = (&task.build.domain, app.clock.now());
     let (number, attempts, age) = (job.id.get(), job.attempts + 1, now - job.created_at);
     let is_over = age >= kind.given_up_after.as_micros() as i64;
     let name = kind.name;
     match &outcome {
-        None => tracing::info!(build, kind = name, job = number, "a job was canceled, or taken over"),
-        Some(Ok(())) => tracing::debug!(build, kind = name, job = number, attempts, "a job was done"),
-        Some(Err(JobFailure { reason, is_final, .. })) if is_over || *is_final => {
+        JobOutcome::Withdrawn => tracing::info!(build, kind = name, job = number, "a job was canceled, or taken over"),
+        JobOutcome::Done => tracing::debug!(build, kind = name, job = number, attempts, "a job was done"),
+        JobOutcome::Failed(JobFailure { reason, is_final, .. }) if is_over || *is_final => {
             tracing::error!(reason, build, kind = name, job = number, attempts, "a job was given up");
         }
-        Some(Err(JobFailure { reason, .. })) => {
+        JobOutcome::Failed(JobFailure { reason, .. }) => {
             tracing::warn!(reason, build, kind = name, job = number, attempts, "a job was not done");
         }
     }
     let (with, of, from) = (app.clone(), task.build.clone(), lease(app));
     let write = move |conn: &mut Conn| match &outcome {
-        None => rows::finish_canceled(conn, job.id, &from),
-        Some(Ok(())) => rows::finish(conn, job.id, &from).map(drop),
-        Some(Err(failure)) if is_over || failure.is_final => match rows::finish(conn, job.id, &from)? {
+        JobOutcome::Withdrawn => rows::finish_canceled(conn, job.id, &from),
+        JobOutcome::Done => rows::finish(conn, job.id, &from).map(drop),
+        JobOutcome::Failed(failure) if is_over || failure.is_final => match rows::finish(conn, job.id, &from)? {
             true => (kind.given_up)(&with, &of, conn, &job, failure),
             false => Ok(()),
         },
-        Some(Err(failure)) => rows::schedule_retry(conn, kind, &job, failure, &from),
+        JobOutcome::Failed(failure) => rows::schedule_retry(conn, kind, &job, failure, &from),
     };
     task.build.db.write(write).await
 }

@@ -95,8 +95,7 @@ pub fn stored_value(field: &Field, row: &Row, at: usize) -> Result<CheckedValue,
             CheckedValue::List(ids.into_iter().map(CheckedValue::Int).collect())
         }
         FieldKind::Texts { .. } | FieldKind::Set { .. } | FieldKind::Files { .. } => {
-            let items: Vec<Json> =
-                row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+            let items: Vec<Json> = row.opt_json(at)?.unwrap_or_default();
             let item = |item: Json| match item {
                 Json::String(text) => CheckedValue::Text(text),
                 other => other.as_i64().map_or(CheckedValue::Json(other), CheckedValue::Int),
@@ -109,10 +108,7 @@ pub fn stored_value(field: &Field, row: &Row, at: usize) -> Result<CheckedValue,
         FieldKind::Json { .. } => {
             row.opt_text(at)?.map_or(CheckedValue::Null, |text| CheckedValue::JsonText(text.to_owned()))
         }
-        FieldKind::Object | FieldKind::List => row
-            .opt_text(at)?
-            .and_then(|text| serde_json::from_str(text).ok())
-            .map_or(CheckedValue::Null, CheckedValue::Json),
+        FieldKind::Object | FieldKind::List => row.opt_json(at)?.map_or(CheckedValue::Null, CheckedValue::Json),
         _ => row.opt_text(at)?.map(str::to_owned).into(),
     })
 }

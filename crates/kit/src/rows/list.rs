@@ -5,11 +5,14 @@ use super::shape::{RowCells, RowShape};
 use super::sql::{OWN, Relations, conditions, is_of_the_moment, order, push_joins};
 use super::view::show;
 use crate::answer::{Answer, Outcome};
+use crate::listed::{JsonItems, ListCounts, ListedItems};
+use crate::refusal::Refusal;
 use crate::request::Request;
 use http::StatusCode;
 use resource::json::{JsonWriter, RowForm};
 use resource::{CheckedFilter, Field, RelatedRows, Resource, Select, select_related};
-use store::{Conn, Sql, StoreError};
+use std::ops::ControlFlow;
+use store::{Conn, Row, Sql, StoreError};
 
 /// The rows of a list that the caller may see.
 pub struct Scope {
@@ -61,13 +64,14 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &RowShape, scope: Scope) 
     let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
     let mut results = PageWriter::with_capacity(request, 1024 + 900 * select.limit.min(100) as usize);
     let sql = page(request, shape, &scope, &select);
-    let read = conn.for_each_row(&sql, |row| {
+    let read = conn.for_each_row_until(&sql, |row| {
         results.item(row, |out, row| show(out, shape, RowForm::List, &RowCells(row), 0, request))
-    });
-    results.finish_rows(read)?;
+    })?;
+    if let ControlFlow::Break(refusal) = read {
+        return Err(refusal);
+    }
     let (total, filtered) = counts(conn, &shape.resource, &scope, &select.filters, request.now)?;
-    let body = results.envelope(select.limit, select.offset, total, filtered);
-    let mut answer = Answer::json(StatusCode::OK, body);
+    let mut answer = results.answer(select.limit, select.offset, ListCounts { total, filtered });
     let compares =
         || shape.compares(RowForm::List) || select.filters.iter().any(|filter| is_of_the_moment(filter.field()));
     answer.cacheable_until = match scope.cacheable {
@@ -76,6 +80,42 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &RowShape, scope: Scope) 
         _ => None,
     };
     Ok(answer)
+}
+
+/// The rows of a page, and the numbers of the rows of its list.
+pub struct ReadPage<T> {
+    pub limit: i64,
+    pub offset: i64,
+    pub counts: ListCounts,
+    pub rows: Vec<T>,
+}
+
+/// Reads a page by the statements of [`list`], for an answer with values that are not in the database of the rows. `read`
+/// receives the columns of the list form.
+pub fn read_page<T>(
+    request: &Request,
+    conn: &mut Conn,
+    shape: &RowShape,
+    scope: &Scope,
+    read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+) -> Result<ReadPage<T>, Refusal> {
+    let related = |field: &Field| scope.relations.get(&field.name).map(|related| RelatedRows::Of(&related.resource));
+    let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
+    let rows = conn.query_all(&page(request, shape, scope, &select), read)?;
+    let (total, filtered) = counts(conn, &shape.resource, scope, &select.filters, request.now)?;
+    Ok(ReadPage { limit: select.limit, offset: select.offset, counts: ListCounts { total, filtered }, rows })
+}
+
+/// Answers a page of items in its envelope.
+pub fn list_answer(request: &Request, limit: i64, offset: i64, counts: ListCounts, items: JsonItems) -> Answer {
+    let (results, mut starts) = items.finish();
+    let array = results.len();
+    let body = envelope(request, limit, offset, counts.total, counts.filtered, results);
+    // The array ends before the brace of the envelope.
+    let shift = body.len() - 1 - array;
+    starts.iter_mut().for_each(|start| *start += shift);
+    let listed = ListedItems { counts, starts, end: body.len() - 2 };
+    Answer { listed: Some(Box::new(listed)), ..Answer::json(StatusCode::OK, body) }
 }
 
 /// Puts a page that is already written as a JSON array into its envelope

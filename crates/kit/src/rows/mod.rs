@@ -16,7 +16,7 @@ pub use accept::{accepted_within, check_body, existing_ids};
 pub use change::{
     check_if_match, delete, insert, insert_row, load, load_for_change, load_shared, stored_value, update, update_row,
 };
-pub use list::{Cacheable, Scope, envelope, list};
+pub use list::{Cacheable, ReadPage, Scope, envelope, list, list_answer, read_page};
 pub use page::{MAX_PAGE_BYTES, PageSize, PageWriter, page_too_large};
 pub use sealed::{has_secret, open as open_secret};
 pub use shape::{CALLER, Declaration, NOW, RowCells, RowShape, WriteMeta, write_permissions};

@@ -1,8 +1,11 @@
 //! Writes a page of a list: within [`MAX_PAGE_BYTES`], and within the memory that is reserved for its answer.
 
+use crate::answer::Answer;
+use crate::listed::{JsonItems, ListCounts};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use resource::json::JsonWriter;
+use std::ops::ControlFlow;
 use store::{Row, StoreError};
 
 /// The maximum size of a page in bytes. A larger one is refused, unless it has a single item.
@@ -28,54 +31,44 @@ impl PageSize {
         }
         request.reserve_answer(self.bytes)
     }
+
+    /// Ends a loop over rows with the refusal of [`PageSize::check`].
+    pub fn check_in_loop(self, request: &Request) -> ControlFlow<Refusal> {
+        match self.check(request) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(refusal) => ControlFlow::Break(refusal),
+        }
+    }
 }
 
 /// A page whose items are written one by one.
 pub struct PageWriter<'a> {
     request: &'a Request,
-    out: JsonWriter,
-    items: usize,
-    refusal: Option<Refusal>,
+    items: JsonItems,
 }
 
 impl<'a> PageWriter<'a> {
     /// Returns an empty page with capacity for `bytes` bytes.
     pub fn with_capacity(request: &'a Request, bytes: usize) -> PageWriter<'a> {
-        let mut out = JsonWriter::with_capacity(bytes);
-        out.raw("[");
-        PageWriter { request, out, items: 0, refusal: None }
+        PageWriter { request, items: JsonItems::with_capacity(bytes) }
     }
 
-    /// Writes the item of a row. An error ends the reading of rows; [`PageWriter::finish_rows`] returns the refusal that caused it.
+    /// Writes the item of a row. The refusal of a page that is too large ends the reading of rows.
     pub fn item(
         &mut self,
         row: &Row<'_>,
         write: impl FnOnce(&mut JsonWriter, &Row<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<ControlFlow<Refusal>, StoreError> {
         // Memory is reserved for the driver's copy of the row before the row is copied.
-        self.goes_on(self.request.reserve_answer(self.out.bytes().len() + row.size_in_bytes()))?;
-        write(self.out.comma(), row)?;
-        self.items += 1;
-        self.goes_on(PageSize { items: self.items, bytes: self.out.bytes().len() }.check(self.request))
-    }
-
-    /// Stores the refusal for the end of the reading, and returns an error that ends the reading.
-    fn goes_on(&mut self, checked: Result<(), Refusal>) -> Result<(), StoreError> {
-        self.refusal = checked.err();
-        if self.refusal.is_some() { Err(StoreError::NotFound) } else { Ok(()) }
-    }
-
-    /// Returns the outcome of the reading of the page's rows.
-    pub fn finish_rows(&mut self, read: Result<(), StoreError>) -> Result<(), Refusal> {
-        match self.refusal.take() {
-            Some(refusal) => Err(refusal),
-            None => Ok(read?),
+        if let Err(refusal) = self.request.reserve_answer(self.items.bytes() + row.size_in_bytes()) {
+            return Ok(ControlFlow::Break(refusal));
         }
+        write(self.items.next_item(), row)?;
+        Ok(PageSize { items: self.items.count(), bytes: self.items.bytes() }.check_in_loop(self.request))
     }
 
-    /// Returns the page in its envelope.
-    pub fn envelope(mut self, limit: i64, offset: i64, total: i64, filtered: i64) -> Vec<u8> {
-        self.out.raw("]");
-        super::envelope(self.request, limit, offset, total, filtered, self.out.into_bytes())
+    /// Answers the page in its envelope.
+    pub fn answer(self, limit: i64, offset: i64, counts: ListCounts) -> Answer {
+        super::list_answer(self.request, limit, offset, counts, self.items)
     }
 }

@@ -43,7 +43,7 @@ pub fn open(
     at: usize,
 ) -> Result<Option<String>, StoreError> {
     let Some(ColumnSource::Sealed(sealed)) = resource.field(secret.name()).map(|field| &field.source) else {
-        return Err(StoreError::Db(format!("{} is not sealed", secret.name())));
+        return Err(StoreError::internal(format_args!("{} is not sealed", secret.name())));
     };
     let Some(stored) = row.opt_text(at + 1)? else { return Ok(None) };
     let plain = keys.open(&sealing_context(build, resource, sealed, row.text(at)?), stored);

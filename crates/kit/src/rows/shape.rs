@@ -155,8 +155,7 @@ impl Cells for RowCells<'_> {
         self.0.opt_text(at)
     }
     fn user(&self, at: usize) -> Result<Option<UserCells<'_>>, StoreError> {
-        let text = self.0.opt_text(at)?;
-        text.map(serde_json::from_str).transpose().map_err(|error| StoreError::Db(format!("column {at}: {error}")))
+        self.0.opt_json(at)
     }
 }
 

@@ -12,6 +12,7 @@ use http::StatusCode;
 use resource::json::{JsonWriter, RowForm, write_fields};
 use resource::{Resource, options};
 use serde_json::Value as Json;
+use std::ops::ControlFlow;
 use store::{Conn, Sql, StoreError};
 
 /// Reads one row as an instance; `None` if no row fulfils the condition. The condition must not depend on the time of the request.
@@ -64,19 +65,17 @@ pub fn items(
     push_table(sql.push(" FROM "), &shape.resource, scope).push(" t");
     push_joins(&mut sql, OWN, &shape.resource, shape.fields(RowForm::List));
     sql.push(" WHERE ").append(&scope.condition);
-    let (mut items, mut size, mut refusal) = (Vec::new(), PageSize::default(), None);
-    let read = conn.for_each_row(&sql, |row| {
+    let (mut items, mut size) = (Vec::new(), PageSize::default());
+    let read = conn.for_each_row_until(&sql, |row| {
         let mut out = JsonWriter::with_capacity(512);
         show(&mut out, shape, RowForm::List, &RowCells(row), 1, request)?;
         items.push((row.int(0)?, out.into_bytes()));
         size = PageSize { items: size.items + 1, bytes: size.bytes + items.last().map_or(0, |(_, item)| item.len()) };
-        refusal = size.check(request).err();
-        // Any error ends the reading.
-        if refusal.is_some() { Err(StoreError::NotFound) } else { Ok(()) }
-    });
-    match refusal {
-        Some(refusal) => Err(refusal),
-        None => Ok(read.map(|()| items)?),
+        Ok(size.check_in_loop(request))
+    })?;
+    match read {
+        ControlFlow::Continue(()) => Ok(items),
+        ControlFlow::Break(refusal) => Err(refusal),
     }
 }
 

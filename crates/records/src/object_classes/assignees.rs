@@ -5,7 +5,7 @@ use crate::rights::{
     CLASS_EDIT_PERM_SET, CLASS_VIEW, ClassRights, load_class_rights, lock_class, rights_on_class, select_rights,
 };
 use identity::assignees::{
-    self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, group_records, user_records,
+    self, AssigneeCollection, Parent, Principals, SetAssigneePaths, SetAssignees, group_records, user_records,
 };
 use kit::ids::{ClassId, ClassSetId, GroupId, UserId};
 use kit::limits::{Limit, LimitSummary};
@@ -39,25 +39,17 @@ pub static CLASS_SET_GROUPS: Limit = Limit {
 
 static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("ObjectClassSetUser", "object_class_set_users", &CLASS_SET_USERS));
-static USERS: AssigneeCollection<ClassSetId> = AssigneeCollection {
-    shape: assignees::shape(&USER),
-    parent_column: "set_id",
-    principals: Principals::Users,
-    limit: &CLASS_SET_USERS,
-    messages: AssigneeTexts { role: "assignee", unlisted: |user, _| unlisted_user(UserId::new(user)) },
-    log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "users" },
-};
+static USERS: AssigneeCollection<ClassSetId> =
+    AssigneeCollection::of_set(Principals::Users, &USER, &CLASS_SET_USERS, &SET, |user, _| {
+        unlisted_user(UserId::new(user))
+    });
 
 static GROUP: LazyLock<Resource> =
     LazyLock::new(|| group_records("ObjectClassSetGroup", "object_class_set_groups", &CLASS_SET_GROUPS));
-static GROUPS: AssigneeCollection<ClassSetId> = AssigneeCollection {
-    shape: assignees::shape(&GROUP),
-    parent_column: "set_id",
-    principals: Principals::Groups,
-    limit: &CLASS_SET_GROUPS,
-    messages: AssigneeTexts { role: "assignee", unlisted: |group, _| unlisted_group(GroupId::new(group)) },
-    log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "user_groups" },
-};
+static GROUPS: AssigneeCollection<ClassSetId> =
+    AssigneeCollection::of_set(Principals::Groups, &GROUP, &CLASS_SET_GROUPS, &SET, |group, _| {
+        unlisted_group(GroupId::new(group))
+    });
 
 /// The refusal of a user whom the caller may not list.
 pub fn unlisted_user(user: UserId) -> String {
@@ -70,81 +62,74 @@ pub fn unlisted_group(group: GroupId) -> String {
 }
 
 pub fn routes() -> Vec<Route> {
-    let users = Handlers {
-        list: |request, conn| USERS.list(viewable_set(request, conn)?, request, conn),
-        add: |request, conn| USERS.add(&assignable_set(request, conn)?, request, conn),
-        remove: |request, conn| USERS.remove(&set_for_change(request, conn)?.into(), request, conn),
-        document: |request, conn| check_set(request, conn).and_then(|()| USERS.document(conn)),
-    };
-    let groups = Handlers {
-        list: |request, conn| GROUPS.list(viewable_set(request, conn)?, request, conn),
-        add: |request, conn| GROUPS.add(&assignable_set(request, conn)?, request, conn),
-        remove: |request, conn| GROUPS.remove(&set_for_change(request, conn)?.into(), request, conn),
-        document: |request, conn| check_set(request, conn).and_then(|()| GROUPS.document(conn)),
-    };
-    let mut routes = assignees::routes(
-        "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/users/",
-        "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/users/{user_id}/",
-        &USER,
-        users,
-        "object_class.view",
-        "object_class.edit_perm_set",
-    );
-    routes.extend(assignees::routes(
-        "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/user-groups/",
-        "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/user-groups/{user_group_id}/",
-        &GROUP,
-        groups,
-        "object_class.view",
-        "object_class.edit_perm_set",
-    ));
-    routes
+    assignees::routes_of_sets::<ClassSetAssignees>(&SetAssigneePaths {
+        users: [
+            "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/users/",
+            "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/users/{user_id}/",
+        ],
+        groups: [
+            "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/user-groups/",
+            "/api/object-classes/{class_id}/permission-sets/{set_id}/assignees/user-groups/{user_group_id}/",
+        ],
+        reads: "object_class.view",
+        changes: "object_class.edit_perm_set",
+    })
 }
 
-/// Returns the id of the path's set. The caller needs `view` on its class.
-fn viewable_set(request: &Request, conn: &mut Conn) -> Result<ClassSetId, Refusal> {
-    let caller = request.caller()?;
-    let mut sql = Sql::new("SELECT ");
-    select_rights(&mut sql, caller);
-    sql.push(", (SELECT o.id FROM object_class_permission_sets o WHERE o.class_id = t.id AND o.id = ");
-    sql.bind(request.second_id::<ClassSetId>())
-        .push(") FROM object_classes t WHERE t.id = ")
-        .bind(request.id::<ClassId>());
-    let found = conn.query_optional(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_id(2)?)))?;
-    let (rights, set) = found.ok_or_else(Refusal::not_found)?;
-    rights.require(CLASS_VIEW)?;
-    set.ok_or_else(Refusal::not_found)
-}
+struct ClassSetAssignees;
 
-/// Answers 404 unless the caller may view the path's class and it has the path's set.
-fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
-    rights_on_class(request, conn)?;
-    set_of_class(request, conn).map(|_| ())
-}
+impl SetAssignees for ClassSetAssignees {
+    type Set = ClassSetId;
 
-fn set_of_class(request: &Request, conn: &mut Conn) -> Result<ClassSetId, Refusal> {
-    let sql = Sql::new("SELECT id FROM object_class_permission_sets WHERE id = $1 AND class_id = $2");
-    let set =
-        conn.query_optional(&sql.arg(request.second_id::<ClassSetId>()).arg(request.id::<ClassId>()), |row| row.id(0))?;
-    set.ok_or_else(Refusal::not_found)
-}
-
-/// Loads the path's set and locks its row. The caller must have the right to change the sets of its class.
-fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet<ClassSetId>, Refusal> {
-    lock_class(conn, request.id())?;
-    load_class_rights(conn, request.caller()?, request.id())?.require(CLASS_EDIT_PERM_SET)?;
-    SETS.load_for_change(conn, request.id(), request.second_id())
-}
-
-/// Loads the path's set and locks its row, for new assignees. The caller must have the actions that the set grants. The system's
-/// set has no assignees: it applies to everyone.
-fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent<ClassSetId>, Refusal> {
-    let set = set_for_change(request, conn)?;
-    load_class_rights(conn, request.caller()?, request.id())?.require(set.grants)?;
-    if set.is_system() {
-        return Err(Refusal::bad_request("Assignees can not be set to this permission set type."));
+    fn users() -> &'static AssigneeCollection<ClassSetId> {
+        &USERS
     }
-    Ok(set.into())
+
+    fn groups() -> &'static AssigneeCollection<ClassSetId> {
+        &GROUPS
+    }
+
+    /// Returns the id of the path's set. The caller needs `view` on its class.
+    fn viewable_set(request: &Request, conn: &mut Conn) -> Result<ClassSetId, Refusal> {
+        let caller = request.caller()?;
+        let mut sql = Sql::new("SELECT ");
+        select_rights(&mut sql, caller);
+        sql.push(", (SELECT o.id FROM object_class_permission_sets o WHERE o.class_id = t.id AND o.id = ");
+        sql.bind(request.second_id::<ClassSetId>())
+            .push(") FROM object_classes t WHERE t.id = ")
+            .bind(request.id::<ClassId>());
+        let found = conn.query_optional(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_id(2)?)))?;
+        let (rights, set) = found.ok_or_else(Refusal::not_found)?;
+        rights.require(CLASS_VIEW)?;
+        set.ok_or_else(Refusal::not_found)
+    }
+
+    /// Answers 404 unless the caller may view the path's class and it has the path's set.
+    fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+        rights_on_class(request, conn)?;
+        let sql = Sql::new("SELECT id FROM object_class_permission_sets WHERE id = $1 AND class_id = $2");
+        let sql = sql.arg(request.second_id::<ClassSetId>()).arg(request.id::<ClassId>());
+        let set = conn.query_optional(&sql, |_| Ok(()))?;
+        set.ok_or_else(Refusal::not_found)
+    }
+
+    /// Loads the path's set and locks its row. The caller must have the right to change the sets of its class.
+    fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet<ClassSetId>, Refusal> {
+        lock_class(conn, request.id())?;
+        load_class_rights(conn, request.caller()?, request.id())?.require(CLASS_EDIT_PERM_SET)?;
+        SETS.load_for_change(conn, request.id(), request.second_id())
+    }
+
+    /// Loads the path's set and locks its row, for new assignees. The caller must have the actions that the set grants. The system's
+    /// set has no assignees: it applies to everyone.
+    fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent<ClassSetId>, Refusal> {
+        let set = Self::set_for_change(request, conn)?;
+        load_class_rights(conn, request.caller()?, request.id())?.require(set.grants)?;
+        if set.is_system() {
+            return Err(Refusal::bad_request("Assignees can not be set to this permission set type."));
+        }
+        Ok(set.into())
+    }
 }
 
 /// Removes a deleted group from the assignees of classes.

@@ -1,6 +1,6 @@
 //! The declaration of an object class (`docs/reference/object-classes.md`).
 
-use crate::rights::{CLASS_DELETE, CLASS_EDIT, CLASS_EDIT_PERM_SET, CLASS_VIEW, CREATE, DELETE, EDIT, LIST, VIEW};
+use crate::rights;
 use kit::limits::{Limit, LimitSummary};
 use resource::{Charset, Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use serde_json::json;
@@ -70,10 +70,8 @@ fn truncate_alias(alias: &str, most: usize) -> String {
 }
 
 /// The actions on the class in `_meta.permissions`. [`RECORD_ACTIONS`] are those on its records.
-pub const CLASS_ACTIONS: [(&str, i64); 4] =
-    [("view", CLASS_VIEW), ("edit", CLASS_EDIT), ("delete", CLASS_DELETE), ("edit_perm_set", CLASS_EDIT_PERM_SET)];
-pub const RECORD_ACTIONS: [(&str, i64); 5] =
-    [("create", CREATE), ("list", LIST), ("view", VIEW), ("edit", EDIT), ("delete", DELETE)];
+pub const CLASS_ACTIONS: [(&str, i64); 4] = rights::CLASS_ACTIONS.named(["view", "edit", "delete", "edit_perm_set"]);
+pub const RECORD_ACTIONS: [(&str, i64); 5] = rights::RECORD_ACTIONS.named(["create", "list", "view", "edit", "delete"]);
 
 /// An object class.
 pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {

@@ -150,7 +150,8 @@ fn load_for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<Ch
     load_class_rights(conn, request.caller()?, id)?.require(action)?;
     let shape = RecordCounts::new(HashMap::new());
     request.check_if_match(|| Ok(instance(request, conn, shape, id)?.1))?;
-    rows::load(conn, &RowShape::from_declaration(Declaration::Static(&CLASS)), id.get())?.ok_or_else(Refusal::not_found)
+    let stored = rows::load(conn, &RowShape::from_declaration(Declaration::Static(&CLASS)), id.get())?;
+    Ok(stored.ok_or_else(|| StoreError::internal("a locked class is missing"))?)
 }
 
 /// Raises the version of a class after a change of it, its fields or their options. Cached declarations become outdated.

@@ -123,8 +123,8 @@ fn restore(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let (class, _) = change::open(request, conn, class)?;
     let sql = Sql::new("DELETE FROM deleted_records WHERE id = $1 AND gone_at > $2 RETURNING content");
-    let content = conn.query_optional(&sql.arg(id).arg(request.now), |row| Ok(row.text(0)?.to_owned()))?;
-    let content: Json = serde_json::from_str(&content.ok_or_else(Refusal::not_found)?).unwrap_or_default();
+    let content = conn.query_optional(&sql.arg(id).arg(request.now), |row| row.json::<Json>(0))?;
+    let content = content.ok_or_else(Refusal::not_found)?;
     let former = RestoredOrigin {
         id,
         created_at: content["created_at"].as_i64().unwrap_or(request.now),

@@ -2,8 +2,9 @@
 //! ownership, and from the record permission sets that are assigned to the caller or their groups. All add up.
 
 use crate::classes::{Class, class_at, table};
-use crate::rights::{ClassRights, DELETE, EDIT, EDIT_OWNERS, RECORD_ALL, VIEW, select_held};
+use crate::rights::{ClassRights, RECORD_ACTIONS, RECORD_ALL, VIEW, select_held};
 use crate::tables::lock_for_write;
+use identity::principals::push_principals;
 use kit::caller::Caller;
 use kit::ids::{ClassId, ConnectorId, RecordId, UserId};
 use kit::refusal::Refusal;
@@ -150,9 +151,8 @@ fn open_to_agent(sql: &mut Sql, user: UserId, connector: ConnectorId, action: i6
     );
     sql.bind(connector).push("), w.other) AND x.permission_set = s.id AND x.connector = ").bind(connector);
     sql.push(" AND (s.permissions & x.permissions & ").bind(action).push(") <> 0 AND a.record = w.record");
-    let principals = " AND a.permission_set = s.id AND a.principal IN (SELECT {caller} UNION ALL \
-        SELECT -m.group_id FROM user_group_members m WHERE m.user_id = {caller}) LIMIT 1)";
-    tokens(sql, principals, &[("{caller}", user)]);
+    push_principals(sql.push(" AND a.permission_set = s.id AND a.principal IN "), user);
+    sql.push(" LIMIT 1)");
 }
 
 /// Appends the column of the actions that record permission sets grant the caller on a record. `column` of the table `t` contains
@@ -233,4 +233,4 @@ pub fn viewable(conn: &mut Conn, caller: &Caller, class: ClassId, ids: &[RecordI
 }
 
 /// The permissions on a record that answers show, in this order.
-pub const SHOWN: [(&str, i64); 4] = [("view", VIEW), ("edit", EDIT), ("delete", DELETE), ("edit_owners", EDIT_OWNERS)];
+pub const SHOWN: [(&str, i64); 4] = RECORD_ACTIONS.named(["view", "edit", "delete", "edit_owners"]);

@@ -7,6 +7,7 @@ use events::record_history::page_of_record;
 use identity::visibility::{visible_groups, visible_users};
 use kit::answer::Answer;
 use kit::ids::{ConnectorId, GroupId, RecordSetId, UserId};
+use kit::listed::JsonItems;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::work_on;
@@ -30,18 +31,17 @@ pub async fn history(request: &Arc<Request>, held: RecordAccess) -> Result<Answe
     let results = page.results();
     let read =
         move || EventReferences::from_events(&results).map(|named| (named, results)).map_err(invalid_event_error);
-    let (named, results) =
-        work_on(&request.app, page.size(), read).await.map_err(|error| StoreError::Db(error.to_string()))??;
+    let (named, results) = work_on(&request.app, page.size(), read).await??;
     let shared = request.clone();
     let visible =
         request.build.db.read(move |conn| VisibleReferences::load_visible(&shared, conn, &held, &named)).await?;
     let show = move || visible.show(&results).map_err(invalid_event_error);
-    let shown = work_on(&request.app, page.size(), show).await.map_err(|error| StoreError::Db(error.to_string()))??;
-    Ok(page.answer(request, &shown))
+    let shown = work_on(&request.app, page.size(), show).await??;
+    Ok(page.answer_items(request, shown))
 }
 
 fn invalid_event_error(error: serde_json::Error) -> StoreError {
-    StoreError::Db(format!("the history of a record is no JSON: {error}"))
+    StoreError::internal(format_args!("the history of a record is no JSON: {error}"))
 }
 
 /// Returns the query of a request with [`NOBODY`] in the place of users whom the person may not list. Such users are answered
@@ -159,10 +159,10 @@ impl VisibleReferences {
     }
 
     /// Returns a page of events without the users, groups and sets that are hidden from the agent.
-    fn show(&self, results: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    fn show(&self, results: &[u8]) -> Result<JsonItems, serde_json::Error> {
         let hidden = serde_json::value::to_raw_value(&Json::Null)?;
         let no_info = serde_json::value::to_raw_value("")?;
-        let mut shown = vec![b'['];
+        let mut shown = JsonItems::with_capacity(results.len());
         for mut event in serde_json::from_slice::<Vec<HistoryItem<'_>>>(results)? {
             if event.user().is_some_and(|user| !self.users.contains(&user)) {
                 event.source_id = None;
@@ -174,12 +174,8 @@ impl VisibleReferences {
             if let Some(data) = &data {
                 event.event_data = data;
             }
-            if shown.len() > 1 {
-                shown.push(b',');
-            }
-            serde_json::to_writer(&mut shown, &event)?;
+            shown.next_item().raw(&serde_json::to_string(&event)?);
         }
-        shown.push(b']');
         Ok(shown)
     }
 

@@ -12,6 +12,7 @@ use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
 use kit::ids::ClassId;
 use kit::limits::{self, Limit};
+use kit::listed::{JsonItems, ListCounts};
 use kit::refusal::{Refusal, RefusalReason};
 use kit::request::Request;
 use kit::rows::sql::{OWN, RELATED, conditions, load_related, order, push_joins};
@@ -295,8 +296,7 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
         None => counts::sum(conn, opened.class.id)?,
     };
     let view = Arc::new(View::from_request(request, opened.class.clone()));
-    let mut out = JsonWriter::with_capacity(2048);
-    out.raw("[");
+    let mut items = JsonItems::with_capacity(2048);
     let mut filtered = total;
     if total > 0 {
         let records = match wanted.is_filtered() {
@@ -308,12 +308,10 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
             false => RecordPage::read(request, &view, conn, &wanted.page(request, &view))?,
         };
         let beside = records.load(request, conn, opened.on_class)?;
-        records.write(&beside, &mut out);
-        request.reserve_answer(out.bytes().len())?;
+        records.write(&beside, &mut items);
+        request.reserve_answer(items.bytes())?;
     }
-    out.raw("]");
-    let body = rows::envelope(request, limit, offset, total, filtered, out.into_bytes());
-    let mut answer = Answer::json(StatusCode::OK, body);
+    let mut answer = rows::list_answer(request, limit, offset, ListCounts { total, filtered }, items);
     answer.cacheable_until = Some(i64::MAX);
     Ok(answer)
 }

@@ -40,7 +40,7 @@ use resource::{Field, options};
 use schemas::{body_schema, changed_record_schema, record_schema};
 use serde_json::json;
 use std::sync::Arc;
-use store::Conn;
+use store::{Conn, StoreError};
 
 pub fn routes() -> Vec<Route> {
     let of_class = "/api/object-classes/{class_id}/object-records/";
@@ -150,6 +150,9 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 fn for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<RecordAccess, Refusal> {
     let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     held.require(action)?;
-    request.check_if_match(|| instance(request, conn, StatusCode::OK, &held)?.tag.ok_or_else(Refusal::not_found))?;
+    request.check_if_match(|| {
+        let tag = instance(request, conn, StatusCode::OK, &held)?.tag;
+        Ok(tag.ok_or_else(|| StoreError::internal("an instance has no tag"))?)
+    })?;
     Ok(held)
 }

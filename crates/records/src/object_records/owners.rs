@@ -72,7 +72,7 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
     }
     batch.finish()?;
     let shown = rows::items(request, conn, &RECORD_OWNER_SHAPE, "id", &Scope::from(ownership(&held)))?;
-    let (_, body) = shown.into_iter().next().ok_or_else(Refusal::not_found)?;
+    let (_, body) = shown.into_iter().next().ok_or_else(|| StoreError::internal("the new owner is missing"))?;
     Ok(Answer::instance(StatusCode::CREATED, Instance { body, cacheable_until: None }))
 }
 

@@ -11,6 +11,7 @@ use files::held::{StoredFile, load_by_ids};
 use http::StatusCode;
 use kit::answer::{Answer, AnswerSubject, EntityTag, Outcome, etag};
 use kit::ids::{ClassId, FileId, RecordId, UserId};
+use kit::listed::JsonItems;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, push_joins, value};
@@ -19,6 +20,7 @@ use resource::json::{JsonWriter, RowForm, write_fields};
 use resource::{Field, Query, Resource, time};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{Conn, Row, Sql};
 
@@ -161,44 +163,36 @@ impl RecordPage {
         sql: &Sql,
         further: impl FnMut(&Row<'_>, usize) -> Result<(), store::StoreError>,
     ) -> Result<RecordPage, Refusal> {
-        let mut refusal = None;
-        let fits = |size: PageSize| {
-            refusal = size.check(request).err();
-            refusal.is_none()
-        };
-        let records = RecordPage::read_while(view, conn, sql, fits, further)?;
-        match (records, refusal) {
-            (Some(records), None) => Ok(records),
-            (_, refusal) => Err(refusal.unwrap_or_else(Refusal::overloaded)),
+        match RecordPage::read_while(view, conn, sql, |size| size.check_in_loop(request), further)? {
+            ControlFlow::Continue(records) => Ok(records),
+            ControlFlow::Break(refusal) => Err(refusal),
         }
     }
 
-    /// Does the same, but returns `None` if `fits` is false for the records so far.
-    pub fn read_while(
+    /// Does the same, but returns a break if `check` breaks for the records so far.
+    pub fn read_while<B>(
         view: &Arc<View>,
         conn: &mut Conn,
         sql: &Sql,
-        mut fits: impl FnMut(PageSize) -> bool,
+        check: impl Fn(PageSize) -> ControlFlow<B>,
         mut further: impl FnMut(&Row<'_>, usize) -> Result<(), store::StoreError>,
-    ) -> Result<Option<RecordPage>, store::StoreError> {
+    ) -> Result<ControlFlow<B, RecordPage>, store::StoreError> {
         let mut records = RecordPage::new(view.clone());
-        let mut is_too_large = false;
-        let read = conn.for_each_row(sql, |row| {
-            let mut fits_with = |items, bytes| {
-                is_too_large = !fits(PageSize { items, bytes });
-                // Any error ends the iteration.
-                if is_too_large { Err(store::StoreError::NotFound) } else { Ok(()) }
-            };
+        let read = conn.for_each_row_until(sql, |row| {
             // Memory is reserved before the row is copied from the driver.
-            fits_with(records.items.len(), records.bytes.len() + row.size_in_bytes())?;
+            let with_copy = PageSize { items: records.items.len(), bytes: records.bytes.len() + row.size_in_bytes() };
+            let checked = check(with_copy);
+            if checked.is_break() {
+                return Ok(checked);
+            }
             let behind = records.push(row)?;
             further(row, behind)?;
-            fits_with(records.items.len(), records.bytes.len())
-        });
-        match is_too_large {
-            true => Ok(None),
-            false => read.map(|()| Some(records)),
-        }
+            Ok(check(PageSize { items: records.items.len(), bytes: records.bytes.len() }))
+        })?;
+        Ok(match read {
+            ControlFlow::Continue(()) => ControlFlow::Continue(records),
+            ControlFlow::Break(reason) => ControlFlow::Break(reason),
+        })
     }
 
     /// The size of the records in bytes, without their metadata.
@@ -233,14 +227,8 @@ impl RecordPage {
                 FieldType::Enum | FieldType::Status => {
                     row.opt_text(column)?.map(|value| LabelledValue::Choice(value.to_owned()))
                 }
-                FieldType::Set => {
-                    let values = row.opt_text(column)?.and_then(|text| serde_json::from_str(text).ok());
-                    values.map(LabelledValue::Choices)
-                }
-                FieldType::Document => {
-                    let files = row.opt_text(column)?.and_then(|text| serde_json::from_str(text).ok());
-                    files.map(LabelledValue::Files)
-                }
+                FieldType::Set => row.opt_json(column)?.map(LabelledValue::Choices),
+                FieldType::Document => row.opt_json(column)?.map(LabelledValue::Files),
                 _ => None,
             };
             named.extend(value.map(|value| (place, value)));
@@ -294,10 +282,9 @@ impl RecordPage {
     }
 
     /// Writes the JSON of all records in sequence, each with its `_meta`.
-    pub fn write(&self, beside: &RecordMeta, out: &mut JsonWriter) {
+    pub fn write(&self, beside: &RecordMeta, items: &mut JsonItems) {
         for at in 0..self.items.len() {
-            out.comma();
-            self.write_one(at, beside, out, true);
+            self.write_one(at, beside, items.next_item(), true);
         }
     }
 

@@ -7,6 +7,7 @@ use crate::visible_records::{VisibleRecords, number};
 use kit::rows::sql::{OWN, fold_column, push_joins};
 use memchr::memmem::Finder;
 use resource::Field;
+use std::ops::ControlFlow;
 use store::{Conn, SearchWord, Sql, StoreError, Words, each_word, search_words};
 
 /// The number of records that one statement reads.
@@ -39,7 +40,7 @@ pub fn records_with_words(
         texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
         sql.push(" FROM ").name(&class.table()).push(" t");
         push_joins(&mut sql, OWN, &class.record, texts.iter().copied());
-        conn.for_each_row(sql.push(" WHERE t.n").push_any(some.iter().copied()), |row| {
+        let ended = conn.for_each_row_until(sql.push(" WHERE t.n").push_any(some.iter().copied()), |row| {
             row_texts.clear();
             for column in 1..=texts.len() {
                 row_texts.add(row.opt_text_bytes(column)?.unwrap_or_default());
@@ -48,9 +49,9 @@ pub fn records_with_words(
             if row_texts.has_all(&sought)? {
                 matches.push(number(row.int(0)?)?);
             }
-            Ok(())
+            Ok(if read_bytes > MAX_READ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        if read_bytes > MAX_READ {
+        if ended.is_break() {
             return Ok(None);
         }
     }
@@ -100,7 +101,7 @@ impl RowTexts {
         if !sought.iter().all(has_characters) && self.joined.is_ascii() {
             return Ok(false);
         }
-        let texts = str::from_utf8(&self.joined).map_err(|_| StoreError::Db("a text that is not UTF-8".to_owned()))?;
+        let texts = str::from_utf8(&self.joined).map_err(|_| StoreError::internal("a stored text is not UTF-8"))?;
         let mut missing: Vec<&Sought> = sought.iter().collect();
         let mut look_at = |word: &str| missing.retain(|sought| !sought.is(word));
         if texts.len() < ALL_COUNT {

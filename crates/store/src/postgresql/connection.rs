@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -306,7 +307,7 @@ impl PostgresConnection {
         let mut first = None;
         let asked = self.query(&Sql::new(text), &mut |found| {
             first = Some(row(found)?);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         });
         match asked {
             Ok(()) => Ok(first),
@@ -316,14 +317,14 @@ impl PostgresConnection {
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
         let (statement, known) = self.statement(sql.text(), sql.is_kept()).map_err(QueryError::Refused)?;
-        let mut outcome = Ok(());
+        let mut outcome = Ok(ControlFlow::Continue(()));
         let asked = self.client.query(&statement, sql.args().iter(), |found| {
-            if outcome.is_ok() {
+            if outcome == Ok(ControlFlow::Continue(())) {
                 outcome = on_row(&Row(RowSource::Postgres(found)));
             }
         });
         match asked {
-            Ok(()) => outcome.map_err(QueryError::Row),
+            Ok(()) => outcome.map(drop).map_err(QueryError::Row),
             Err(error) => Err(QueryError::Refused(self.translate_error(&error, known, sql.text()))),
         }
     }

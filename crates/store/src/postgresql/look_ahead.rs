@@ -1,5 +1,7 @@
 //! A substitute for the server that records the statements of a script one after the other.
 
+use std::ops::ControlFlow;
+
 use tokio_postgres::Row as Found;
 
 use super::connection::{STATE_TAG, state_tag};
@@ -43,7 +45,12 @@ impl StatementRecorder {
             return Err(QueryError::Refused(StoreError::Busy));
         }
         self.asked += 1;
-        rows.iter().try_for_each(|row| on_row(&Row(RowSource::Postgres(row)))).map_err(QueryError::Row)
+        for row in rows {
+            if on_row(&Row(RowSource::Postgres(row))).map_err(QueryError::Row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub fn state_tag(&mut self) -> Result<Option<StateTag>, StoreError> {
@@ -53,7 +60,7 @@ impl StatementRecorder {
         let mut found = None;
         let asked = self.query(&Sql::new(STATE_TAG), &mut |row| {
             found = Some(state_tag(row)?);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         });
         match asked {
             Ok(()) => Ok(found),

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::ConnectionFailure;
+use super::connection::{ConnectionFailure, PostgresConnection};
 use super::schema::{BEGIN_SCHEMA, select_database};
 use super::settings::{PostgresSettings, SHORT_TASK};
 use crate::conn::Conn;
@@ -299,29 +299,31 @@ fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask
     conn.start(begin.is_some(), settings.time_limit);
     let keep = task.work.run(conn);
     let connection = conn.as_postgres();
-    let trouble = connection.take_trouble();
+    let mut trouble = connection.take_trouble();
+    if begin.is_some() && trouble != Some(ConnectionFailure::Broken) {
+        if keep && trouble.is_none() {
+            trouble = commit(connection, &mut task.work);
+        } else {
+            connection.roll_back();
+        }
+    }
     if trouble == Some(ConnectionFailure::Broken) {
+        // A commit may have succeeded, so the script of a write must not be run again.
         *kept = None;
         return only_reads;
     }
-    if begin.is_none() {
-        return trouble.is_some();
-    }
-    if !keep || trouble.is_some() {
-        connection.roll_back();
-        return trouble.is_some();
-    }
-    if let Err(error) = connection.control("COMMIT") {
-        task.work.fail(error);
-        let trouble = connection.take_trouble();
-        if trouble == Some(ConnectionFailure::Broken) {
-            // The commit may have succeeded, so the script must not be run again.
-            *kept = None;
-            return only_reads;
+    trouble.is_some()
+}
+
+/// Commits a transaction. Returns the failure of the connection, if the commit failed by it.
+fn commit(connection: &mut PostgresConnection, work: &mut ScriptWork) -> Option<ConnectionFailure> {
+    match connection.control("COMMIT") {
+        Ok(()) => None,
+        Err(error) => {
+            work.fail(error);
+            connection.take_trouble()
         }
-        return trouble.is_some();
     }
-    false
 }
 
 fn is_worth_another_try(trouble: Option<ConnectionFailure>, kept: &mut Option<Conn>) -> bool {

@@ -1,6 +1,7 @@
 //! One connection to an SQLite file: statements and their errors.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -219,7 +220,7 @@ impl SqliteConnection {
             for row in rows {
                 go_on().map_err(StatementError::Store)?;
                 bind(statement, row.iter().copied())?;
-                each_row(statement, &mut done)?;
+                each_row(statement, &mut |row| done(row).map(ControlFlow::Continue))?;
             }
             Ok(())
         };
@@ -381,21 +382,21 @@ fn execute<'a>(
     Ok(if handle.total_changes() != before { handle.changes() } else { 0 })
 }
 
-/// Runs a statement, and calls a function for each row that it returns.
+/// Runs a statement, and calls a function for each row that it returns, until the function breaks or fails.
 fn each_row(statement: &mut CachedStatement<'_>, on_row: OnRow<'_>) -> Result<(), StatementError> {
     let changes = !statement.readonly();
-    let mut outcome = Ok(());
+    let mut outcome = Ok(ControlFlow::Continue(()));
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(StatementError::Engine)? {
-        if outcome.is_ok() {
+        if outcome == Ok(ControlFlow::Continue(())) {
             outcome = on_row(&Row(RowSource::Sqlite(row)));
         }
         // A statement that changes something must run to its end, because SQLite may check constraints there.
-        if outcome.is_err() && !changes {
+        if outcome != Ok(ControlFlow::Continue(())) && !changes {
             break;
         }
     }
-    outcome.map_err(StatementError::Row)
+    outcome.map(drop).map_err(StatementError::Row)
 }
 
 /// Integers as the argument of `rarray`. The statement holds them until its next use.

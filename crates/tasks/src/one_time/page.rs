@@ -28,7 +28,7 @@ use resource::openapi::query;
 use resource::{FieldErrors, JsonBody, message};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use store::Conn;
+use store::{Conn, StoreError};
 
 /// The path of the page.
 const PATH: &str = "/task/";
@@ -135,8 +135,12 @@ fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<Open
     let shown = ShownTask::load(&request, conn, &held)?;
     let answer = task::answer(&request, conn, StatusCode::OK, shown)?;
     // An answer in pieces is too large for a page.
-    let bytes = Some(answer.body.in_memory_bytes()).filter(|bytes| bytes.len() <= MAX_TASK);
-    let mut task: Json = bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
+    let mut task = match answer.body.in_memory_bytes() {
+        bytes if bytes.is_empty() || bytes.len() > MAX_TASK => Json::Null,
+        bytes => {
+            serde_json::from_slice(bytes).map_err(|error| StoreError::internal(format_args!("a task: {error}")))?
+        }
+    };
     let files = files_of_task(conn, link.task)?.into_iter().map(|(uuid, held)| (uuid, held.file.name)).collect();
     let mut inputs = inputs::inputs_for_task(&task, &files);
     if inputs.iter().map(|input| input.choices.len()).sum::<usize>() > MAX_CHOICES {

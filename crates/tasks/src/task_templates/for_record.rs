@@ -3,11 +3,12 @@
 
 use super::form::{TT_FORM, TT_UPDATE};
 use super::plugin_config::{TASK_TYPES, TYPE_OF_TEMPLATE};
+use crate::tasks::held::needed_on_record;
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::{self, Declaration, RowShape, Scope};
-use records::rights::{EDIT, TASKS_CREATE};
+use records::rights::TASKS_CREATE;
 use records::single_records::load_from_path;
 use resource::{Field, FieldKind, Resource, options};
 use std::sync::LazyLock;
@@ -49,7 +50,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     record.require(TASKS_CREATE)?;
     let mut usable = Sql::new("t.form IN (SELECT f.id FROM task_forms f WHERE f.task_type = ");
     usable.bind(TT_FORM);
-    if record.allows(EDIT) {
+    if record.allows(needed_on_record(true)) {
         usable.push(" OR (f.task_type = ").bind(TT_UPDATE).push(" AND f.class_id = ").bind(record.class.id).push(")");
     }
     usable.push(")");

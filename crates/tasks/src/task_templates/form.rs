@@ -35,7 +35,7 @@ impl TemplateForm {
                 prompt: row.text(2)?.to_owned(),
                 allow_comment: row.flag(3)?,
                 approval_required: row.flag(4)?,
-                approval_conditions: serde_json::from_str(row.text(5)?).unwrap_or_default(),
+                approval_conditions: row.json(5)?,
                 configuration: row.text(6)?.to_owned(),
             })
         })
@@ -47,10 +47,11 @@ impl TemplateForm {
     }
 
     /// The aliases of the fields that an update changes, in the order of the configuration.
-    pub fn aliases(&self) -> Vec<String> {
-        let configuration: Json = serde_json::from_str(&self.configuration).unwrap_or_default();
+    pub fn aliases(&self) -> Result<Vec<String>, StoreError> {
+        let configuration: Json = serde_json::from_str(&self.configuration)
+            .map_err(|_| StoreError::internal("a stored configuration cannot be parsed"))?;
         let aliases = configuration["fields"].as_array().into_iter().flatten();
-        aliases.filter_map(|alias| alias.as_str().map(str::to_owned)).collect()
+        Ok(aliases.filter_map(|alias| alias.as_str().map(str::to_owned)).collect())
     }
 }
 

@@ -346,8 +346,7 @@ pub fn write(out: &mut JsonWriter, row: &RowCells<'_>, at: usize) -> Result<(), 
     let task_type = row.text(at)?.unwrap_or_default();
     out.raw("{").name(TASK_TYPE.name()).text(task_type);
     out.name(CONFIGURATION).raw(row.text(at + 1)?.unwrap_or("null"));
-    let conditions: Vec<String> =
-        row.text(at + 2)?.and_then(|names| serde_json::from_str(names).ok()).unwrap_or_default();
+    let conditions: Vec<String> = row.0.opt_json(at + 2)?.unwrap_or_default();
     out.name(CONDITIONS).raw("[");
     for name in conditions {
         out.comma().raw("{").name(CONDITION.name()).text(&name).raw("}");

@@ -52,7 +52,10 @@ fn read(row: &Row<'_>) -> Result<TaskTemplate, StoreError> {
     let frame = |at: usize| -> Result<Option<TimeFrame>, StoreError> {
         Ok(unit(row.opt_text(at)?).zip(row.opt_int(at + 1)?).map(|(unit, value)| TimeFrame { unit, value }))
     };
-    let date = |at: usize| Ok::<_, StoreError>(row.opt_text(at)?.and_then(|date| date.parse().ok()));
+    let date = |at: usize| -> Result<_, StoreError> {
+        let date = row.opt_text(at)?.map(str::parse).transpose();
+        date.map_err(|_| StoreError::internal("a stored date cannot be parsed"))
+    };
     let complete_by = match row.text(6)? {
         "date" => date(7)?.map(CompleteBy::Date),
         "time_frame" => frame(8)?.map(CompleteBy::TimeFrame),
@@ -80,8 +83,8 @@ fn read(row: &Row<'_>) -> Result<TaskTemplate, StoreError> {
                 Some(Expiry::AfterCompletion(time)) => Some(time),
                 _ => None,
             },
-            reminders: items(row.text(18)?, reminder),
-            renewals: items(row.text(19)?, renewal),
+            reminders: items(row, 18, reminder)?,
+            renewals: items(row, 19, renewal)?,
         },
         expiry,
     })
@@ -96,9 +99,9 @@ fn unit(name: Option<&str>) -> Option<Unit> {
     }
 }
 
-fn items<T>(stored: &str, read: fn(&Json) -> Option<T>) -> Vec<T> {
-    let items: Vec<Json> = serde_json::from_str(stored).unwrap_or_default();
-    items.iter().filter_map(read).collect()
+fn items<T>(row: &Row<'_>, column: usize, read: fn(&Json) -> Option<T>) -> Result<Vec<T>, StoreError> {
+    let items: Vec<Json> = row.json(column)?;
+    Ok(items.iter().filter_map(read).collect())
 }
 
 fn reminder(item: &Json) -> Option<Reminder> {

@@ -16,7 +16,7 @@ use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use records::rights::{EDIT, TASKS_COMPLETE, TASKS_EDIT};
+use records::rights::{TASKS_COMPLETE, TASKS_EDIT};
 use records::single_records::{RecordAccess as HeldRecord, write_values};
 use resource::{
     Checked, CheckedValue, Errors, Field, FieldKind, JsonBody, SentObject, check_value, message, openapi, time,
@@ -275,9 +275,7 @@ fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
     let (mut task, record) = held::for_change(request, conn, request.id())?;
     task.require(TASKS_EDIT)?;
     let form = TemplateForm::load(conn, task.form)?;
-    if form.is_update() && !task.allows(EDIT) {
-        return Err(Refusal::forbidden());
-    }
+    task.require(held::needed_on_record(form.is_update()))?;
     require_state(&task, &[COMPLETED, REJECTED, EXPIRED, CANCELED])?;
     (task.completed_at, task.completed_by) = (None, None);
     // The next completion sets an expiry that counts from it. A past expiry would end the task immediately.

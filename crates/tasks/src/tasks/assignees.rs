@@ -1,10 +1,10 @@
 //! The users and groups to whom a task is assigned: principals, with negative ids for groups.
 
 use super::counts;
-use super::held::PRINCIPALS;
 use super::task::{ASSIGNEES, ASSIGNEES_LIMIT, GROUPS, GROUPS_LIMIT};
 use crate::one_time;
 use identity::assignees::Principals;
+use identity::principals::push_principals;
 use kit::app::App;
 use kit::build::Build;
 use kit::caller::Caller;
@@ -14,7 +14,6 @@ use kit::limits;
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::tokens;
 use resource::{Changes, Errors, Id, Query, SentObject, message};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,7 +215,7 @@ pub fn filter(request: &Request) -> Result<Option<AssigneeFilters>, Refusal> {
         condition.push(if is_complement { "t.id NOT IN (" } else { "t.id IN (" });
         condition.push("SELECT a.task FROM task_assignees a WHERE a.principal").push_any(ids);
         if includes_me {
-            tokens(condition.push(" OR a.principal IN "), PRINCIPALS, &[("{caller}", caller)]);
+            push_principals(condition.push(" OR a.principal IN "), caller);
         }
         condition.push(")");
     }

@@ -3,10 +3,9 @@
 //! one audience, so a user's assigned tasks are the sum over the audiences that contain the user. Every writer would lock the
 //! single row of a count, so each count is the sum of slots.
 
-use super::held::PRINCIPALS;
+use identity::principals::push_principals;
 use kit::ids::{ClassId, PrincipalId, TaskId, UserId};
 use kit::limits::slot;
-use kit::rows::sql::tokens;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{BorrowedArgument, Conn, Sql, StoreError};
 use web::clock::sha256_hex;
@@ -95,7 +94,7 @@ fn write(conn: &mut Conn, tasks: &[TaskId], sign: i64) -> Result<(), StoreError>
 pub fn load_user_counts(conn: &mut Conn, user: UserId) -> Result<Vec<TaskCount>, StoreError> {
     let mut sql = Sql::new(COUNTED);
     sql.push("c.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
-    tokens(&mut sql, PRINCIPALS, &[("{caller}", user)]);
+    push_principals(&mut sql, user);
     sql.push(")");
     read(conn, sql)
 }

@@ -2,7 +2,7 @@
 
 use super::assignees::{self, AssigneeChange};
 use super::counts;
-use super::held::{ALL_ACTIONS, TaskAccess};
+use super::held::{ALL_ACTIONS, TaskAccess, needed_on_record};
 use super::log::{self, ActorKind};
 use super::per_record;
 use super::task::{self, NAME, OBJECT_RECORD, OPEN, ShownTask, TASK, TASK_TEMPLATE};
@@ -18,7 +18,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
 use records::classes::Class;
-use records::rights::{EDIT, TASKS_ASSIGN, TASKS_CREATE};
+use records::rights::{TASKS_ASSIGN, TASKS_CREATE};
 use records::single_records::{CreatedRecord, for_change};
 use records::tables;
 use resource::{Errors, fold, message, parse_id};
@@ -77,11 +77,9 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     };
     let held = record.and_then(|(_, held)| held);
     if let Some(held) = &held {
-        let changes_record = template.as_ref().is_some_and(TaskTemplate::is_update);
-        let may = (!sent.names_any() || held.allows(TASKS_ASSIGN)) && (!changes_record || held.allows(EDIT));
-        if !may {
-            return Err(Refusal::forbidden());
-        }
+        let is_update = template.as_ref().is_some_and(TaskTemplate::is_update);
+        let to_assign = if sent.names_any() { TASKS_ASSIGN } else { 0 };
+        held.require(to_assign | needed_on_record(is_update))?;
     }
     accepted.errors.refuse()?;
     let template = template.ok_or_else(Refusal::not_found)?;
@@ -94,7 +92,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
         created_by: Some(caller.user),
     };
     let ids = make(request, conn, &template, &[new], ActorKind::Caller)?;
-    let id = ids.first().copied().ok_or_else(Refusal::not_found)?;
+    let id = ids.first().copied().ok_or_else(|| StoreError::internal("no task was created"))?;
     let actions = super::held::load(request, conn, id)?.map_or(0, |task| task.actions & ALL_ACTIONS);
     let form = TemplateForm::load(conn, template.form)?;
     task::answer(
@@ -158,9 +156,37 @@ fn make_expiring(
     source: ActorKind,
     expires: Option<i64>,
 ) -> Result<Vec<TaskId>, Refusal> {
+    let due = Some(due_at(template.complete_by, request.now));
+    let ids = insert_tasks(request, conn, template, new, due, expires)?;
+    insert_assignees(conn, &ids, new, due)?;
+    counts::store_audiences(conn, new.iter().map(|new| &new.principals))?;
+    let logged: Vec<_> =
+        ids.iter().zip(new).map(|(id, new)| (*id, creation_log_entry(template, new, due, expires))).collect();
+    log::write_many(request, conn, source, "create", logged)?;
+    schedule::begin(request, conn, &ids, &template.plan, due, expires)?;
+    let assigned = ids.iter().zip(new).flat_map(|(id, new)| new.principals.iter().map(|of| (*id, *of)));
+    one_time::invite(request, conn, assigned.collect())?;
+    count_tasks(conn, template.id, new.len() as i64, request.now)?;
+    counts::add(conn, &ids)?;
+    per_record::raise_block_versions(
+        conn,
+        new.iter().filter_map(|new| new.record).map(|record| (record.class, record.n)),
+    )?;
+    Ok(ids)
+}
+
+/// Inserts the rows of new tasks. Returns their ids.
+fn insert_tasks(
+    request: &Request,
+    conn: &mut Conn,
+    template: &TaskTemplate,
+    new: &[NewTask],
+    due: Option<i64>,
+    expires: Option<i64>,
+) -> Result<Vec<TaskId>, Refusal> {
     let now = request.now;
-    let due = Some(due_at(template.complete_by, now));
-    let plan = serde_json::to_string(&template.plan).map_err(|error| StoreError::Db(error.to_string()))?;
+    let plan = serde_json::to_string(&template.plan)
+        .map_err(|error| StoreError::internal(format_args!("a plan cannot be written: {error}")))?;
     let row = |new: &NewTask| -> Vec<Argument> {
         let name = new.name.as_ref().unwrap_or(&template.name);
         vec![
@@ -185,7 +211,11 @@ fn make_expiring(
     };
     let rows: Vec<Vec<Argument>> = new.iter().map(row).collect();
     let ids = tables::insert(conn, "tasks", &COLUMNS, &rows, "RETURNING id")?;
-    let ids: Vec<TaskId> = ids.into_iter().map(TaskId::new).collect();
+    Ok(ids.into_iter().map(TaskId::new).collect())
+}
+
+/// Inserts the assignees of new tasks with these ids.
+fn insert_assignees(conn: &mut Conn, ids: &[TaskId], new: &[NewTask], due: Option<i64>) -> Result<(), StoreError> {
     let mut assigned: Vec<[BorrowedArgument<'_>; 6]> = Vec::new();
     for (id, new) in ids.iter().zip(new) {
         let due = due.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
@@ -194,21 +224,7 @@ fn make_expiring(
         let row = |of: &PrincipalId| [(*id).into(), (*of).into(), BorrowedArgument::Text(OPEN), due, class, n];
         assigned.extend(new.principals.iter().map(row));
     }
-    conn.insert_rows("task_assignees", &assignees::COLUMNS, &assigned, "")?;
-    counts::store_audiences(conn, new.iter().map(|new| &new.principals))?;
-    let logged: Vec<_> =
-        ids.iter().zip(new).map(|(id, new)| (*id, creation_log_entry(template, new, due, expires))).collect();
-    log::write_many(request, conn, source, "create", logged)?;
-    schedule::begin(request, conn, &ids, &template.plan, due, expires)?;
-    let assigned = ids.iter().zip(new).flat_map(|(id, new)| new.principals.iter().map(|of| (*id, *of)));
-    one_time::invite(request, conn, assigned.collect())?;
-    count_tasks(conn, template.id, new.len() as i64, now)?;
-    counts::add(conn, &ids)?;
-    per_record::raise_block_versions(
-        conn,
-        new.iter().filter_map(|new| new.record).map(|record| (record.class, record.n)),
-    )?;
-    Ok(ids)
+    conn.insert_rows("task_assignees", &assignees::COLUMNS, &assigned, "").map(drop)
 }
 
 fn creation_log_entry(

@@ -14,11 +14,11 @@ use kit::ids::{PrincipalId, TaskId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
-use records::rights::{EDIT, TASKS_ASSIGN, TASKS_EDIT};
+use records::rights::{TASKS_ASSIGN, TASKS_EDIT};
 use resource::SentObject;
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
-use store::{Conn, Sql};
+use store::{Conn, Sql, StoreError};
 
 pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let has_any = |names: &[&str]| {
@@ -48,7 +48,8 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     }
     accepted.errors.refuse()?;
     let changes = accepted.changes;
-    let stored = rows::load(conn, &shape(TaskLabels::default()), task.id.get())?.ok_or_else(Refusal::not_found)?;
+    let stored = rows::load(conn, &shape(TaskLabels::default()), task.id.get())?;
+    let stored = stored.ok_or_else(|| StoreError::internal("a locked task is missing"))?;
     rows::update(request, conn, &TASK, task.id.get(), &stored, &changes, &[])?;
     let told = kit::log::diff_of_edit(&TASK, &stored, &changes);
     if !told.is_empty() {
@@ -79,10 +80,9 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     )
 }
 
-/// Answers 403 if the task changes its record and the caller may not edit the record. Then they may not assign it to others.
+/// Answers 403 if the caller may not assign the task to others.
 fn require_assign(conn: &mut Conn, task: &TaskAccess) -> Result<(), Refusal> {
-    let changes_record = TemplateForm::load(conn, task.form)?.is_update();
-    if changes_record && !task.allows(EDIT) { Err(Refusal::forbidden()) } else { Ok(()) }
+    task.require(held::needed_on_record(TemplateForm::load(conn, task.form)?.is_update()))
 }
 
 fn log_assignees(

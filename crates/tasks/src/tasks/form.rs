@@ -62,7 +62,7 @@ impl FormFields {
         form: &TemplateForm,
         record: RecordAccess,
     ) -> Result<FormFields, Refusal> {
-        let mut aliases = form.aliases();
+        let mut aliases = form.aliases()?;
         aliases.retain(|alias| record.class.field(alias).is_some());
         let RecordValues { values, labels } = load_values(request, conn, &record, &aliases)?;
         let mut out = JsonWriter::default();

@@ -2,12 +2,14 @@
 //! creation of a task without a record, and from the assignment.
 
 use crate::moments::Plan;
+use identity::principals::push_principals;
 use kit::caller::Caller;
 use kit::ids::{ClassId, PrincipalId, RecordId, TaskId, TaskTemplateId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::tokens;
-use records::rights::{EDIT, TASKS_ASSIGN, TASKS_COMPLETE, TASKS_CREATE, TASKS_DELETE, TASKS_EDIT, TASKS_VIEW};
+use records::rights::{
+    EDIT, TASK_ACTIONS, TASKS_ASSIGN, TASKS_COMPLETE, TASKS_CREATE, TASKS_DELETE, TASKS_EDIT, TASKS_VIEW,
+};
 use records::single_records::{self, RecordAccess as HeldRecord, actions_on};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use store::{Conn, Sql, StoreError};
@@ -17,14 +19,14 @@ pub const ALL_ACTIONS: i64 = TASKS_CREATE | TASKS_EDIT | TASKS_VIEW | TASKS_DELE
 /// The actions of an assignee.
 const OF_ASSIGNEE: i64 = TASKS_VIEW | TASKS_COMPLETE;
 
+/// Returns the actions on its record that a caller needs to assign or reopen a task. The answer to an update task changes the
+/// record.
+pub fn needed_on_record(is_update: bool) -> i64 {
+    if is_update { EDIT } else { 0 }
+}
+
 /// The permissions that answers show.
-pub const SHOWN: [(&str, i64); 5] = [
-    ("view", TASKS_VIEW),
-    ("edit", TASKS_EDIT),
-    ("delete", TASKS_DELETE),
-    ("complete", TASKS_COMPLETE),
-    ("assign", TASKS_ASSIGN),
-];
+pub const SHOWN: [(&str, i64); 5] = TASK_ACTIONS.named(["view", "edit", "delete", "complete", "assign"]);
 
 /// A task with the caller's actions on it.
 #[derive(Clone)]
@@ -73,7 +75,7 @@ fn read(row: &store::Row<'_>) -> Result<(TaskAccess, Option<ClassId>), StoreErro
         completed_at: row.opt_int(8)?,
         completed_by: row.opt_id(9)?,
         created_by: row.opt_id(10)?,
-        plan: serde_json::from_str(row.text(11)?).unwrap_or_default(),
+        plan: row.json(11)?,
         actions: 0,
     };
     Ok((held, row.opt_id(12)?))
@@ -204,14 +206,10 @@ fn actions_with(
     Ok(actions)
 }
 
-/// SQL for the principals of `{caller}`: the user, and each of their groups as its negative id.
-pub const PRINCIPALS: &str = "(SELECT CAST({caller} AS BIGINT) UNION ALL SELECT -m.group_id FROM user_group_members m \
-    WHERE m.user_id = {caller})";
-
 /// The principals of the caller.
 pub fn principals(request: &Request, conn: &mut Conn) -> Result<Vec<PrincipalId>, Refusal> {
     let mut sql = Sql::new("SELECT x.* FROM ");
-    tokens(&mut sql, PRINCIPALS, &[("{caller}", request.caller()?.user)]);
+    push_principals(&mut sql, request.caller()?.user);
     Ok(conn.query_all(sql.push(" x"), |row| row.id(0))?)
 }
 
@@ -222,6 +220,6 @@ fn assigned(conn: &mut Conn, caller: &Caller, tasks: Vec<TaskId>) -> Result<Hash
     }
     let mut sql = Sql::new("SELECT a.task FROM task_assignees a WHERE a.task");
     sql.push_any(tasks).push(" AND a.principal IN ");
-    tokens(&mut sql, PRINCIPALS, &[("{caller}", caller.user)]);
+    push_principals(&mut sql, caller.user);
     Ok(conn.query_all(&sql, |row| row.id(0))?.into_iter().collect())
 }

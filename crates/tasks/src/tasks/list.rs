@@ -6,14 +6,13 @@ use super::held::{self, TaskRef};
 use super::mine;
 use super::task::{STATES, TASK, TaskLabels, labels_of_records, shape};
 use super::visible::VisibleTasks;
-use http::StatusCode;
-use kit::answer::{Answer, Outcome};
+use kit::answer::Outcome;
+use kit::listed::{JsonItems, ListCounts};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, conditions, order};
 use kit::rows::{self, PageSize, Relations, Scope};
 use records::visible_records::read_first;
-use resource::json::JsonWriter;
 use resource::select::{self, bound_filters};
 use resource::{CheckedFilter, CheckedValue, Predicate};
 use std::collections::HashMap;
@@ -58,7 +57,7 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let page = conn.query_all(&sql, |row| {
         Ok(TaskRef { id: row.id(0)?, record: row.opt_id(1)?, class: row.opt_id(2)?, created_by: row.opt_id(3)? })
     })?;
-    let results = tasks_json(request, conn, &page)?;
+    let items = task_items(request, conn, &page)?;
     let filtered = match &states {
         Some(states) if is_mine => counts::sum(&visible.assigned, states),
         Some(states) if assigned.is_none() && states.len() == all.len() => total,
@@ -68,8 +67,7 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
             conn.query_one(sql.append(&table).push(" WHERE ").append(&wanted), |row| row.int(0))?
         }
     };
-    let body = rows::envelope(request, select.limit, select.offset, total, filtered, results);
-    let mut answer = Answer::json(StatusCode::OK, body);
+    let mut answer = rows::list_answer(request, select.limit, select.offset, ListCounts { total, filtered }, items);
     answer.cacheable_until = Some(i64::MAX);
     Ok(answer)
 }
@@ -91,22 +89,20 @@ fn states(filters: &[CheckedFilter<'_>]) -> Option<Vec<&'static str>> {
 }
 
 /// Returns the JSON array of these tasks, in the order of `page`.
-fn tasks_json(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Vec<u8>, Refusal> {
+fn task_items(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<JsonItems, Refusal> {
     let actions = held::actions(conn, request.caller()?, page)?;
     let labels = labels_of_records(request, conn, page.iter().filter_map(|task| task.class.zip(task.record)))?;
     let shape = shape(TaskLabels { actions, labels: Some(labels) });
-    let mut out = JsonWriter::with_capacity(1024 + 900 * page.len().min(100));
-    out.raw("[");
+    let mut results = JsonItems::with_capacity(1024 + 900 * page.len().min(100));
     for some in page.chunks(AT_ONCE) {
         let mut condition = Sql::new("t.id");
         condition.push_any(some.iter().map(|task| task.id).collect::<Vec<_>>());
         let items: HashMap<i64, Vec<u8>> =
             rows::items(request, conn, &shape, "id", &Scope::matching(condition))?.into_iter().collect();
         for item in some.iter().filter_map(|task| items.get(&task.id.get())) {
-            out.comma().raw_bytes(item);
-            PageSize { items: page.len(), bytes: out.bytes().len() }.check(request)?;
+            results.next_item().raw_bytes(item);
+            PageSize { items: page.len(), bytes: results.bytes() }.check(request)?;
         }
     }
-    out.raw("]");
-    Ok(out.into_bytes())
+    Ok(results)
 }

@@ -189,7 +189,7 @@ pub fn check_update(
     record: &HeldRecord,
     answer: &JsonBody,
 ) -> CheckOutcome {
-    let fields = UpdateFields { class: &record.class, aliases: form.aliases() };
+    let fields = UpdateFields { class: &record.class, aliases: form.aliases()? };
     let unknown = RefCell::new(Vec::<String>::new());
     let is_known = |alias: &str| {
         let is_known = fields.get(alias).is_some();

@@ -285,7 +285,8 @@ pub fn labels_of_records(
 }
 
 fn parse_json<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|error| StoreError::Db(error.to_string()))
+    serde_json::from_str(text)
+        .map_err(|error| StoreError::internal(format_args!("a part of a task is no JSON: {error}")))
 }
 
 fn write_users(out: &mut JsonWriter, items: Option<&str>) -> Result<(), StoreError> {

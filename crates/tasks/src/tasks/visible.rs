@@ -2,13 +2,12 @@
 //! group, and tasks that they created without a record. Tasks of a record are visible by the rights on the record.
 
 use super::counts::{self, TaskCount};
-use super::held::PRINCIPALS;
 use super::per_record;
 use super::task::STATES;
+use identity::principals::push_principals;
 use kit::ids::{ClassId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::tokens;
 use records::visible_records::{VisibleRecords, visible_tasks};
 use store::{Conn, Sql, StoreError};
 
@@ -68,7 +67,7 @@ impl VisibleTasks {
         }
         // There are few audiences, even for a user with hundreds of thousands of tasks.
         let mut sql = Sql::new("(t.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
-        self.push_principals(&mut sql);
+        push_principals(&mut sql, self.user);
         sql.push(") OR (t.record IS NULL AND t.created_by = ").bind(self.user).push(")");
         if !self.whole.is_empty() {
             sql.push(" OR t.class_id").push_any(self.whole.iter().copied());
@@ -76,10 +75,6 @@ impl VisibleTasks {
         self.push_records(sql.push(" OR "), ["t.class_id", "t.record_n"]);
         sql.push(")");
         sql
-    }
-
-    fn push_principals(&self, sql: &mut Sql) {
-        tokens(sql, PRINCIPALS, &[("{caller}", self.user)]);
     }
 
     /// Appends the condition that selects tasks of single records in `some`, on these two columns.
@@ -137,7 +132,7 @@ impl VisibleTasks {
             return Ok(others);
         }
         let mut sql = Sql::new("SELECT count(DISTINCT a.task) FROM task_assignees a WHERE a.principal IN ");
-        self.push_principals(&mut sql);
+        push_principals(&mut sql, self.user);
         push_states_condition(sql.push(" AND a.class_id").push_any(some), "a.status", states);
         self.push_records(sql.push(" AND NOT "), ["a.class_id", "a.record_n"]);
         Ok(others + conn.query_one(&sql, |row| row.int(0))?)
@@ -147,9 +142,8 @@ impl VisibleTasks {
     fn count_created(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, StoreError> {
         let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE t.record IS NULL AND t.created_by = ");
         push_states_condition(sql.bind(self.user), "t.status", states);
-        self.push_principals(
-            sql.push(" AND NOT EXISTS (SELECT 1 FROM task_assignees a WHERE a.task = t.id AND a.principal IN "),
-        );
+        sql.push(" AND NOT EXISTS (SELECT 1 FROM task_assignees a WHERE a.task = t.id AND a.principal IN ");
+        push_principals(&mut sql, self.user);
         sql.push(")");
         conn.query_one(&sql, |row| row.int(0))
     }

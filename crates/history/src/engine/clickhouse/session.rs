@@ -88,41 +88,17 @@ impl Sessions {
     /// this one. The future may be dropped at any point. If that leaves a session open, this process continues immediately,
     /// and others after [`TAKEOVER_IF_QUIET`].
     pub(super) async fn open(&self, mut next: Option<u64>) -> Result<WriterSession, EngineError> {
-        // The open session of another process, and the time at which it was first seen.
-        let mut watched: Option<(u64, Instant)> = None;
+        let mut watched = None;
         let mut retry_delays = RETRY_DELAYS.iter();
         loop {
             let number = match next.take() {
                 Some(number) => number,
-                None => {
-                    let snapshot = self.snapshot().await?;
-                    let highest = snapshot.highest();
-                    let comment = snapshot.sessions.last().map_or(CLOSED, |(_, comment)| comment);
-                    if comment != CLOSED && comment != &*self.holder {
-                        let since = match watched {
-                            Some((number, since)) if number == highest => since,
-                            _ => Instant::now(),
-                        };
-                        watched = Some((highest, since));
-                        let waited = since.elapsed();
-                        if waited < TAKEOVER_IF_QUIET || (waited < TAKEOVER && self.running_statements(None).await? > 0)
-                        {
-                            random_pause(10..20).await;
-                            continue;
-                        }
-                        tracing::warn!(
-                            database = self.database,
-                            session = highest,
-                            "taking over the writing session of another process, which does not close it"
-                        );
-                    }
-                    highest + 1
-                }
+                None => match self.next_number(&mut watched).await? {
+                    Some(number) => number,
+                    None => continue,
+                },
             };
-            let table = format!("{}.writer_{number}", self.database);
-            let create =
-                format!("CREATE TABLE {table} ({SESSION_COLUMN} UInt8) ENGINE = Null COMMENT '{}'", self.holder);
-            match self.server.run(&create).await {
+            match self.create_session_table(number).await {
                 Ok(()) => {}
                 Err(fault) if fault.already_exists() => continue,
                 Err(fault) if fault.is_transient() => match retry_delays.next() {
@@ -135,24 +111,60 @@ impl Sessions {
                 },
                 Err(fault) => return Err(fault.into()),
             }
-            let mut snapshot = self.snapshot().await?;
-            if snapshot.highest() != number {
-                // The number was outdated: other processes have opened sessions since.
-                self.drop_session_table(number).await?;
-                continue;
+            let snapshot = self.snapshot().await?;
+            if snapshot.highest() == number {
+                return self.begin_session(number, snapshot).await;
             }
-            snapshot.sessions.pop();
-            let mut previous: Vec<u64> = snapshot.sessions.iter().map(|(number, _)| *number).collect();
-            if snapshot.sessions.iter().any(|(_, comment)| comment != CLOSED) {
-                for number in previous.drain(..) {
-                    self.drop_session_table(number).await?;
-                }
-                self.end_inserts_except_of(number).await?;
-                snapshot = self.snapshot().await?;
-            }
-            let (history_rows, system_rows) = (snapshot.history_rows, snapshot.system_rows);
-            return Ok(WriterSession { number, history_rows, system_rows, opened_at: Instant::now(), previous });
+            // The number was outdated: other processes have opened sessions since.
+            self.drop_session_table(number).await?;
         }
+    }
+
+    /// Returns the number of the next session. `None` after a pause if another process owns a session that it may still close.
+    /// `watched` is the open session of another process, and the time at which it was first seen.
+    async fn next_number(&self, watched: &mut Option<(u64, Instant)>) -> Result<Option<u64>, EngineError> {
+        let snapshot = self.snapshot().await?;
+        let highest = snapshot.highest();
+        let comment = snapshot.sessions.last().map_or(CLOSED, |(_, comment)| comment);
+        if comment != CLOSED && comment != &*self.holder {
+            let since = match *watched {
+                Some((number, since)) if number == highest => since,
+                _ => Instant::now(),
+            };
+            *watched = Some((highest, since));
+            let waited = since.elapsed();
+            if waited < TAKEOVER_IF_QUIET || (waited < TAKEOVER && self.running_statements(None).await? > 0) {
+                random_pause(10..20).await;
+                return Ok(None);
+            }
+            tracing::warn!(
+                database = self.database,
+                session = highest,
+                "taking over the writing session of another process, which does not close it"
+            );
+        }
+        Ok(Some(highest + 1))
+    }
+
+    async fn create_session_table(&self, number: u64) -> Result<(), StatementFailure> {
+        let table = format!("{}.writer_{number}", self.database);
+        let create = format!("CREATE TABLE {table} ({SESSION_COLUMN} UInt8) ENGINE = Null COMMENT '{}'", self.holder);
+        self.server.run(&create).await
+    }
+
+    /// Ends earlier sessions that were not closed, and returns the session with this number, which is the last of the snapshot.
+    async fn begin_session(&self, number: u64, mut snapshot: Snapshot) -> Result<WriterSession, EngineError> {
+        snapshot.sessions.pop();
+        let mut previous: Vec<u64> = snapshot.sessions.iter().map(|(number, _)| *number).collect();
+        if snapshot.sessions.iter().any(|(_, comment)| comment != CLOSED) {
+            for number in previous.drain(..) {
+                self.drop_session_table(number).await?;
+            }
+            self.end_inserts_except_of(number).await?;
+            snapshot = self.snapshot().await?;
+        }
+        let (history_rows, system_rows) = (snapshot.history_rows, snapshot.system_rows);
+        Ok(WriterSession { number, history_rows, system_rows, opened_at: Instant::now(), previous })
     }
 
     /// Closes a session, so that another one can be opened. All its inserts must have been answered. A session with an

@@ -213,7 +213,8 @@ struct StoredField {
 fn load(request: &Request, conn: &mut Conn) -> Result<StoredField, Refusal> {
     let field = load_from_path(request, conn)?;
     rows::check_if_match(request, conn, &SHAPE, field.id.get())?;
-    let values = rows::load(conn, &STORED, field.id.get())?.ok_or_else(Refusal::not_found)?;
+    let values =
+        rows::load(conn, &STORED, field.id.get())?.ok_or_else(|| StoreError::internal("a read field is missing"))?;
     Ok(StoredField { field, values })
 }
 

@@ -167,10 +167,9 @@ fn first_held(
         }
         sql.push(")");
     }
-    let held = conn.query_optional(sql.push(" LIMIT 1"), |row| Ok(row.text(0)?.to_owned()))?;
-    let held = held.map(|held| match field.kind {
-        FieldType::Set => serde_json::from_str::<Vec<String>>(&held).unwrap_or_default(),
-        _ => vec![held],
-    });
+    let held = conn.query_optional(sql.push(" LIMIT 1"), |row| match field.kind {
+        FieldType::Set => row.json::<Vec<String>>(0),
+        _ => Ok(vec![row.text(0)?.to_owned()]),
+    })?;
     Ok(held.and_then(|held| held.into_iter().find(|value| options.contains(&value.as_str()))))
 }

@@ -13,6 +13,7 @@ use kit::rows::sql::{OWN, push_joins, value};
 use kit::rows::stored_value;
 use resource::{CheckedValue, Field, time};
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use store::{Conn, Row, Sql, StoreError};
 
 /// The columns before those of the fields.
@@ -77,17 +78,14 @@ pub fn piece(
     push_joins(&mut sql, OWN, &class.record, there().map(|(_, declared)| *declared));
     sql.push(" WHERE t.n").push_any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
     let mut lines = CsvLines::default();
-    let mut is_too_large = false;
-    let read = conn.for_each_row(&sql, |row| {
+    let read = conn.for_each_row_until(&sql, |row| {
         lines.push(row, &fields)?;
-        is_too_large = lines.ends.len() > 1 && lines.text.len() > MAX_PIECE_BYTES;
-        // Any error ends the iteration.
-        if is_too_large { Err(StoreError::NotFound) } else { Ok(()) }
-    });
-    if is_too_large {
+        let is_too_large = lines.ends.len() > 1 && lines.text.len() > MAX_PIECE_BYTES;
+        Ok(if is_too_large { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    if read.is_break() {
         return Ok(None);
     }
-    read?;
     let names = names(caller, conn, &lines)?;
     Ok(Some(lines.to_text(numbers, &names).into_bytes()))
 }

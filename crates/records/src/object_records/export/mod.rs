@@ -24,6 +24,7 @@ use resource::{Errors, Query, message, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Sql};
@@ -273,12 +274,15 @@ fn ndjson(
     view.from(sql.push(", t.n"));
     sql.push(" WHERE t.n").push_any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
     let mut places = HashMap::new();
-    let fits = |size: PageSize| size.items <= 1 || size.bytes <= MAX_PIECE_BYTES;
-    let read = RecordPage::read_while(&view, conn, &sql, fits, |row, at| {
+    let check = |size: PageSize| match size.items <= 1 || size.bytes <= MAX_PIECE_BYTES {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
+    };
+    let read = RecordPage::read_while(&view, conn, &sql, check, |row, at| {
         places.insert(row.int(at)?, places.len());
         Ok(())
     })?;
-    let Some(records) = read else { return Ok(None) };
+    let ControlFlow::Continue(records) = read else { return Ok(None) };
     let beside = records.load(request, conn, opened.on_class)?;
     let mut out = JsonWriter::with_capacity(records.bytes() + 200 * records.items.len());
     for at in numbers.iter().filter_map(|number| places.get(&i64::from(*number)).copied()) {
