@@ -58,7 +58,7 @@ fn add(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), StoreError> {
         "INSERT INTO record_counts(class_id, slot, n) VALUES ($1, $2, $3) \
          ON CONFLICT (class_id, slot) DO UPDATE SET n = record_counts.n + excluded.n",
     );
-    conn.exec(&sql.arg(class).arg(slot(conn)).arg(more)).map(|_| ())
+    conn.exec_later(&sql.arg(class).arg(slot(conn)).arg(more))
 }
 
 /// The number of records of a class.

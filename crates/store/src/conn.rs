@@ -140,6 +140,21 @@ impl Conn {
         result.map_err(|error| self.mark_failed(error))
     }
 
+    /// Runs a statement that returns no rows and whose success the script takes for granted. PostgreSQL receives it together with
+    /// the next statement, without a round trip of its own. Its error is returned by the next statement or by the commit, and fails
+    /// the transaction.
+    pub fn exec_later(&mut self, sql: &Sql) -> Result<(), StoreError> {
+        match &mut self.connection {
+            ConnectionKind::Postgres(connection) if self.in_transaction => {
+                self.failed.clone().map_or(Ok(()), Err)?;
+                let args = sql.args().to_vec();
+                let result = count(&mut self.statements, self.deadline).and_then(|()| connection.exec_later(sql, args));
+                result.map_err(|error| self.mark_failed(error))
+            }
+            _ => self.exec(sql).map(drop),
+        }
+    }
+
     /// Runs one statement for each row of arguments, efficiently for thousands of rows. Calls `done` for each row, in
     /// order, with the number of rows that were changed. The statement's own arguments are not used.
     ///
@@ -175,7 +190,7 @@ impl Conn {
     /// not meet the same stored row.
     ///
     /// PostgreSQL inserts 5,000 rows in one round trip. For a row that it refuses it reports the error, not the place
-    /// of the row.
+    /// of the row. A single row without `RETURNING` is inserted as by [`Conn::exec_later`].
     ///
     /// # Panics
     /// As [`Sql::name`].
@@ -217,7 +232,12 @@ impl Conn {
                 let enlarged = connection.expect_rows(rows.len());
                 enlarged.and_then(|()| connection.insert_rows(&insert, rows, go_on, done))
             }
-            ConnectionKind::Postgres(connection) => go_on().and_then(|()| connection.insert_rows(&insert, rows, done)),
+            ConnectionKind::Postgres(connection) => go_on().and_then(|()| match rows {
+                [row] if self.in_transaction && insert.is_silent() => {
+                    connection.exec_later(&insert.single_row(), row.iter().map(|arg| (*arg).into()).collect())
+                }
+                _ => connection.insert_rows(&insert, rows, done),
+            }),
             ConnectionKind::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
         };
         result.map_err(|error| self.mark_failed(error))?;
@@ -239,6 +259,18 @@ impl Conn {
             ConnectionKind::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
         };
         result.map_err(|error| self.mark_failed(error))
+    }
+
+    /// Runs a statement that locks a table, together with the next statement. On PostgreSQL only.
+    pub(crate) fn lock_later(&mut self, sql: &Sql) -> Result<(), StoreError> {
+        match &mut self.connection {
+            ConnectionKind::Postgres(connection) if self.in_transaction => {
+                self.failed.clone().map_or(Ok(()), Err)?;
+                connection.lock_later(sql.text());
+                Ok(())
+            }
+            _ => self.define(sql),
+        }
     }
 
     /// Limits the time for which the transaction waits for each lock, on PostgreSQL only.

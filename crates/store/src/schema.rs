@@ -227,7 +227,8 @@ impl Conn {
         self.define(&sql)
     }
 
-    /// Locks a table until the transaction ends. SQLite needs no lock, since it has one writer.
+    /// Locks a table until the transaction ends. SQLite needs no lock, since it has one writer. [`TableLock::Rows`] is acquired
+    /// with the next statement, which it precedes.
     pub fn lock_table(&mut self, name: &str, lock: TableLock) -> Result<(), StoreError> {
         if self.is_embedded() {
             return Ok(());
@@ -237,7 +238,10 @@ impl Conn {
             TableLock::Rows => " IN ROW EXCLUSIVE MODE",
             TableLock::Declaration => " IN SHARE ROW EXCLUSIVE MODE",
         });
-        self.define(&sql)
+        match lock {
+            TableLock::Rows => self.lock_later(&sql),
+            TableLock::Declaration => self.define(&sql),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub enum Argument {
     Text(String),
     /// BLOB or BYTEA
     Blob(Vec<u8>),
-    /// BIGINT[] on PostgreSQL, a JSON text of the numbers on SQLite; see [`Sql::push_any`]
+    /// BIGINT[] on PostgreSQL, an array of the extension `rarray` on SQLite; see [`Sql::push_any`]
     Ints(Vec<i64>),
 }
 
@@ -33,7 +33,7 @@ pub enum BorrowedArgument<'a> {
     Text(&'a str),
     /// BLOB or BYTEA
     Blob(&'a [u8]),
-    /// BIGINT[] on PostgreSQL, a JSON text of the numbers on SQLite; see [`Sql::push_any`]
+    /// BIGINT[] on PostgreSQL, an array of the extension `rarray` on SQLite; see [`Sql::push_any`]
     Ints(&'a [i64]),
 }
 
@@ -312,6 +312,11 @@ impl Insert {
         head.push(")");
         let then = if then.is_empty() { String::new() } else { format!(" {then}") };
         Insert { head, columns: columns.len(), then }
+    }
+
+    /// Returns whether the statement returns no rows.
+    pub fn is_silent(&self) -> bool {
+        !self.then.contains("RETURNING")
     }
 
     /// Returns the statement for one row, without arguments.

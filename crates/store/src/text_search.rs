@@ -234,7 +234,7 @@ impl Conn {
         );
         let lines: Vec<&str> = rows.iter().map(|(_, text)| *text).collect();
         let numbers = Argument::Ints(rows.iter().map(|(n, _)| *n).collect());
-        if rows.is_empty() { Ok(()) } else { self.exec(&sql.arg(numbers).arg(lines.join("\n"))).map(|_| ()) }
+        if rows.is_empty() { Ok(()) } else { self.exec_later(&sql.arg(numbers).arg(lines.join("\n"))) }
     }
 
     /// Removes the words of rows, if they have any.

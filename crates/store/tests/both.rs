@@ -25,6 +25,7 @@ on_both! {
     unique_indexes_are_named,
     foreign_keys_refuse,
     a_failed_statement_fails_its_transaction,
+    a_deferred_statement_is_part_of_its_transaction,
     a_constraint_checked_at_the_end_of_a_statement,
     sixty_writers_lose_nothing,
     a_failing_script_leaves_the_others,
@@ -292,6 +293,41 @@ async fn a_failed_statement_fails_its_transaction(fixture: &mut Fixture) {
     });
     assert!(fine.await.is_ok());
     assert_eq!(count(&database).await, 1);
+}
+
+async fn a_deferred_statement_is_part_of_its_transaction(fixture: &mut Fixture) {
+    let database = fixture.database().await;
+    let add = |name: &str| Sql::new("INSERT INTO users (name) VALUES ($1)").arg(name);
+    // More statements than are sent together, in their order, with and without a statement behind them.
+    let many = database.write(move |conn| {
+        (0..150).try_for_each(|n| conn.exec_later(&add(&format!("u{n}"))))?;
+        conn.exec_later(&Sql::new("DELETE FROM users WHERE name <> 'u149'"))
+    });
+    assert_eq!(many.await, Ok::<_, StoreError>(()));
+    assert_eq!(count(&database).await, 1);
+    let read_behind = database.write(move |conn| {
+        conn.exec_later(&add("Ada"))?;
+        conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))
+    });
+    assert_eq!(read_behind.await, Ok::<_, StoreError>(2));
+    // An error reaches the script or the commit, and nothing of the transaction remains.
+    let unique = StoreError::Unique("users_name".to_owned());
+    let at_commit = database.write(move |conn| {
+        conn.exec_later(&add("Bob"))?;
+        conn.exec_later(&add("Ada"))
+    });
+    assert_eq!(at_commit.await, Err(unique.clone()));
+    let swallowed = database.write(move |conn| {
+        conn.exec_later(&add("Bob"))?;
+        drop(conn.exec_later(&add("Ada")));
+        let read = conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
+        assert_eq!(read, Err(StoreError::Unique("users_name".to_owned())));
+        Ok::<_, StoreError>(())
+    });
+    assert_eq!(swallowed.await, Err(unique));
+    let refused = database.write(move |conn| conn.exec_later(&add("Bob")).and(Err::<(), _>(StoreError::NotFound)));
+    assert_eq!(refused.await, Err(StoreError::NotFound));
+    assert_eq!(count(&database).await, 2);
 }
 
 async fn a_constraint_checked_at_the_end_of_a_statement(fixture: &mut Fixture) {

@@ -137,6 +137,23 @@ async fn databases_do_not_see_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_on_a_connection_that_died_while_idle_is_repeated() {
+    let one = || Options { postgres_connections: 1, ..Options::default() };
+    let Some(mut fixture) = Fixture::postgres(one()).await else { return };
+    let database = fixture.database().await;
+    let other = Store::open(fixture.engine.clone(), MIGRATIONS, one()).await.unwrap();
+    let process = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT pg_backend_pid()"), |row| row.int(0));
+    let process: Result<i64, StoreError> = database.read(process).await;
+    let kill = Sql::new("SELECT pg_terminate_backend(CAST($1 AS INTEGER), 5000)").arg(process.unwrap());
+    let kill = move |conn: &mut Conn| conn.query_one(&kill, |row| row.int(0));
+    other.database(database.name()).read(kill).await.map_err(|error: StoreError| error).unwrap();
+    assert!(database.write(|conn| insert(conn, "Ada")).await.is_ok());
+    assert_eq!(count(&database).await, 1);
+    other.close().await;
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn short_reads_on_one_connection_get_their_own_answers() {
     let one = Options { postgres_connections: 1, ..Options::default() };
     let Some(mut fixture) = Fixture::postgres(one).await else { return };

@@ -225,6 +225,8 @@ async fn hold_lock(
     let task = tokio::spawn(async move {
         let hold = database.write(move |conn| {
             conn.lock_table("r12", lock)?;
+            // A lock against declarations is acquired with the next statement.
+            conn.query_all(&Sql::new("SELECT 1"), |row| row.int(0))?;
             held.lock().unwrap().send(()).unwrap();
             // The caller chooses the duration of the lock.
             std::thread::sleep(time);

@@ -210,7 +210,12 @@ pub fn update_row(
         sql.push(", ").name(column).push(" = ").bind(arg.clone());
     }
     sql.push(" WHERE id = ").bind(id);
-    conn.exec(&sql).map_err(|error| unique(resource, error))?;
+    // A violation of a unique index is reported on its field.
+    if changes.iter().any(|(name, _)| resource.field(name).is_some_and(|field| field.unique.is_some())) {
+        conn.exec(&sql).map_err(|error| unique(resource, error))?;
+    } else {
+        conn.exec_later(&sql)?;
+    }
     set_elsewhere(conn, resource, id, changes)
 }
 

@@ -473,7 +473,7 @@ fn update_some(
             sql.push(", owner = ").bind(owner).push(", ownership = ").bind(ownership);
             sql.push(", owner_at = ").bind(owner.and(Some(request.now))).push(", owner_by = ").bind(owner.and(by));
         }
-        conn.exec(sql.push(" WHERE n = ").bind(change.n))?;
+        conn.exec_later(sql.push(" WHERE n = ").bind(change.n))?;
         for number in class.further_tables() {
             if fields_of(class, number).any(|(field, _)| differs(field)) {
                 upsert_further(conn, class, number, change, differs)?;
@@ -521,12 +521,11 @@ fn upsert_further(
     let table = table_of(class.id, number);
     let mut sql = Sql::new("INSERT INTO ");
     sql.name(&table).push("(id) VALUES (").bind(change.id).push(") ON CONFLICT (id) DO NOTHING");
-    conn.exec(&sql)?;
+    conn.exec_later(&sql)?;
     let mut sql = Sql::new("UPDATE ");
     sql.name(&table).push(" SET id = id");
     push_columns(&mut sql, class, number, &change.values, differs);
-    conn.exec(sql.push(" WHERE id = ").bind(change.id))?;
-    Ok(())
+    Ok(conn.exec_later(sql.push(" WHERE id = ").bind(change.id))?)
 }
 
 /// Returns the id of a new ownership. The first ownership of a record has the record's id. Later ones use the same sequence, so

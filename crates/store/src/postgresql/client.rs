@@ -2,7 +2,8 @@
 
 use std::error::Error as StdError;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures_util::TryStreamExt;
 use futures_util::future::poll_fn;
@@ -27,11 +28,35 @@ pub(super) async fn connect_once(
     })
 }
 
+/// A statement that is sent together with the next one, so that it costs no round trip.
+struct DeferredStatement {
+    text: String,
+    /// Is true if it begins a transaction.
+    is_begin: bool,
+    /// Is true if the prepared statement was cached.
+    is_cached: bool,
+    /// Sends the statement when it is polled for the first time.
+    outcome: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
+}
+
+/// A deferred statement that failed.
+pub(super) struct FailedStatement {
+    pub text: String,
+    /// Is true if the prepared statement was cached.
+    pub is_cached: bool,
+}
+
 /// A connection with a runtime of its own.
 pub(super) struct PostgresClient {
-    client: tokio_postgres::Client,
+    client: Arc<tokio_postgres::Client>,
     /// `None` after the connection has ended.
     connection: Option<ConnectionFuture>,
+    /// The statements that are not sent yet.
+    deferred: Vec<DeferredStatement>,
+    /// The deferred statement to which the last error belongs.
+    failed: Option<FailedStatement>,
+    /// Is true if the server has begun the transaction of the last deferred BEGIN.
+    has_begun: bool,
     runtime: Runtime,
 }
 
@@ -44,7 +69,15 @@ impl PostgresClient {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let made = runtime.block_on(connect_once(config, tls));
         let (client, connection) = made.map_err(|error| error::StoreError::Unavailable(error_text(&error)))?;
-        Ok(PostgresClient { client, connection: Some(connection), runtime })
+        let client = Arc::new(client);
+        Ok(PostgresClient {
+            client,
+            connection: Some(connection),
+            deferred: Vec::new(),
+            failed: None,
+            has_begun: false,
+            runtime,
+        })
     }
 
     /// Returns whether the connection is lost.
@@ -94,10 +127,65 @@ impl PostgresClient {
         })
     }
 
-    /// Drives the connection until the answer arrives or the connection ends.
+    /// Sends a BEGIN together with the first statement of the transaction.
+    pub fn defer_begin(&mut self, sql: &'static str) {
+        self.has_begun = false;
+        let client = self.client.clone();
+        let outcome = Box::pin(async move { client.batch_execute(sql).await });
+        self.deferred.push(DeferredStatement { text: sql.to_owned(), is_begin: true, is_cached: false, outcome });
+    }
+
+    /// Returns whether the server has begun the transaction of the last deferred BEGIN.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Sends a statement that returns no rows together with the next statement. `prepared`: the prepared statement, and whether it
+    /// was cached. A statement that is not prepared has no arguments.
+    pub fn defer<A: BorrowToSql + Send + 'static>(
+        &mut self,
+        prepared: Option<(Statement, bool)>,
+        text: &str,
+        args: Vec<A>,
+    ) {
+        let (client, sent_text) = (self.client.clone(), text.to_owned());
+        let (statement, is_cached) = prepared.map_or((None, false), |(statement, cached)| (Some(statement), cached));
+        let outcome = Box::pin(async move {
+            match statement {
+                Some(statement) => client.execute_raw(&statement, args).await.map(drop),
+                None => client.batch_execute(&sent_text).await,
+            }
+        });
+        self.deferred.push(DeferredStatement { text: text.to_owned(), is_begin: false, is_cached, outcome });
+    }
+
+    /// The number of statements that are not sent yet.
+    pub fn deferred_count(&self) -> usize {
+        self.deferred.len()
+    }
+
+    /// Sends the deferred statements and waits for their outcomes.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.wait(async |_| Ok(()))
+    }
+
+    /// Forgets the statements that are not sent yet. Returns whether the BEGIN of the transaction was one of them.
+    pub fn drop_deferred(&mut self) -> bool {
+        self.deferred.drain(..).any(|statement| statement.is_begin)
+    }
+
+    /// Returns the deferred statement to which the last error belongs. `None` if the last statement itself failed.
+    pub fn take_failed(&mut self) -> Option<FailedStatement> {
+        self.failed.take()
+    }
+
+    /// Drives the connection until the answers to the deferred statements and to this one arrive, or until the connection ends.
+    /// The first error counts, since the server then refuses all later statements of the transaction.
     fn wait<T>(&mut self, ask: impl AsyncFnOnce(&tokio_postgres::Client) -> Result<T, Error>) -> Result<T, Error> {
-        let mut answer = pin!(ask(&self.client));
-        let connection = &mut self.connection;
+        let mut deferred = std::mem::take(&mut self.deferred);
+        let (mut answer, mut outcome, mut first_error) = (pin!(ask(&self.client)), None, None);
+        let (connection, failed, has_begun) = (&mut self.connection, &mut self.failed, &mut self.has_begun);
+        *failed = None;
         self.runtime.block_on(poll_fn(|context| {
             if let Some(open) = connection
                 && let Poll::Ready(ended) = open.as_mut().poll(context)
@@ -107,9 +195,49 @@ impl PostgresClient {
                     return Poll::Ready(Err(error));
                 }
             }
-            answer.as_mut().poll(context)
+            // Each statement is sent when it is polled first, so the order of the polls is the order of the statements.
+            if let Some((statement, error)) = poll_deferred(&mut deferred, has_begun, context)
+                && first_error.is_none()
+            {
+                (*failed, first_error) = (Some(statement), Some(error));
+            }
+            if outcome.is_none()
+                && let Poll::Ready(ended) = answer.as_mut().poll(context)
+            {
+                outcome = Some(ended);
+            }
+            if !deferred.is_empty() || outcome.is_none() {
+                return Poll::Pending;
+            }
+            match (first_error.take(), outcome.take()) {
+                (Some(error), _) => Poll::Ready(Err(error)),
+                (None, Some(outcome)) => Poll::Ready(outcome),
+                (None, None) => Poll::Pending,
+            }
         }))
     }
+}
+
+/// Polls deferred statements, and removes those that have ended. Returns the first that failed.
+fn poll_deferred(
+    deferred: &mut Vec<DeferredStatement>,
+    has_begun: &mut bool,
+    context: &mut Context<'_>,
+) -> Option<(FailedStatement, Error)> {
+    let mut first_error = None;
+    deferred.retain_mut(|statement| match statement.outcome.as_mut().poll(context) {
+        Poll::Pending => true,
+        Poll::Ready(Ok(())) => {
+            *has_begun |= statement.is_begin;
+            false
+        }
+        Poll::Ready(Err(error)) => {
+            let text = std::mem::take(&mut statement.text);
+            first_error.get_or_insert((FailedStatement { text, is_cached: statement.is_cached }, error));
+            false
+        }
+    });
+    first_error
 }
 
 /// Returns the text of an error for operators. The driver's own text contains little more than "db error".

@@ -15,13 +15,15 @@ use super::types::ColumnOf;
 use crate::error::StoreError;
 use crate::row::{OnRow, QueryError, Row, RowSource};
 use crate::slot::Slot;
-use crate::sql::{BorrowedArgument, Insert, Sql};
+use crate::sql::{Argument, BorrowedArgument, Insert, Sql};
 use crate::state_tag::{EngineTag, StateTag};
 
 /// The maximum number of prepared statements that a connection caches.
 pub(super) const MAX_STATEMENTS: usize = 256;
 /// The maximum number of rows that one statement inserts, so that its arrays fit into memory.
 const MAX_ROWS: usize = 5000;
+/// The maximum number of statements that are sent together, so that their arguments fit into memory.
+const MAX_DEFERRED: usize = 64;
 
 /// A failure of a connection during a script, in addition to the script's own outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,12 +160,27 @@ impl PostgresConnection {
 
     /// Runs statements of the store itself, such as COMMIT.
     pub fn control(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.client.run(sql).map_err(|error| self.translate(&error))
+        self.client.run(sql).map_err(|error| self.translate_error(&error, false, sql))
+    }
+
+    /// Sends a BEGIN together with the first statement of the transaction.
+    pub fn begin_later(&mut self, sql: &'static str) {
+        self.client.defer_begin(sql);
+    }
+
+    /// Returns whether the server has begun the transaction of the last [`PostgresConnection::begin_later`].
+    pub fn has_begun(&self) -> bool {
+        self.client.has_begun()
     }
 
     /// Runs statements that define tables or indexes, or lock them.
     pub fn define(&mut self, sql: &str) -> Result<(), StoreError> {
         self.client.run(sql).map_err(|error| self.translate_error(&error, false, sql))
+    }
+
+    /// Locks a table, together with the next statement.
+    pub fn lock_later(&mut self, sql: &str) {
+        self.client.defer(None, sql, Vec::<Argument>::new());
     }
 
     /// Limits the time for which the transaction waits for each lock to [`LOCK_TIME`].
@@ -218,7 +235,8 @@ impl PostgresConnection {
 
     /// Rolls back the transaction. If that fails, the connection cannot be used any more.
     pub fn roll_back(&mut self) {
-        if self.client.run("ROLLBACK").is_err() {
+        let is_unsent = self.client.drop_deferred();
+        if !is_unsent && self.client.run("ROLLBACK").is_err() {
             self.trouble = Some(ConnectionFailure::Broken);
         }
     }
@@ -239,6 +257,17 @@ impl PostgresConnection {
     ) -> Result<u64, StoreError> {
         let (statement, known) = self.statement(sql.text(), sql.is_kept())?;
         self.client.execute(&statement, args).map_err(|error| self.translate_error(&error, known, sql.text()))
+    }
+
+    /// Runs a statement that returns no rows, together with the next one. Its error is that of the next one. `args` replace the
+    /// arguments of the statement.
+    pub fn exec_later(&mut self, sql: &Sql, args: Vec<Argument>) -> Result<(), StoreError> {
+        if self.client.deferred_count() >= MAX_DEFERRED {
+            self.client.flush().map_err(|error| self.translate_error(&error, false, sql.text()))?;
+        }
+        let (statement, known) = self.statement(sql.text(), sql.is_kept())?;
+        self.client.defer(Some((statement, known)), sql.text(), args);
+        Ok(())
     }
 
     /// Inserts rows by a statement with an array for each column. 1,000 rows of 30 columns cost a third of a long list
@@ -273,6 +302,7 @@ impl PostgresConnection {
                 }
             });
             asked.map_err(|error| {
+                // If a deferred statement failed, this only costs another preparation.
                 if known {
                     self.statements.remove(one.text());
                 }
@@ -350,9 +380,12 @@ impl PostgresConnection {
         Ok((statement, false))
     }
 
-    /// Translates the error of a script's statement, and removes the statement from the cache if it is stale.
+    /// Translates the error of a script's statement or of a deferred one before it. Removes the statement from the cache if it is
+    /// stale.
     fn translate_error(&mut self, error: &tokio_postgres::Error, known: bool, text: &str) -> StoreError {
         let code = error.code();
+        let deferred = self.client.take_failed();
+        let (known, text) = deferred.as_ref().map_or((known, text), |failed| (failed.is_cached, failed.text.as_str()));
         // All databases of a connection share a prepared statement. A table may have changed, or have other types in
         // another database. The error is then one of syntax or type, on the server (class 42) or when arguments are
         // sent.

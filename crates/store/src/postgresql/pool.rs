@@ -283,7 +283,15 @@ fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask
         }
     };
     let connection = conn.as_postgres();
-    if let Err(error) = entered.and_then(|()| begin.map_or(Ok(()), |sql| connection.control(sql))) {
+    let begun = entered.and_then(|()| match (task.kind, begin) {
+        (TaskKind::Script(ScriptMode::Read | ScriptMode::Write), Some(sql)) => {
+            connection.begin_later(sql);
+            Ok(())
+        }
+        (_, Some(sql)) => connection.control(sql),
+        (_, None) => Ok(()),
+    });
+    if let Err(error) = begun {
         task.work.fail(error);
         // The script has not run yet, so even a write can be run again on another connection.
         return is_worth_another_try(connection.take_trouble(), kept);
@@ -300,6 +308,9 @@ fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask
     let keep = task.work.run(conn);
     let connection = conn.as_postgres();
     let mut trouble = connection.take_trouble();
+    // An idle connection that the server has closed fails at the first statement.
+    let is_unbegun = matches!(task.kind, TaskKind::Script(_)) && !connection.has_begun();
+    let is_undone = trouble == Some(ConnectionFailure::Broken) && is_unbegun;
     if begin.is_some() && trouble != Some(ConnectionFailure::Broken) {
         if keep && trouble.is_none() {
             trouble = commit(connection, &mut task.work);
@@ -310,7 +321,7 @@ fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask
     if trouble == Some(ConnectionFailure::Broken) {
         // A commit may have succeeded, so the script of a write must not be run again.
         *kept = None;
-        return only_reads;
+        return only_reads || is_undone;
     }
     trouble.is_some()
 }

@@ -331,7 +331,7 @@ fn change_status(
     for (column, value) in columns {
         sql.push(", ").push(column).push(" = ").bind(value);
     }
-    conn.exec(sql.push(" WHERE id = ").bind(task.id))?;
+    conn.exec_later(sql.push(" WHERE id = ").bind(task.id))?;
     assignees::repeat(conn, task.id, status, task.due_at)?;
     schedule::reset(request, conn, task)?;
     if ![OPEN, IN_APPROVAL].contains(&status) {

@@ -154,7 +154,7 @@ pub fn set(
     }
     counts::store_audiences(conn, [after].into_iter())?;
     let sql = Sql::new("UPDATE tasks SET audience = $1 WHERE id = $2");
-    conn.exec(&sql.arg(counts::audience(after)).arg(task))?;
+    conn.exec_later(&sql.arg(counts::audience(after)).arg(task))?;
     counts::add(conn, &[task])?;
     one_time::invite(request, conn, new.into_iter().map(|principal| (task, principal)).collect())
 }
@@ -162,7 +162,7 @@ pub fn set(
 /// Copies the status and the due time of a task to its assignee rows, where lists filter by them.
 pub fn repeat(conn: &mut Conn, task: TaskId, status: &str, due_at: Option<i64>) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE task_assignees SET status = $1, due_at = $2 WHERE task = $3");
-    conn.exec(&sql.arg(status).arg(due_at).arg(task)).map(drop)
+    conn.exec_later(&sql.arg(status).arg(due_at).arg(task))
 }
 
 /// The `assignees` filters of a list.

@@ -61,7 +61,7 @@ pub fn change_status(conn: &mut Conn, task: TaskId, before: &str, after: &str) -
         ") x ORDER BY x.audience, x.class_id, s.status \
          ON CONFLICT (audience, class_id, status, slot) DO UPDATE SET n = task_counts.n + excluded.n",
     );
-    conn.exec(&sql).map(drop)
+    conn.exec_later(&sql)
 }
 
 /// Subtracts tasks from the counts, before their status, their audience or they themselves change. Their rows are locked.
@@ -87,7 +87,7 @@ fn write(conn: &mut Conn, tasks: &[TaskId], sign: i64) -> Result<(), StoreError>
         ") x GROUP BY x.audience, x.class_id, x.status ORDER BY x.audience, x.class_id, x.status \
          ON CONFLICT (audience, class_id, status, slot) DO UPDATE SET n = task_counts.n + excluded.n",
     );
-    conn.exec(&sql).map(drop)
+    conn.exec_later(&sql)
 }
 
 /// The counts of tasks that are assigned to a user, directly or through a group.
