@@ -42,7 +42,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::list("/api/administration/log/", &ENTRY, list)
             .requires("administration_log", "list")
-            .summary("Who changed what, newest first"),
+            .summary("The changes of administrators, newest first"),
         Route::options("/api/administration/log/", |_| Ok(Answer::value(&options::document(&ENTRY)))),
     ]
 }

@@ -38,8 +38,8 @@ pub static MODULE: Module = Module {
     tags: &[
         ("administration", "Company details, the settings of outbound mail, and the log of who changed what."),
         ("authentication-objects", "Credentials for other services, such as a mail server's."),
-        ("limits", "How much of everything the build (tenant) may have, and has."),
-        ("builds", "What operators of the deployment do with builds (tenants), by `X-API-Key`."),
+        ("limits", "The limits of the build and their use."),
+        ("builds", "Builds, for operators of the deployment, by `X-API-Key`."),
     ],
     permissions: &[
         PermissionResource::crud("authentication_objects"),

@@ -34,7 +34,7 @@ pub enum Command {
         /// The one to serve [default: both, in one process]
         part: Option<ServicePart>,
     },
-    /// Create, list and delete builds (tenants)
+    /// Create, list and delete builds
     #[command(subcommand)]
     Build(BuildCommand),
     /// Create a build with example people, classes, records and tasks
@@ -96,7 +96,7 @@ pub enum ServicePart {
     History,
 }
 
-/// Commands on builds; a running server serves a new one at once.
+/// Commands on builds. A running server serves a new build immediately.
 #[derive(Subcommand)]
 pub enum BuildCommand {
     /// Create a build with a super admin (--admin-username, --admin-password)

@@ -182,7 +182,7 @@ pub const HEALTH: &str = "history";
 
 /// Returns the schema of [`health`].
 pub fn health_schema() -> Json {
-    let seconds = json!({"type": "integer", "description": "How long the oldest event has waited"});
+    let seconds = json!({"type": "integer", "description": "Age of the oldest waiting event"});
     let mut schema = object([
         ("waiting", json!({"type": "integer"})),
         ("lag_seconds", seconds),

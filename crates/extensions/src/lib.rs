@@ -21,8 +21,11 @@ pub static MODULE: Module = Module {
     },
     tags: &[
         ("integrations", "Webhooks, copies of documents, and agents: how a build works with other systems."),
-        ("custom-components", "What front ends embed, imported from git repositories."),
-        ("ui-config", "What front ends keep, by component: JSON of their own, custom components, fields for uploads."),
+        ("custom-components", "Web pages that front ends embed, imported from git repositories."),
+        (
+            "ui-config",
+            "Configuration of front ends, by component: JSON of their own, custom components, fields for uploads.",
+        ),
     ],
     permissions: &[integrations::PERMISSIONS, custom_components::PERMISSIONS, ui_config::PERMISSION],
     limits: &[&custom_components::CUSTOM_COMPONENTS, &ui_config::UI_CONFIGS],

@@ -221,8 +221,8 @@ pub fn parameters(filters: &[FilterParameter]) -> Vec<Json> {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
     let offset = json!({"type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0});
     let mut list = vec![
-        query("limit", "How many the page has at most", limit),
-        query("offset", "How many are left out before it", offset),
+        query("limit", "Maximum number of results of the page", limit),
+        query("offset", "Number of results before the page", offset),
     ];
     for (name, _, filter_type) in filters {
         for predicate in filter_type.predicates() {

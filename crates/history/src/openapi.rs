@@ -29,7 +29,7 @@ pub fn document(batch_events: usize, audience: Audience) -> Json {
             "description": DESCRIPTION,
             "license": {"name": "Apache License 2.0", "identifier": env!("CARGO_PKG_LICENSE")},
         },
-        "servers": [{"url": "/", "description": "Where this document comes from"}],
+        "servers": [{"url": "/", "description": "The server of this document"}],
         "tags": TAGS.map(|(name, text)| json!({"name": name, "description": text})),
         "paths": paths,
         "components": {
@@ -55,12 +55,12 @@ const SERVICE: &str = "service";
 const TAGS: [(&str, &str); 3] = [
     (EVENTS, "Storing and listing events, and their files."),
     (TENANTS, "Making and deleting tenants."),
-    (SERVICE, "Whether the service is well, and what it offers."),
+    (SERVICE, "Health and description of the service."),
 ];
 
 /// `{"detail": "…"}`
 fn detail_schema() -> Json {
-    let why = json!({"type": "string", "description": "Why not, in a sentence"});
+    let why = json!({"type": "string", "description": "The reason, in a sentence"});
     titled("Refusal", object([("detail", required(why))]))
 }
 
@@ -116,8 +116,8 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
     let creates = |summary, (body, answer)| Description { body: Some(body), status: 201, ..reads(summary, answer) };
     let status = || titled("Health", object([("status", required(one_of(&["ok"])))]));
     match endpoint {
-        Endpoint::Health => reads("Whether the process answers", status()),
-        Endpoint::Readiness => reads("Whether the engine and the store of files answer", readiness("Readiness", "ok")),
+        Endpoint::Health => reads("Liveness of the process", status()),
+        Endpoint::Readiness => reads("Readiness of the engine and of the store of files", readiness("Readiness", "ok")),
         Endpoint::Description => {
             Description { parameters: Audience::parameters(), ..reads("This description", document_schema()) }
         }
@@ -215,7 +215,7 @@ fn responses(route: &HistoryRoute, status: u16, answer: Option<Json>, has_body: 
         (413, "The body is too large", has_body),
         (415, "An unknown content encoding", has_body),
         (421, "Not the service that X-History-Service names", has_key),
-        (422, "What is wrong with the values", has_body || is_list || route.endpoint == Endpoint::Description),
+        (422, "Errors of the values", has_body || is_list || route.endpoint == Endpoint::Description),
         (500, "The engine failed", has_key),
         (503, "Out of reach; try again", has_key),
     ];

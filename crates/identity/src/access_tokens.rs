@@ -4,16 +4,21 @@
 //! not ended. The end of a session therefore takes effect immediately.
 //!
 //! All tokens of this server begin with the same header, byte for byte. Verification compares that text, which fixes the algorithm
-//! before the token is parsed. A token with `none`, another algorithm or a key in its header is refused. A request parses one small
-//! JSON object instead of three.
+//! before the token is parsed. A token with `none`, another algorithm or a key in its header is refused.
+//!
+//! Clients send the same token with each request, so tokens with a correct signature are cached with their claims. The key of a
+//! process never changes, so no entry becomes wrong. Each use checks the usage, the audience and the validity again. A lookup
+//! compares hashes with a random seed before it compares texts, so its duration does not reveal a token.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kit::caller::CredentialClaims;
 use kit::ids::{SessionId, UserId};
+use quick_cache::sync::Cache;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The encoded header `{"alg":"HS256","typ":"JWT"}` and the dot behind it.
 const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.";
@@ -28,10 +33,24 @@ const CLOCK_SKEW_SECONDS: i64 = 10;
 /// The maximum length of a token. Longer tokens are refused before their signature is computed. Tokens of this server have about
 /// 300 bytes.
 const MAX_BYTES: usize = 4096;
+/// The maximum number of cached tokens. They need about 2 MB.
+const MAX_CACHED: usize = 4096;
 
 /// Issues and verifies access tokens under one key.
 #[derive(Clone)]
-pub struct AccessTokens(hmac::Key);
+pub struct AccessTokens {
+    key: hmac::Key,
+    signed: Arc<Cache<Box<str>, Arc<SignedClaims>>>,
+}
+
+/// The claims of a token with a correct signature.
+struct SignedClaims {
+    usage: String,
+    audience: String,
+    /// The start of the validity in microseconds.
+    valid_from: i64,
+    claims: CredentialClaims,
+}
 
 /// The payload of a token. All members are required. A duplicate member is an error.
 #[derive(Serialize, Deserialize)]
@@ -53,7 +72,7 @@ struct Payload<'a> {
 impl AccessTokens {
     /// Creates tokens under `key`, the sub-key for tokens ([`kit::secret::Keys::tokens`]).
     pub fn new(key: &[u8]) -> AccessTokens {
-        AccessTokens(hmac::Key::new(hmac::HMAC_SHA256, key))
+        AccessTokens { key: hmac::Key::new(hmac::HMAC_SHA256, key), signed: Arc::new(Cache::new(MAX_CACHED)) }
     }
 
     /// Issues a token for a user's session in a build (its uid). It is valid for `seconds` from `now` (microseconds).
@@ -83,7 +102,7 @@ impl AccessTokens {
         let mut token = String::with_capacity(384);
         token.push_str(HEADER);
         URL_SAFE_NO_PAD.encode_string(payload, &mut token);
-        let signature = hmac::sign(&self.0, token.as_bytes());
+        let signature = hmac::sign(&self.key, token.as_bytes());
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(signature, &mut token);
         token
@@ -104,18 +123,36 @@ impl AccessTokens {
         if token.len() > MAX_BYTES {
             return None;
         }
+        let signed = match self.signed.get(token) {
+            Some(signed) => signed,
+            None => {
+                let signed = Arc::new(self.verify_signature(token)?);
+                self.signed.insert(token.into(), Arc::clone(&signed));
+                signed
+            }
+        };
+        let is_valid = signed.valid_from <= now && now < signed.claims.expires_at;
+        (signed.usage == usage && signed.audience == audience && is_valid).then_some(signed.claims)
+    }
+
+    /// Returns the claims of a token that this deployment signed.
+    fn verify_signature(&self, token: &str) -> Option<SignedClaims> {
         let (payload, signature) = token.strip_prefix(HEADER)?.split_once('.')?;
         let message = &token.as_bytes()[..HEADER.len() + payload.len()];
-        hmac::verify(&self.0, message, &URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
+        hmac::verify(&self.key, message, &URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
         let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
         let payload: Payload = serde_json::from_slice(&payload).ok()?;
-        let expires_at = payload.exp.checked_mul(MICROS_PER_SECOND)?;
-        let valid_from = payload.nbf.checked_mul(MICROS_PER_SECOND)?;
-        let ours = payload.iss == ISSUER && payload.usage == usage && payload.aud == audience;
-        if !ours || now < valid_from || now >= expires_at {
+        if payload.iss != ISSUER {
             return None;
         }
-        Some(CredentialClaims { user: UserId::new(payload.sub.parse().ok()?), session: payload.sid, expires_at })
+        let user = UserId::new(payload.sub.parse().ok()?);
+        let expires_at = payload.exp.checked_mul(MICROS_PER_SECOND)?;
+        Some(SignedClaims {
+            usage: payload.usage.into_owned(),
+            audience: payload.aud.into_owned(),
+            valid_from: payload.nbf.checked_mul(MICROS_PER_SECOND)?,
+            claims: CredentialClaims { user, session: payload.sid, expires_at },
+        })
     }
 }
 
@@ -165,7 +202,10 @@ mod tests {
         };
         assert_eq!(tokens.verify(&token, "a.example", NOW), Some(claims));
         assert_eq!(tokens.verify(&token, "a.example", claims.expires_at - 1), Some(claims));
+        // The token is cached now. Its validity, build and usage are checked again.
         assert_eq!(tokens.verify(&token, "a.example", claims.expires_at), None);
+        assert_eq!(tokens.verify(&token, "a.example", (SECONDS - 11) * MICROS_PER_SECOND), None);
+        assert_eq!(tokens.verify_of_grant(&token, "a.example", NOW), None);
         assert_eq!(tokens.verify(&token, "b.example", NOW), None);
         assert_eq!(AccessTokens::new(b"another key").verify(&token, "a.example", NOW), None);
     }

@@ -61,7 +61,7 @@ pub static MODULE: Module = Module {
     },
     tags: &[
         ("auth", "Signing in and out with a password, tokens, and choosing a new password."),
-        ("users", "The accounts of a build (tenant): who they are, what state they are in, and the caller's own."),
+        ("users", "The accounts of a build, their states, and the account of the caller."),
         ("roles", "Sets of permissions that configuration admins are given."),
         ("user-groups", "Groups of users, their members and owners, and what their permission sets give to whom."),
         ("security", "The rules for passwords, activation links, and how each account type signs in."),

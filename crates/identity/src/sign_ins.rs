@@ -48,11 +48,16 @@ static SIGN_IN: LazyLock<Resource> = LazyLock::new(|| {
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::new(Method::GET, PATH, "Who signed in, or tried to", Handler::Async(|request| Box::pin(list(request))))
-            .answers(200, Schema::Page(&SIGN_IN))
-            .parameters(|| openapi::parameters(&SIGN_IN))
-            .requires("administration_log", "list")
-            .action("list"),
+        Route::new(
+            Method::GET,
+            PATH,
+            "Sign-ins and failed attempts",
+            Handler::Async(|request| Box::pin(list(request))),
+        )
+        .answers(200, Schema::Page(&SIGN_IN))
+        .parameters(|| openapi::parameters(&SIGN_IN))
+        .requires("administration_log", "list")
+        .action("list"),
         Route::options(PATH, |_| Ok(Answer::value(&options::document(&SIGN_IN)))),
     ]
 }

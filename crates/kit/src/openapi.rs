@@ -24,9 +24,9 @@ const SERVICE: &str = "service";
 
 /// The tags of operations that do not belong to a module.
 const TAGS: [(&str, &str); 3] = [
-    ("description", "What this API is: this document, and its page."),
+    ("description", "Description of the API: this document, and its page."),
     ("pages", "Pages for people: signing in, activating an account, choosing a new password."),
-    (SERVICE, "Whether the service is well."),
+    (SERVICE, "Health of the service."),
 ];
 
 const DESCRIPTION: &str = "Records, workflow and administration of an organisation.
@@ -59,7 +59,7 @@ pub fn document(table: &Table, audience: Audience) -> Json {
             "description": DESCRIPTION,
             "license": {"name": "Apache License 2.0", "identifier": env!("CARGO_PKG_LICENSE")},
         },
-        "servers": [{"url": "/", "description": "Where this document comes from"}],
+        "servers": [{"url": "/", "description": "The server of this document"}],
         "tags": tags.into_iter().map(described_tag).collect::<Vec<_>>(),
         "paths": paths,
         "components": {"securitySchemes": security_schemes(table, audience)},
@@ -86,7 +86,7 @@ pub fn document_of(
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {"title": title, "version": env!("CARGO_PKG_VERSION"), "description": description},
-        "servers": [{"url": "/", "description": "Where this document comes from"}],
+        "servers": [{"url": "/", "description": "The server of this document"}],
         "paths": paths,
         "components": {"securitySchemes": security_schemes(table, Audience::Clients)},
     });
@@ -194,10 +194,8 @@ fn health() -> [(String, Json); 2] {
         (format!("/{name}"), json!({"get": operation}))
     };
     [
-        operation("healthz", "Whether the process answers", || {
-            openapi::titled("Health", openapi::object([status_ok()]))
-        }),
-        operation("readyz", "Whether the stores answer, and what waits", readiness_schema),
+        operation("healthz", "Liveness of the process", || openapi::titled("Health", openapi::object([status_ok()]))),
+        operation("readyz", "Readiness of the stores, and numbers of waiting work", readiness_schema),
     ]
 }
 
@@ -218,7 +216,7 @@ fn readiness_schema() -> Json {
         schema["properties"][name] = of_domain();
     }
     schema["properties"]["warnings"] = json!({
-        "type": "array", "items": {"type": "string"}, "description": "What an operator should put right",
+        "type": "array", "items": {"type": "string"}, "description": "Problems that an operator should solve",
     });
     openapi::titled("Readiness", schema)
 }
@@ -286,7 +284,7 @@ fn is_repeatable(route: &Route) -> bool {
 
 /// The meaning of a refusal, by its status.
 const REFUSALS: [(u16, &str); 11] = [
-    (400, "What is wrong with the request"),
+    (400, "Errors of the request"),
     (401, "Not signed in, or not known"),
     (403, "Not allowed"),
     (404, "Not found; also when no build (tenant) has this host"),
@@ -369,7 +367,7 @@ fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
 /// Returns the header that an answer of a kind always has, and its description.
 fn header(status: u16, schema: &Schema) -> Option<(&'static str, &'static str)> {
     match (status, schema) {
-        (302, _) => Some(("Location", "Where to go on")),
+        (302, _) => Some(("Location", "The next address")),
         (206, _) => Some(("Content-Range", "Which part of how many bytes")),
         (416, _) => Some(("Content-Range", "`bytes */` and how many the file has")),
         (401, Schema::Refusal) => Some(("WWW-Authenticate", "`JWT`")),

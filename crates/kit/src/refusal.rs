@@ -211,7 +211,7 @@ impl From<store::StoreError> for Refusal {
 
 /// Returns the schema of every refusal except 400.
 pub fn schema() -> Json {
-    titled("Refusal", object([("detail", json!({"type": "string", "description": "Why not, in a sentence"}))]))
+    titled("Refusal", object([("detail", json!({"type": "string", "description": "The reason, in a sentence"}))]))
 }
 
 /// Returns the schema of a 400. Messages of nested fields are nested in the same way. The schema refers
@@ -219,11 +219,11 @@ pub fn schema() -> Json {
 pub fn errors_schema() -> Json {
     let messages = json!({
         "type": "array", "items": {"type": "string"},
-        "description": "What is wrong with a field: a sentence for each reason",
+        "description": "Errors of a field: a sentence for each reason",
     });
     let detail = json!({
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
-        "description": "What is wrong with the request as a whole; some limits are told in a list of one sentence",
+        "description": "Error of the whole request. Some limits are reported as a list of one sentence",
     });
     let nested = json!({"$ref": "#/components/schemas/Errors"});
     titled(

@@ -130,10 +130,10 @@ pub fn page(name: &str, item: Json) -> Json {
     let integer = |text: &str| json!({"type": "integer", "description": text});
     let address = |text: &str| json!({"type": ["string", "null"], "description": text});
     let envelope = openapi::object([
-        ("limit", integer("How many the page has at most")),
-        ("offset", integer("How many are left out before it")),
-        ("total_count", integer("How many the caller may list")),
-        ("filtered_count", integer("How many of these the filters leave")),
+        ("limit", integer("Maximum number of results of the page")),
+        ("offset", integer("Number of results before the page")),
+        ("total_count", integer("Number of all entries that the caller may list")),
+        ("filtered_count", integer("Number of these entries that match the filters")),
         ("next", address("The address of the next page")),
         ("previous", address("The address of the page before")),
     ]);

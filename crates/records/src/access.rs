@@ -300,7 +300,7 @@ pub fn schema(title: &'static str, actions: &[ResourceActions]) -> Json {
         ("name", json!({"type": ["string", "null"], "description": "Of the role or set, or the account type"})),
         ("user_group", nullable(openapi::titled("GroupOfWay", group))),
     ]);
-    let ways = json!({"type": "array", "items": way, "description": "What gives each action"});
+    let ways = json!({"type": "array", "items": way, "description": "Sources of each action"});
     let answer = [("user", openapi::user_reference()), ("permissions", permissions), ("ways", ways)];
     openapi::titled(title, openapi::object(answer))
 }

@@ -107,7 +107,8 @@ fn declaration(title: &'static str, configuration: fn(Field) -> Field) -> Resour
 
 fn meta_schema() -> serde_json::Value {
     let mut records = openapi::object([("create", json!({"type": "boolean"}))]);
-    records["description"] = "What the caller may do with all records of the class; lists tell all of it".into();
+    records["description"] =
+        "The permissions of the caller for all records of the class. Lists have all of them".into();
     for (action, _) in RECORD_ACTIONS {
         records["properties"][action] = json!({"type": "boolean"});
     }

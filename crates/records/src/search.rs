@@ -53,10 +53,10 @@ pub fn routes() -> Vec<Route> {
 
 fn parameters() -> Vec<Json> {
     let text = json!({"type": "string", "minLength": 1, "maxLength": MAX_TEXT});
-    let mut text = openapi::query(TEXT, "What is looked for", text);
+    let mut text = openapi::query(TEXT, "The words to find", text);
     text["required"] = true.into();
     let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
-    vec![text, openapi::query(LIMIT, "How many results are answered at most", limit)]
+    vec![text, openapi::query(LIMIT, "Maximum number of results", limit)]
 }
 
 fn results_schema() -> Json {

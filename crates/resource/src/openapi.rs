@@ -155,7 +155,7 @@ pub fn filled_text() -> Json {
 /// Returns the schema of `_meta` with the permissions of the caller, under these names.
 pub fn meta<'a>(actions: impl IntoIterator<Item = &'a str>) -> Json {
     let mut permissions = object(actions.into_iter().map(|action| (action, json!({"type": "boolean"}))));
-    permissions["description"] = "What the caller may do".into();
+    permissions["description"] = "The permissions of the caller".into();
     object([("permissions", permissions)])
 }
 
@@ -247,8 +247,8 @@ pub fn paging() -> Vec<Json> {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
     let offset = json!({"type": "integer", "minimum": 0, "default": 0});
     vec![
-        query("limit", "How many the page has at most", limit),
-        query("offset", "How many are left out before it", offset),
+        query("limit", "Maximum number of results of the page", limit),
+        query("offset", "Number of results before the page", offset),
     ]
 }
 

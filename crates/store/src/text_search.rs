@@ -4,6 +4,7 @@
 //! all texts before they pass them. Words are compared without marks. Scripts without blanks between words are indexed
 //! by pairs of characters.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use resource::without_marks;
@@ -26,13 +27,18 @@ const MAX_BYTES_AT_ONCE: usize = 4_000_000;
 
 /// Calls `word` for each word of a folded text, without marks. A word is a run of letters and digits, cut to 64
 /// characters. A run in a script without blanks yields its pairs of characters and its last character.
-pub fn each_word(folded: &str, mut word: impl FnMut(&str)) {
-    if folded.is_ascii() {
-        // In an ASCII text a byte is a character without marks, and words are separated.
-        let runs = folded.split(|c: char| !c.is_ascii_alphanumeric()).filter(|run| !run.is_empty());
+pub fn each_word(folded: &str, word: impl FnMut(&str)) {
+    each_plain_word(&without_marks(folded), word);
+}
+
+/// Calls `word` for each word of a text without marks, like [`each_word`].
+fn each_plain_word<'a>(plain: &'a str, mut word: impl FnMut(&'a str)) {
+    if plain.is_ascii() {
+        // In an ASCII text a byte is a character, and words are separated.
+        let runs = plain.split(|c: char| !c.is_ascii_alphanumeric()).filter(|run| !run.is_empty());
         return runs.for_each(|run| word(&run[..run.len().min(MAX_CHARACTERS)]));
     }
-    for (run, is_unspaced) in word_runs(&without_marks(folded)) {
+    for (run, is_unspaced) in word_runs(plain) {
         if !is_unspaced {
             word(run);
             continue;
@@ -120,37 +126,47 @@ fn is_unspaced(c: char) -> bool {
 /// The different words of one record, at most 20,000 with 1,000,000 bytes. Words beyond these limits are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// Sorted, without duplicates.
-    words: Vec<Box<str>>,
-    bytes: usize,
+    /// The sorted words with spaces between them. No word contains a space.
+    joined: String,
 }
 
 impl Words {
-    /// Adds the words of a folded text.
-    pub fn add(&mut self, folded: &str) {
-        // Few texts come near the limits. For other texts a single sort is faster than a set.
-        if self.words.len() + folded.len() <= MAX_WORDS && self.bytes + folded.len() <= MAX_BYTES / 8 {
-            each_word(folded, |word| self.words.push(word.into()));
-            self.words.sort_unstable();
-            self.words.dedup();
-            self.bytes = self.words.iter().map(|word| word.len()).sum();
-            return;
-        }
-        let mut words: BTreeSet<Box<str>> = std::mem::take(&mut self.words).into_iter().collect();
-        each_word(folded, |word| {
-            let has_room = words.len() < MAX_WORDS && self.bytes + word.len() <= MAX_BYTES;
-            if has_room && !words.contains(word) {
-                words.insert(word.into());
-                self.bytes += word.len();
-            }
-        });
-        self.words = words.into_iter().collect();
+    /// Collects the words of the folded texts of a record.
+    pub fn of_texts<T: AsRef<str>>(folded: &[T]) -> Words {
+        let plain: Vec<Cow<'_, str>> = folded.iter().map(|text| without_marks(text.as_ref())).collect();
+        // A word has at least one byte, and each character begins at most one word. Few records come near the limits.
+        let is_within_limits = plain.iter().map(|text| text.len()).sum::<usize>() <= MAX_WORDS;
+        let words = if is_within_limits { sorted_words(&plain) } else { limited_words(&plain) };
+        Words { joined: words.join(" ") }
     }
 
     /// The words in their order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.words.iter().map(|word| &**word)
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.joined.split(' ').filter(|word| !word.is_empty())
     }
+}
+
+/// The different words of texts without marks, sorted.
+fn sorted_words<'a>(plain: &'a [Cow<'_, str>]) -> Vec<&'a str> {
+    let mut words = Vec::new();
+    plain.iter().for_each(|text| each_plain_word(text, |word| words.push(word)));
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+/// The different words of texts without marks, sorted, up to the limits of [`Words`].
+fn limited_words<'a>(plain: &'a [Cow<'_, str>]) -> Vec<&'a str> {
+    let (mut words, mut bytes) = (BTreeSet::new(), 0);
+    for text in plain {
+        each_plain_word(text, |word| {
+            let has_room = words.len() < MAX_WORDS && bytes + word.len() <= MAX_BYTES;
+            if has_room && words.insert(word) {
+                bytes += word.len();
+            }
+        });
+    }
+    words.into_iter().collect()
 }
 
 /// The word index of a table of [`Conn::create_table`]. It refers to rows by `n`. Writes to the table do not update it:
@@ -192,8 +208,8 @@ impl Conn {
         let rows: BTreeMap<i64, &Words> = rows.iter().map(|(n, words)| (*n, words)).collect();
         let (mut part, mut bytes) = (Vec::new(), 0);
         for (n, words) in rows {
-            part.push((n, words.iter().collect::<Vec<_>>().join(" ")));
-            bytes += words.bytes;
+            part.push((n, words.joined.as_str()));
+            bytes += words.joined.len();
             if bytes >= MAX_BYTES_AT_ONCE {
                 self.set_texts(table, &std::mem::take(&mut part))?;
                 bytes = 0;
@@ -203,7 +219,7 @@ impl Conn {
     }
 
     /// Sets the words of rows, which are texts with spaces between the words.
-    fn set_texts(&mut self, table: &str, rows: &[(i64, String)]) -> Result<(), StoreError> {
+    fn set_texts(&mut self, table: &str, rows: &[(i64, &str)]) -> Result<(), StoreError> {
         let mut sql = Sql::new("");
         if self.is_embedded() {
             sql.push("INSERT OR REPLACE INTO ").name(&index_of(table)).push(" (rowid, words) VALUES ($1, $2)");
@@ -216,7 +232,7 @@ impl Conn {
              FROM UNNEST(CAST($1 AS BIGINT[]), string_to_array($2, chr(10))) AS line (n, line) \
              ON CONFLICT (n) DO UPDATE SET words = excluded.words",
         );
-        let lines: Vec<&str> = rows.iter().map(|(_, text)| text.as_str()).collect();
+        let lines: Vec<&str> = rows.iter().map(|(_, text)| *text).collect();
         let numbers = Argument::Ints(rows.iter().map(|(n, _)| *n).collect());
         if rows.is_empty() { Ok(()) } else { self.exec(&sql.arg(numbers).arg(lines.join("\n"))).map(|_| ()) }
     }

@@ -34,9 +34,7 @@ const TEXTS: [(i64, &str); 10] = [
 ];
 
 fn words_of(text: &str) -> Words {
-    let mut words = Words::default();
-    words.add(text);
-    words
+    Words::of_texts(&[text])
 }
 
 /// Returns a database with the texts, inserted in parts.
@@ -231,8 +229,8 @@ async fn as_many_words_as_a_record_may_have(fixture: &mut Fixture) {
     let short: String = (0..30_000).map(|at| format!("w{at} ")).collect();
     let long: String = (0..9_000).map(|at| format!("{at:05}{} ", "𝒜".repeat(70))).collect();
     let (short, long) = (words_of(&short), words_of(&long));
-    assert_eq!(short.iter().len(), 20_000);
-    assert_eq!(long.iter().len(), 1_000_000 / (5 + 59 * 4));
+    assert_eq!(short.iter().count(), 20_000);
+    assert_eq!(long.iter().count(), 1_000_000 / (5 + 59 * 4));
     let set = move |conn: &mut Conn| {
         let rows: Vec<_> = (1..=6).map(|n| (n, if n < 4 { short.clone() } else { long.clone() })).collect();
         conn.set_words("r12", &rows)

@@ -21,9 +21,9 @@ pub static MODULE: Module = Module {
     tags: &[
         (
             "task-templates",
-            "What tasks are made of: what whoever completes one sees, by when it is due, and what is done with the answer.",
+            "Templates of tasks: the form that the assignees complete, the due date, and the processing of the answer.",
         ),
-        ("tasks", "What people are to do: assigned, completed, approved, and what became of it."),
+        ("tasks", "Work of people: assignment, completion, approval and the outcome."),
     ],
     permissions: &[task_templates::PERMISSIONS],
     limits: &[

@@ -125,7 +125,7 @@ const ORDERING: ArgumentName = ArgumentName::new(
 );
 const LIMIT: ArgumentName = ArgumentName::new(
     "limit",
-    "How many to answer at most, 1 to 100; 10 unless told",
+    "Maximum number of results, 1 to 100; the default is 10",
     || json!({"type": "integer", "minimum": 1, "maximum": 100, "default": 10}),
 );
 const CURSOR: ArgumentName =
@@ -165,7 +165,7 @@ const TASK_TEMPLATE: ArgumentName = ArgumentName::new(
 )
 .required();
 const NAME: ArgumentName =
-    ArgumentName::new("name", "What the task is called", || json!({"type": "string", "maxLength": 100}));
+    ArgumentName::new("name", "Name of the task", || json!({"type": "string", "maxLength": 100}));
 const DESCRIPTION: ArgumentName =
     ArgumentName::new("description", "Free text", || json!({"type": "string", "maxLength": 500}));
 const DUE_AT: ArgumentName = ArgumentName::new(
@@ -175,7 +175,7 @@ const DUE_AT: ArgumentName = ArgumentName::new(
 );
 const EXPIRES_AT: ArgumentName = ArgumentName::new(
     "expires_at",
-    "When it expires (ISO 8601); null: never",
+    "Date and time of its expiry (ISO 8601); null: never",
     || json!({"type": ["string", "null"], "format": "date-time"}),
 );
 const ASSIGNEES: ArgumentName = ArgumentName::new(
@@ -473,8 +473,8 @@ fn object(members: Json) -> Json {
 fn page(item: Json) -> Json {
     let mut page = object(json!({
         "results": {"type": "array", "items": object(item)},
-        "total_count": {"type": "integer", "description": "How many you may list"},
-        "filtered_count": {"type": "integer", "description": "How many of these the filters leave"},
+        "total_count": {"type": "integer", "description": "Number of all entries that you may list"},
+        "filtered_count": {"type": "integer", "description": "Number of these entries that match the filters"},
         "next_cursor": {"type": ["string", "null"], "description": "null at the end"},
     }));
     page["required"] = json!(["results", "total_count", "filtered_count", "next_cursor"]);

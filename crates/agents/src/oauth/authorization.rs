@@ -76,7 +76,7 @@ impl AuthorizationRequest {
     ) -> Result<AuthorizationRequest, AuthorizationError> {
         let query = to_query_text(parameters);
         if query.len() > MAX_QUERY {
-            return Err(AuthorizationError::Page("What the agent sent is too long."));
+            return Err(AuthorizationError::Page("The request of the agent is too long."));
         }
         let RedirectTarget { client_id, redirect_uri, state } = RedirectTarget::from_query(parameters);
         let Some(client) = OAuthClient::find(conn, client_id, lock)? else {

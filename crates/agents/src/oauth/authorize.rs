@@ -78,7 +78,7 @@ pub fn routes() -> Vec<Route> {
 fn parameters() -> Vec<Json> {
     [
         ("client_id", "That of the connector"),
-        ("redirect_uri", "Where the agent is told; one that the connector's integration names"),
+        ("redirect_uri", "The redirect address of the agent; one of the connector's integration"),
         ("response_type", "`code`"),
         ("state", "Sent back as it is"),
         ("code_challenge", "The challenge of a verifier (RFC 7636)"),

@@ -19,10 +19,14 @@ const SERVER_METADATA: &str = "/.well-known/oauth-authorization-server/";
 pub fn routes() -> Vec<Route> {
     let get = |path, summary, handler| Route::new(Method::GET, path, summary, handler).public().internal();
     vec![
-        get(CONNECTOR_METADATA, "Who lets agents in to a connector", Handler::ShortRead(connector_metadata))
+        get(CONNECTOR_METADATA, "The authorization server of a connector", Handler::ShortRead(connector_metadata))
             .answers(200, Schema::Json(connector_schema)),
-        get(SERVER_METADATA, "How agents sign in", Handler::NoDatabase(server_metadata))
-            .answers(200, Schema::Json(server_schema)),
+        get(
+            SERVER_METADATA,
+            "The metadata of the authorization server of agents",
+            Handler::NoDatabase(server_metadata),
+        )
+        .answers(200, Schema::Json(server_schema)),
     ]
 }
 

@@ -151,7 +151,7 @@ async fn a_wrong_client_or_address_is_a_page_and_never_a_redirect() {
         (vec![("redirect_uri", "http://127.0.0.1:80@evil.example/callback")], elsewhere),
         (vec![("redirect_uri", "http://localhost/callback")], elsewhere),
         (vec![("redirect_uri", "javascript:alert(1)")], elsewhere),
-        (vec![("state", &"x".repeat(2_400))], "What the agent sent is too long."),
+        (vec![("state", &"x".repeat(2_400))], "The request of the agent is too long."),
         // An address that is not the agent's own gets no error.
         (vec![("redirect_uri", "https://evil.example/"), ("response_type", "token")], elsewhere),
     ] {

@@ -87,7 +87,7 @@ declare_settings! {
     /// host.
     fallback_build: Option<String> { unit: "DOMAIN", parse: domain(), no_value: "`localhost`; none with PostgreSQL" }
 
-    /// Private networks that tenants' addresses may reach, comma-separated
+    /// Private networks that addresses of builds may reach, comma-separated
     outbound_allow: Ranges { unit: "NETWORKS", parse: list(Ranges::parse_list), default: "" }
 
     /// Addresses or networks of proxies whose X-Forwarded-… headers are trusted, comma-separated

@@ -52,7 +52,7 @@ await journey('a component in the console', async (page, tab) => {
 await journey('a component that goes elsewhere is closed', async (page, tab) => {
   await open(page, where)
   await page.frameLocator('main iframe').locator('#leave').click()
-  await page.waitForSelector('text=This component went to another page and was closed.')
+  await page.waitForSelector('text=This component opened another page and was closed.')
   assert.equal(await page.locator('main iframe').count(), 0)
   tab.console.splice(0)
 })
@@ -95,7 +95,7 @@ await journey('a component that is switched off is not shown', async (page, tab)
     await page.keyboard.press('Control+s')
   }
   await turn()
-  await page.waitForSelector('text=This component is switched off.')
+  await page.waitForSelector('text=This component is disabled.')
   assert.equal(await page.locator('main iframe').count(), 0)
   await turn()
   await page.waitForSelector('main iframe')

@@ -208,7 +208,7 @@ await journey('a field of many records is emptied only by those who say so', asy
   assert.equal(await save.isDisabled(), true)
   await dialog.locator('[name=value]').fill('Seen')
   assert.equal(await save.isDisabled(), false)
-  await dialog.getByLabel('Empty “Note”').check()
+  await dialog.getByLabel('Clear “Note”').check()
   assert.equal(await save.count(), 0)
   await tab.isAccessible('emptying a field')
   await dialog.getByRole('button', { name: 'Empty the field of 2 records' }).waitFor()

@@ -147,7 +147,7 @@ pub fn routes() -> Vec<Route> {
         Route::view(ONE, &COMPONENT, view).requires(PERMISSIONS.name, "view"),
         Route::edit(ONE, &COMPONENT, edit).requires(PERMISSIONS.name, "edit"),
         Route::delete(ONE, delete).requires(PERMISSIONS.name, "edit"),
-        Route::new(Method::GET, FRAME, "What a frame shows", Handler::Read(frame_address))
+        Route::new(Method::GET, FRAME, "The address of the component in a frame", Handler::Read(frame_address))
             .answers(200, Schema::Json(frame_schema)),
     ];
     routes.extend(repository::routes());

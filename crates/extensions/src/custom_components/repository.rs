@@ -96,7 +96,7 @@ fn errors_schema() -> serde_json::Value {
     json!({
         "type": "object",
         "additionalProperties": true,
-        "description": "Why the import failed: the messages of each file, of `repository_url`, or of the members of `config.json`",
+        "description": "Errors of the import: the messages of each file, of `repository_url`, or of the members of `config.json`",
     })
 }
 

@@ -59,7 +59,7 @@ fn logout_schema() -> Json {
 }
 
 fn wants_provider() -> Json {
-    json!({"type": "boolean", "description": "Whether to end the session at the provider, too"})
+    json!({"type": "boolean", "description": "True to end the session at the provider, too"})
 }
 
 /// Returns the schema of the body of a logout without a refresh token.
@@ -69,7 +69,7 @@ pub fn wants_provider_schema() -> Json {
 
 /// Returns the schema of the answer to a logout that continues at the provider.
 pub fn logged_out_schema() -> Json {
-    let text = "Where the session at the provider is ended";
+    let text = "Address that ends the session at the provider";
     titled("LoggedOut", object([("logout_url", json!({"type": "string", "description": text}))]))
 }
 

@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
         Route::new(
             Method::GET,
             "/api/single-sign-on/{id}/callback/",
-            "Where a provider sends people back to",
+            "The address to which a provider sends people back",
             Handler::Async(callback),
         )
         .public()
@@ -46,8 +46,8 @@ pub fn routes() -> Vec<Route> {
         .parameters(|| {
             let sent = [
                 ("state", "Names the sign-in that began here"),
-                ("code", "What the provider's token endpoint takes"),
-                ("error", "Why the provider refused"),
+                ("code", "Authorization code for the provider's token endpoint"),
+                ("error", "Reason of the provider's refusal"),
                 ("iss", "The provider's issuer"),
             ];
             sent.map(|(name, text)| query(name, text, json!({"type": "string"}))).to_vec()

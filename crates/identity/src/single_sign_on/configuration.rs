@@ -80,7 +80,7 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
     .limit(&SINGLE_SIGN_ON_LIMIT)
     .with_extra_schemas(|_| {
         let roles = json!({"type": "array", "items": {"type": "string"}});
-        let vouched_by = json!({"type": ["string", "null"], "description": "Who answers for the provider"});
+        let vouched_by = json!({"type": ["string", "null"], "description": "The person who answers for the provider"});
         let mut meta = openapi::meta(ACTIONS);
         openapi::require(&mut meta, "labels", openapi::object([("roles", roles), ("vouched_by", vouched_by)]));
         vec![("_meta", meta)]

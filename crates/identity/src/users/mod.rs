@@ -45,7 +45,7 @@ pub fn routes() -> Vec<Route> {
         Route::new(
             http::Method::GET,
             "/api/users/permissions/",
-            "What the caller may do",
+            "The permissions of the caller",
             Handler::NoDatabase(permissions),
         )
         .answers(200, Schema::Json(permissions_schema)),

@@ -141,7 +141,7 @@ pub fn meta_schema(form: RowForm) -> Json {
     openapi::require(&mut meta, "labels", openapi::object([("roles", names)]));
     if form == RowForm::Detail {
         openapi::require(&mut meta, "allowed_account_type_changes", texts());
-        let text = "Whether a mail leaves the server, or stays on its disk";
+        let text = "True if mails leave the server; false if they stay on its disk";
         openapi::require(&mut meta, "is_mail_set_up", json!({"type": "boolean", "description": text}));
     }
     meta

@@ -14,7 +14,7 @@ use store::Conn;
 pub fn routes() -> Vec<Route> {
     let path = "/api/object-classes/{class_id}/access/";
     vec![
-        Route::new(Method::GET, path, "What somebody may do", Handler::Read(view))
+        Route::new(Method::GET, path, "The actions that a user may perform", Handler::Read(view))
             .answers(200, Schema::Json(|| schema("ObjectClassAccess", &actions())))
             .parameters(|| vec![user_parameter()])
             .instance("object_class.view"),

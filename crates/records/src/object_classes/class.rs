@@ -98,7 +98,7 @@ pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
             modified_at.sort(),
             modified_by,
             Field::new("num_of_records", FieldKind::Integer { min: 0, max: i64::MAX })
-                .description("How many of its records the caller may view")
+                .description("Number of its records that the caller may view")
                 .read_only()
                 .stored_by_resource(),
         ],
@@ -110,7 +110,7 @@ pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
         };
         let mut permissions = bools(&CLASS_ACTIONS);
         openapi::require(&mut permissions, "object_records", bools(&RECORD_ACTIONS));
-        permissions["description"] = "What the caller may do with the class, and with all of its records".into();
+        permissions["description"] = "The permissions of the caller for the class, and for all of its records".into();
         vec![("_meta", openapi::object([("permissions", permissions)]))]
     })
 });

@@ -17,7 +17,7 @@ use store::{Conn, Sql, StoreError};
 pub fn routes() -> Vec<Route> {
     let path = "/api/object-records/{record_id}/access/";
     vec![
-        Route::new(Method::GET, path, "What somebody may do", Handler::Read(view))
+        Route::new(Method::GET, path, "The actions that a user may perform", Handler::Read(view))
             .answers(200, Schema::Json(|| schema("ObjectRecordAccess", &actions())))
             .parameters(|| {
                 let connector = "The id of a connector: what the user's agent on it may do";

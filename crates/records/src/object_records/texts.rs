@@ -17,13 +17,11 @@ pub fn words_of_page(conn: &mut Conn, class: &Class, after: i64, most: i64) -> R
     conn.for_each_row(&sql, |_| Ok(()))?;
     let mut all = Vec::with_capacity(numbers.len());
     each_text_of(conn, class, &numbers, |row, texts| {
-        let mut words = Words::default();
+        let mut folded = Vec::with_capacity(texts.len());
         for at in 0..texts.len() {
-            if let Some(text) = row.opt_text(TEXT_COLUMNS + 2 * at)? {
-                words.add(&fold(text));
-            }
+            folded.extend(row.opt_text(TEXT_COLUMNS + 2 * at)?.map(fold));
         }
-        all.push((row.int(0)?, words));
+        all.push((row.int(0)?, Words::of_texts(&folded)));
         Ok(())
     })?;
     conn.set_words(&class.table(), &all)?;
@@ -82,17 +80,17 @@ pub fn refold_page(
     conn.for_each_row(&sql, |_| Ok(()))?;
     let (mut words, mut copies) = (Vec::new(), Vec::new());
     each_text_of(conn, class, &other_forms, |row, texts| {
-        let mut of_record = Words::default();
+        let mut all_folded = Vec::with_capacity(texts.len());
         for (at, field) in texts.iter().enumerate() {
             let at = TEXT_COLUMNS + 2 * at;
             let (Some(text), Some(column)) = (row.opt_text(at)?, field.fold_column()) else { continue };
             let folded = fold(text);
-            of_record.add(&folded);
             if row.opt_text(at + 1)? != Some(folded.as_str()) {
-                copies.push((row.int(1)?, field.table_number, column, folded));
+                copies.push((row.int(1)?, field.table_number, column, folded.clone()));
             }
+            all_folded.push(folded);
         }
-        words.push((row.int(0)?, of_record));
+        words.push((row.int(0)?, Words::of_texts(&all_folded)));
         Ok(())
     })?;
     for (id, table, column, folded) in copies {

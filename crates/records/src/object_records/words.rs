@@ -107,9 +107,7 @@ impl RowTexts {
         if texts.len() < ALL_COUNT {
             texts.split('\n').for_each(|text| each_word(text, &mut look_at));
         } else {
-            let mut counted = Words::default();
-            texts.split('\n').for_each(|text| counted.add(text));
-            counted.iter().for_each(&mut look_at);
+            Words::of_texts(&texts.split('\n').collect::<Vec<_>>()).iter().for_each(&mut look_at);
         }
         Ok(missing.is_empty())
     }

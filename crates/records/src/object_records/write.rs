@@ -11,7 +11,7 @@ use crate::object_records::read::answer_value;
 use crate::tables::{self, unique_key};
 use crate::visible_records::VersionChanges;
 use events::record_events::FieldValue;
-use kit::ids::{RecordId, UserId};
+use kit::ids::{FieldId, RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, push_joins, to_argument, value};
@@ -93,9 +93,11 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecor
     let mut events = Events::for_request(request, conn, new.iter().filter_map(|new| new.owner))?;
     let (mut changed, mut assigned) = (VersionChanges::default(), Vec::<(RecordId, i64, &Assignment)>::new());
     for ((new, id), n) in new.iter().zip(&ids).zip(&numbers) {
-        events.push_created(*id, event_values(class, &new.values, |_, value| *value != CheckedValue::Null));
+        let is_set =
+            |field: &ClassField| new.values.value(&field.alias).is_some_and(|value| *value != CheckedValue::Null);
+        events.push_created(*id, event_values(class, &new.values, is_set));
         files::update_references(request, conn, class, *id, &new.values, None)?;
-        let status = event_values(class, &new.values, |field, _| field.kind == FieldType::Status);
+        let status = event_values(class, &new.values, |field| field.kind == FieldType::Status);
         if let Some(status) = status.into_iter().next() {
             events.status_initialized(*id, status);
         }
@@ -231,27 +233,25 @@ fn push_args(row: &mut Vec<Argument>, field: &ClassField, declared: &Field, valu
 
 /// The words of a record's texts. Values that `changes` lacks come from `before`.
 fn words_of(class: &Class, changes: &Changes, before: Option<&Changes>) -> Words {
-    let mut words = Words::default();
-    for field in class.fields.iter().filter(|field| field.kind.is_text()) {
+    let texts = class.fields.iter().filter(|field| field.kind.is_text());
+    let folded = texts.filter_map(|field| {
         let value = changes.value(&field.alias).or_else(|| before?.value(&field.alias));
-        if let Some(CheckedValue::Text(text)) = value {
-            words.add(&fold(text));
-        }
-    }
-    words
+        if let Some(CheckedValue::Text(text)) = value { Some(fold(text)) } else { None }
+    });
+    Words::of_texts(&folded.collect::<Vec<_>>())
 }
 
-/// The values of fields in the format of events.
+/// The values of the selected fields in the format of events.
 fn event_values<'a>(
     class: &'a Class,
     values: &Changes,
-    wanted: impl Fn(&ClassField, &CheckedValue) -> bool,
+    is_wanted: impl Fn(&ClassField) -> bool,
 ) -> Vec<FieldValue<'a>> {
-    let of = |field: &'a ClassField| {
+    let event_value = |field: &'a ClassField| {
         let value = values.value(&field.alias).unwrap_or(&CheckedValue::Null);
-        wanted(field, value).then(|| history_events::value(field, answer_value(field.kind, value.to_json())))
+        history_events::value(field, answer_value(field.kind, value.to_json()))
     };
-    class.fields.iter().filter_map(of).collect()
+    class.fields.iter().filter(|field| is_wanted(field)).map(event_value).collect()
 }
 
 /// Reads the selected fields of records, one record at a time.
@@ -434,6 +434,17 @@ fn free_unique_values(conn: &mut Conn, class: &Class, all: &[RecordChange]) -> R
     Ok(())
 }
 
+/// The sorted ids of the fields whose values differ from those of `before`.
+fn ids_of_differing(class: &Class, values: &Changes, before: Option<&Changes>) -> Vec<FieldId> {
+    let differing = class.fields.iter().filter(|field| {
+        let value = values.value(&field.alias);
+        value.is_some() && value != before.and_then(|before| before.value(&field.alias))
+    });
+    let mut ids: Vec<FieldId> = differing.map(|field| field.id).collect();
+    ids.sort_unstable();
+    ids
+}
+
 /// Changes records. Only values that differ from those of `before` are written.
 fn update_some(
     request: &Request,
@@ -448,10 +459,8 @@ fn update_some(
     for change in all {
         let read = if change.before.is_none() { unread.remove(change.id) } else { None };
         let before = change.before.as_ref().or(read.as_ref());
-        let differs = |field: &ClassField| {
-            let value = change.values.value(&field.alias);
-            value.is_some() && value != before.and_then(|before| before.value(&field.alias))
-        };
+        let differing = ids_of_differing(class, &change.values, before);
+        let differs = |field: &ClassField| differing.binary_search(&field.id).is_ok();
         let mut sql = Sql::new("UPDATE ");
         sql.name(&class.table()).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(by);
         push_columns(&mut sql, class, 0, &change.values, differs);
@@ -474,7 +483,7 @@ fn update_some(
             words.push((change.n, words_of(class, &change.values, before)));
         }
         files::update_references(request, conn, class, change.id, &change.values, before)?;
-        let values = event_values(class, &change.values, |field, _| differs(field));
+        let values = event_values(class, &change.values, differs);
         if !values.is_empty() {
             events.push_values_changed(change.id, values);
         }

@@ -167,7 +167,7 @@ fn form_schema() -> Json {
             "fields",
             json!({"type": "array", "items": {"type": "object"}, "description": "As `details.schema` of OPTIONS of the record's class has them"}),
         ),
-        ("values", json!({"type": "object", "description": "What the record holds now, by alias"})),
+        ("values", json!({"type": "object", "description": "Current values of the record, by alias"})),
         ("labels", json!({"type": "object", "description": "As the record's `_meta.labels`"})),
     ];
     for (name, of) in of_update {
@@ -206,7 +206,7 @@ pub fn parameters() -> Vec<Json> {
         text(),
     ));
     parameters.push(openapi::query("assignees__in", "Comma-separated ids of assignees, `me` among them", text()));
-    parameters.push(openapi::query("assignees__exclude", "Who is no assignee: an id, or `me`", text()));
+    parameters.push(openapi::query("assignees__exclude", "Excludes tasks with this assignee: an id, or `me`", text()));
     parameters.push(openapi::query("assignees__in__exclude", "Comma-separated ids of none of the assignees", text()));
     parameters
 }

@@ -74,7 +74,7 @@ fn parameters() -> Vec<Json> {
     let bom = json!({"type": "boolean", "default": false});
     all.push(openapi::query(
         BOM,
-        "Whether a CSV begins with a byte order mark, by which some programs know UTF-8",
+        "True to begin a CSV with a byte order mark, by which some programs recognize UTF-8",
         bom,
     ));
     all

@@ -15,10 +15,10 @@ const undisturbed = new Set<object>()
 export function useUndisturbed(isHeld: boolean) {
   useEffect(() => {
     if (!isHeld) return
-    const one = {}
-    undisturbed.add(one)
+    const reason = {}
+    undisturbed.add(reason)
     return () => {
-      undisturbed.delete(one)
+      undisturbed.delete(reason)
     }
   }, [isHeld])
 }

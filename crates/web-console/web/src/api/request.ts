@@ -44,10 +44,10 @@ async function send(method: Method, path: string, { body, ifMatch, signal, isPub
 async function asSignedIn<T extends { status: number }>(once: () => Promise<T>): Promise<T> {
   for (let isRenewed = false; ; ) {
     await signedIn()
-    const sent = token()
+    const accessToken = token()
     const answer = await once()
     if (answer.status !== 401 || isRenewed) return answer
-    if (sent !== token()) continue
+    if (accessToken !== token()) continue
     isRenewed = await renew()
     if (!isRenewed && !sessionIsOver()) throw new Refusal(0, {}, null, null)
   }

@@ -133,12 +133,12 @@ export function usualPredicate(column: Column): string {
 
 /** The parameters behind the `?`, for the router. A repeated parameter has all of its values. */
 export function parseSearch(search: string): Record<string, string | string[]> {
-  const found = new Map<string, string | string[]>()
+  const parameters = new Map<string, string | string[]>()
   for (const [name, value] of new URLSearchParams(search)) {
-    const before = found.get(name)
-    found.set(name, before === undefined ? value : [before, value].flat())
+    const before = parameters.get(name)
+    parameters.set(name, before === undefined ? value : [before, value].flat())
   }
-  return Object.fromEntries(found)
+  return Object.fromEntries(parameters)
 }
 
 export function stringifySearch(search: Record<string, unknown>): string {

@@ -11,7 +11,7 @@ import css from '../kit/controls.module.css'
 import { type Key, LANGUAGE, t } from '../texts.ts'
 import look from './component-frame.module.css'
 import { Flood, parseMessage } from './component-messages.ts'
-import { maySeeComponents } from './component-rights.ts'
+import { mayReadComponents } from './component-rights.ts'
 import { Reading } from './failure.tsx'
 
 const COMPONENTS = '/api/custom-components/'
@@ -77,7 +77,7 @@ const inFrame = (component: number) => {
 export function ComponentFrame({ component, fallback, ...props }: ComponentFrameProps) {
   // Read once, so that typed values are not lost.
   const componentQuery = useQuery({
-    ...(maySeeComponents() ? inList(component) : inFrame(component)),
+    ...(mayReadComponents() ? inList(component) : inFrame(component)),
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
   })
@@ -154,7 +154,7 @@ function Frame({
     addEventListener('message', count)
     return () => removeEventListener('message', count)
   })
-  const hear = ({ data }: MessageEvent) => {
+  const handleMessage = ({ data }: MessageEvent) => {
     const message = parseMessage(data)
     switch (message?.type) {
       case 'ready':
@@ -168,13 +168,13 @@ function Frame({
         return listeners.current.onErrors?.(message.errors)
     }
   }
-  const begin = () => {
+  const sendInit = () => {
     // It went to another page.
     if (port.current) return close('left')
     const { port1, port2 } = new MessageChannel()
     port.current = port1
     port1.onmessage = (event) => {
-      if (!flood.admits(() => hear(event))) close('flooded')
+      if (!flood.admits(() => handleMessage(event))) close('flooded')
     }
     const init = {
       type: 'init',
@@ -190,10 +190,10 @@ function Frame({
     frame.current?.contentWindow?.postMessage(init, '*', [port2])
   }
   const isClosed = state in CLOSED
-  const why = state === 'late' ? 'component-frame.late' : isClosed && CLOSED[state as keyof typeof CLOSED]
+  const explanation = state === 'late' ? 'component-frame.late' : isClosed && CLOSED[state as keyof typeof CLOSED]
   return (
     <div className={look.place}>
-      {why && <Instead text={why}>{fallback}</Instead>}
+      {explanation && <Instead text={explanation}>{fallback}</Instead>}
       {!isClosed && (
         <iframe
           ref={frame}
@@ -203,7 +203,7 @@ function Frame({
           title={t('component-frame.title', { name })}
           src={address}
           style={{ height }}
-          onLoad={begin}
+          onLoad={sendInit}
         />
       )}
       <div role="status">

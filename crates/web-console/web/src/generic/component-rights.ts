@@ -1,4 +1,4 @@
 import { session } from '../api/session.ts'
 
 /** True if the caller may read the details of components, not only show them. */
-export const maySeeComponents = () => session()?.permissions?.custom_component?.view === true
+export const mayReadComponents = () => session()?.permissions?.custom_component?.view === true

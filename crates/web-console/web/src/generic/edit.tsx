@@ -57,8 +57,8 @@ export function Edit(props: EditProps) {
     setIsBusy(true)
     try {
       const required = props.isUnset ? fieldsNow.filter((field) => field.required).map(({ alias }) => alias) : []
-      const sent = { ...Object.fromEntries(required.map((alias) => [alias, values[alias]])), ...changes }
-      const { data, etag } = await sendFields('PATCH', path, sent as Fields, shape, base.etag)
+      const body = { ...Object.fromEntries(required.map((alias) => [alias, values[alias]])), ...changes }
+      const { data, etag } = await sendFields('PATCH', path, body as Fields, shape, base.etag)
       queries.setQueryData([path, 'instance'], { instance: data, etag })
       void invalidate(list, path)
       props.onSaved?.(data)

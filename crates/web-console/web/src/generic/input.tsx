@@ -120,12 +120,12 @@ export function FieldInput(props: Props) {
 function OneInput({ field, name, value, label, onChange, isDisabled }: Props) {
   const [chosen, setChosen] = useState<Choice | null>(null)
   const id = isReference(value) ? (value as unknown as Reference).id : ((value ?? null) as Choice['value'] | null)
-  const known = isReference(value)
+  const labelText = isReference(value)
     ? nameOf(value as unknown as Reference)
     : typeof label === 'string'
       ? label
       : undefined
-  const text = chosen?.value === id ? chosen?.text : known
+  const text = chosen?.value === id ? chosen?.text : labelText
   return (
     <Chooser
       name={name}

@@ -35,9 +35,9 @@ export function Ordered<T>(props: OrderedProps<T>) {
     if (key === undefined || items.length === 0) return
     const row = [...(list.current?.children ?? [])].find((one) => (one as HTMLElement).dataset.key === key)
     const buttons = [...(row?.querySelectorAll<HTMLButtonElement>(':scope > [data-moves] > button') ?? [])]
-    const wanted = step === -1 ? buttons : buttons.toReversed()
+    const candidates = step === -1 ? buttons : buttons.toReversed()
     if (document.activeElement === document.body || row?.contains(document.activeElement))
-      wanted.find(({ disabled }) => !disabled)?.focus()
+      candidates.find(({ disabled }) => !disabled)?.focus()
     pressed.current = undefined
   }, [items, list])
   const move = (from: number, to: number) => {

@@ -78,12 +78,12 @@ export function dayIn(zone: string, at: number, days = 0): string {
 
 /** The time at which a day begins in a time zone. */
 export function beginOf(day: string, zone: string): string {
-  const wanted = Date.parse(`${day}T00:00:00Z`)
-  let at = wanted
+  const midnight = Date.parse(`${day}T00:00:00Z`)
+  let at = midnight
   // The second time with the offset of the day itself, should the first be that of a neighbour.
   for (let n = 0; n < 2; n++) {
     const { year, month, day: its, hour, minute, second } = parts(at, zone)
-    at += wanted - Date.parse(`${year}-${month}-${its}T${hour}:${minute}:${second}Z`)
+    at += midnight - Date.parse(`${year}-${month}-${its}T${hour}:${minute}:${second}Z`)
   }
   return new Date(at).toISOString()
 }

@@ -29,9 +29,9 @@ export async function tagOf(
 /** For instances without a path of their own, and thus without an entity tag: the instance in its list now. */
 export async function inList(list: string, id: unknown): Promise<Instance> {
   const { results } = await get<Page>(`${list}?limit=1000`)
-  const found = results.find((one) => one.id === id)
-  if (!found) throw new Refusal(404, {}, null, null)
-  return found
+  const item = results.find((one) => one.id === id)
+  if (!item) throw new Refusal(404, {}, null, null)
+  return item
 }
 
 /** Deletes such a one, unless it is another than the one that was shown. */

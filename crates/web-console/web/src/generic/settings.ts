@@ -86,8 +86,8 @@ export function useSettings(): [Settings, (change: Change) => void] {
     writing = writing
       .then(async () => {
         // All settings are written at once, so the stored ones are read before. Another tab may have changed them.
-        const kept = await read()
-        const next = { ...kept, ...changes(kept) }
+        const stored = await read()
+        const next = { ...stored, ...changes(stored) }
         await call('PUT', PATH, { body: { value: next } })
         show(next)
       })

@@ -17,9 +17,9 @@ const selectsOf = (shape: Shape) => ({
   instance: <T extends { instance: Instance }>(read: T): T => ({ ...read, instance: shape.instance(read.instance) }),
 })
 const selecting = (shape: Shape) => {
-  const known = selects.get(shape) ?? selectsOf(shape)
-  selects.set(shape, known)
-  return known
+  const select = selects.get(shape) ?? selectsOf(shape)
+  selects.set(shape, select)
+  return select
 }
 
 export const pageOf = ({ path, shape }: Resource, parameters: string) => ({

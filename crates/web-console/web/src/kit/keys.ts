@@ -78,12 +78,12 @@ document.addEventListener('keydown', (event) => {
   const all = shortcuts()
     .toReversed()
     .filter(({ isInFields }) => isInFields || !isTyping)
-  const found =
+  const shortcut =
     all.find(({ keys }) => keys === (prefix ? `${prefix} ${key}` : key)) ?? all.find(({ keys }) => keys === key)
   clearTimeout(forgetting)
   prefix = ''
-  if (found) {
-    if (found.run() !== false) event.preventDefault()
+  if (shortcut) {
+    if (shortcut.run() !== false) event.preventDefault()
   } else if (isSingle && all.some(({ keys }) => keys?.startsWith(`${key} `))) {
     prefix = key
     forgetting = setTimeout(() => {

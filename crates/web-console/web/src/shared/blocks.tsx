@@ -181,8 +181,8 @@ export function Selected({
 
 /** The columns with how each is shown: the first leads to the record. */
 function columnsOf({ columns, resource }: OpenClass, chosen: string[]) {
-  const wanted = chosen.length > 0 ? chosen : resource.columns.slice(0, COLUMNS)
-  const shown = wanted.flatMap((alias) => columns.find((column) => column.alias === alias) ?? [])
+  const aliases = chosen.length > 0 ? chosen : resource.columns.slice(0, COLUMNS)
+  const shown = aliases.flatMap((alias) => columns.find((column) => column.alias === alias) ?? [])
   const views = shown.map((column, n) => [
     column.alias,
     n === 0 ? linked(resource.route, resource.label) : labelled(column),

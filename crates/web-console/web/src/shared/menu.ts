@@ -94,12 +94,12 @@ interface Named {
 /** The names of the visible classes of a menu. A class beyond the first page is read by its alias. */
 function useNames({ sections }: Menu, first: Named[], isAll: boolean): Map<string, string> {
   const nameByAlias = new Map(first.map(({ alias, name }) => [alias, name]))
-  const wanted = sections.flatMap(({ items }) => items.flatMap((item) => item.class ?? []))
-  const others = isAll ? [] : [...new Set(wanted)].filter((alias) => !nameByAlias.has(alias))
-  const found = useQueries({ queries: others.map(classByAlias) })
+  const aliases = sections.flatMap(({ items }) => items.flatMap((item) => item.class ?? []))
+  const others = isAll ? [] : [...new Set(aliases)].filter((alias) => !nameByAlias.has(alias))
+  const queries = useQueries({ queries: others.map(classByAlias) })
   for (const [n, alias] of others.entries()) {
-    const one = found[n]?.data
-    if (one) nameByAlias.set(alias, `${one.name}`)
+    const objectClass = queries[n]?.data
+    if (objectClass) nameByAlias.set(alias, `${objectClass.name}`)
   }
   return nameByAlias
 }

@@ -21,8 +21,8 @@ export function placed(items: Placed[], from: number, to: number): Placed[] {
   const after = order[to + 1]
   if (!item || from === to) return []
   const fits = (position: number) => {
-    const one = { id: item.id, position }
-    return position >= 0 && (!before || isBefore(before, one)) && (!after || isBefore(one, after))
+    const candidate = { id: item.id, position }
+    return position >= 0 && (!before || isBefore(before, candidate)) && (!after || isBefore(candidate, after))
   }
   const near = [after && after.position - 1, before && before.position + 1, before?.position, after?.position]
   const free = near.find((position) => position !== undefined && fits(position))
@@ -33,8 +33,8 @@ export function placed(items: Placed[], from: number, to: number): Placed[] {
   let last = order[low - 1]
   const positions = items.slice(low, high + 1).map(({ position }) => position)
   for (const [n, one] of order.slice(low).entries()) {
-    const kept = { id: one.id, position: positions[n] ?? one.position }
-    const next = !last || isBefore(last, kept) ? kept : { id: one.id, position: last.position + 1 }
+    const placed = { id: one.id, position: positions[n] ?? one.position }
+    const next = !last || isBefore(last, placed) ? placed : { id: one.id, position: last.position + 1 }
     if (next.position !== one.position) result.push(next)
     else if (low + n > high) break
     last = next

@@ -49,8 +49,8 @@ function holdingsOf(set: Instance | undefined): Holdings {
 function columnsOf(set: Instance | undefined): Column[] {
   const names = (set?._meta?.labels?.connectors ?? {}) as { [id: string]: { name?: string } | string }
   const nameOf = (id: string) => {
-    const known = names[id]
-    return typeof known === 'string' ? known : (known?.name ?? id)
+    const entry = names[id]
+    return typeof entry === 'string' ? entry : (entry?.name ?? id)
   }
   const ids = Object.keys(holdingsOf(set)).filter((id) => id !== PEOPLE)
   return [{ id: PEOPLE, name: t('record-sets.people') }, ...ids.map((id) => ({ id, name: nameOf(id) }))]

@@ -35,11 +35,11 @@ export function Report({ path, token }: { path: string; token: string }) {
   const names = useNames((checked.data?.merge_fields ?? []).slice(0, MOST))
   if (checked.error) {
     const { error } = checked
-    const told = error instanceof Refusal && error.status === 400 ? Object.values(error.body).flat() : undefined
-    if (!told) return <Failure error={error} onRetry={() => void checked.refetch()} />
+    const messages = error instanceof Refusal && error.status === 400 ? Object.values(error.body).flat() : undefined
+    if (!messages) return <Failure error={error} onRetry={() => void checked.refetch()} />
     return (
       <div className={css.notice} data-tone="danger" role="alert">
-        <p>{told.map(String).join(' ')}</p>
+        <p>{messages.map(String).join(' ')}</p>
       </div>
     )
   }

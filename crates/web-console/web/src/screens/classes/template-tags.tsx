@@ -82,8 +82,8 @@ export function Tags({ classPath }: { classPath: string }) {
 
 function List({ entries, searched }: { entries: Entry[]; searched: string }) {
   const [count, setCount] = useState(STEP)
-  const wanted = searched.toLowerCase()
-  const matchingEntries = entries.filter((one) => `${one.text} ${one.tag}`.toLowerCase().includes(wanted))
+  const query = searched.toLowerCase()
+  const matchingEntries = entries.filter((one) => `${one.text} ${one.tag}`.toLowerCase().includes(query))
   return (
     <>
       <dl className={generic.facts}>

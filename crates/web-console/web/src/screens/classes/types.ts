@@ -34,8 +34,8 @@ const REQUIRED = ['options', 'initial', 'related_object_class']
 export function inputsOf(schema: Field[], values: Fields, isNew: boolean): Field[] {
   const type = `${values.type ?? ''}`
   const extras = EXTRAS[type]
-  const wanted = extras ? [...COMMON, ...extras, 'default'] : ['label', 'type']
-  return wanted.flatMap((alias) => {
+  const members = extras ? [...COMMON, ...extras, 'default'] : ['label', 'type']
+  return members.flatMap((alias) => {
     if (!isNew && FIXED.includes(alias)) return []
     if (alias === 'default' && ['document', 'status'].includes(type)) return []
     const field = schema.find((one) => one.alias === alias)

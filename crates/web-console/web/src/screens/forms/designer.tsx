@@ -396,9 +396,9 @@ function ItemDialog({
         ),
       )
     const all: Fields = { ...item, ...(Object.keys(parameterValues).length > 0 && { parameters: parameterValues }) }
-    const kept = Object.entries(all).filter(([, value]) => value !== '' && value !== null && value !== false)
+    const members = Object.entries(all).filter(([, value]) => value !== '' && value !== null && value !== false)
     if (kind === 'text' && !item.text) return onDone()
-    onSave({ ...Object.fromEntries(kept), ...(wide === 'half' && { width: wide }) }, Number(section))
+    onSave({ ...Object.fromEntries(members), ...(wide === 'half' && { width: wide }) }, Number(section))
     onDone()
   }
   return (

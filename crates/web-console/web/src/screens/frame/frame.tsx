@@ -156,10 +156,10 @@ function useHeading(main: { current: HTMLElement | null }, name: string) {
       isNew = false
     }
     look()
-    const seen = new MutationObserver(look)
-    if (main.current) seen.observe(main.current, { childList: true, subtree: true, characterData: true })
+    const observer = new MutationObserver(look)
+    if (main.current) observer.observe(main.current, { childList: true, subtree: true, characterData: true })
     return () => {
-      seen.disconnect()
+      observer.disconnect()
       cancelAnimationFrame(frame)
     }
   }, [main, page, name])

@@ -22,9 +22,9 @@ export function NameField({
   useEffect(() => setTyped((before) => (before.trim() === value ? before : value)), [value])
   const wrong = (text: string) =>
     text.trim() === '' ? t('required') : isTaken(text.trim()) ? t('interface.name.taken') : undefined
-  const told = wrong(typed)
+  const message = wrong(typed)
   return (
-    <MessagesContext value={told === undefined ? {} : { [name]: told }}>
+    <MessagesContext value={message === undefined ? {} : { [name]: message }}>
       <TextField
         name={name}
         label={label}

@@ -18,9 +18,9 @@ export interface Progress<T> {
 
 /** The messages of a refused batch for each item, without names that only the API uses. */
 function places(body: { [field: string]: Json }): Map<number, string> | undefined {
-  const told = body.items ?? body.ids
-  if (!told || typeof told !== 'object' || Array.isArray(told)) return undefined
-  const places = Object.entries(told).map(([place, what]): [number, string] => {
+  const entries = body.items ?? body.ids
+  if (!entries || typeof entries !== 'object' || Array.isArray(entries)) return undefined
+  const places = Object.entries(entries).map(([place, what]): [number, string] => {
     const inner =
       typeof what === 'object' && what !== null && !Array.isArray(what) ? (what as Fields) : { detail: what }
     const texts = Object.entries(messages(inner)).map(([name, text]) =>

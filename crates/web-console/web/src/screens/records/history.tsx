@@ -124,9 +124,9 @@ const isNothing = (value: Json | undefined): value is null | undefined | '' =>
 /** A formerly related record. A record without a name here is read to check whether the caller may view it. */
 function Related({ id, field, names }: { id: number; field: Field | undefined; names: Names }) {
   const name = names.records.get(id)
-  const of = field && relatedClass(field)
-  const asked = page(listOf(of ?? 0), `id=${id}&fields=id&limit=1`)
-  const { data } = useQuery({ ...asked, enabled: name === undefined && of !== undefined && !names.hidden.has(id) })
+  const classId = field && relatedClass(field)
+  const asked = page(listOf(classId ?? 0), `id=${id}&fields=id&limit=1`)
+  const { data } = useQuery({ ...asked, enabled: name === undefined && classId !== undefined && !names.hidden.has(id) })
   if (name === undefined && (data?.results.length ?? 0) === 0) return t('records.hidden', { id: `${id}` })
   return <Link to={`/records/-/${id}`}>{name ?? `#${id}`}</Link>
 }

@@ -47,10 +47,10 @@ function separatorOf(text: string): string {
 export function readCsv(text: string, chosen: string | undefined): Table {
   const whole = withoutMark(text)
   const [line, named] = whole.match(/^"?sep=([^"\r\n])"?(?:\r\n|\r|\n|$)/i) ?? ['']
-  const rest = whole.slice(line.length)
-  const separator = chosen ?? named ?? separatorOf(rest)
+  const remainder = whole.slice(line.length)
+  const separator = chosen ?? named ?? separatorOf(remainder)
   const table: Table = { format: 'csv', separator, columns: [], rows: [] }
-  const { rows, brokenAt } = parseCsv(rest, separator, line === '' ? 1 : 2)
+  const { rows, brokenAt } = parseCsv(remainder, separator, line === '' ? 1 : 2)
   const [head, ...others] = rows
   if (brokenAt !== undefined) return { ...table, flaw: { flaw: 'quote', line: brokenAt } }
   if (head === undefined) return { ...table, flaw: { flaw: 'empty' } }

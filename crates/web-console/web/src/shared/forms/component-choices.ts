@@ -12,9 +12,9 @@ const mayList = () => session()?.permissions?.custom_component?.list === true
 
 /** The enabled components that one of these places offers; none if the caller may not list them. */
 export function useComponentChoices(uses: Use[]): Choice[] {
-  const found = useQuery({ ...page(COMPONENTS, 'is_enabled=true&ordering=name&limit=1000'), enabled: mayList() })
+  const components = useQuery({ ...page(COMPONENTS, 'is_enabled=true&ordering=name&limit=1000'), enabled: mayList() })
   const isOffered = (places: Json | undefined) => uses.some((use) => ((places ?? {}) as Fields)[use] === true)
-  return (found.data?.results ?? []).flatMap(({ id, name, available_use }) =>
+  return (components.data?.results ?? []).flatMap(({ id, name, available_use }) =>
     isOffered(available_use) ? { value: Number(id), text: `${name}` } : [],
   )
 }

@@ -16,7 +16,7 @@ const ComponentFrame = part(() => import('../../generic/component-frame.tsx').th
 export const BesideRecord = createContext<{ id: number; record: Fields } | undefined>(undefined)
 
 /** The input of a component in a form. */
-function useTold({ fields = [], ...custom }: Placed) {
+function usePlacedInput({ fields = [], ...custom }: Placed) {
   const beside = useContext(BesideRecord)
   return { ...custom, record: beside?.id, fields: valuesOf(beside?.record ?? {}, fields) }
 }
@@ -34,7 +34,7 @@ export function ComponentInput({
   value: Json | undefined
   onChange: (value: Json) => void
 }) {
-  const input = useTold(custom)
+  const input = usePlacedInput(custom)
   const [errors, setErrors] = useState<string[]>([])
   useHold(name, errors.length > 0 ? errors.join(' ') : undefined)
   const message = useMessages(name)
@@ -55,11 +55,11 @@ export function ComponentInput({
 
 /** Its messages are not stored. */
 export function ShownComponent({ custom, label }: { custom: Placed; label: string | undefined }) {
-  const told = useTold(custom)
+  const componentInput = usePlacedInput(custom)
   return (
     <div className={generic.section}>
       {label && <h3>{label}</h3>}
-      <ComponentFrame {...told} />
+      <ComponentFrame {...componentInput} />
     </div>
   )
 }

@@ -102,9 +102,9 @@ export function fieldsIn(sections: Section[], fields: Field[], use: Use = STANDA
 /** The flaws of a form that the API would refuse or the page would omit: deleted fields, and missing required ones. */
 export function flaws(sections: Section[], fields: Field[]): { gone: string[]; missing: Field[] } {
   const asked = aliasesIn(sections)
-  const known = new Set(fields.map(({ alias }) => alias))
+  const aliases = new Set(fields.map(({ alias }) => alias))
   return {
-    gone: asked.filter((alias) => !known.has(alias)),
+    gone: asked.filter((alias) => !aliases.has(alias)),
     missing: fields.filter(
       ({ alias, required, default: standard }) => required && (standard ?? null) === null && !asked.includes(alias),
     ),

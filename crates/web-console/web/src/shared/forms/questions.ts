@@ -78,11 +78,11 @@ function customOf({ component, parameters, fields }: Fields): { custom?: Placed 
 export function questionsOf(configuration: Json | undefined): Question[] | undefined {
   const list = isObject(configuration) ? configuration.questions : undefined
   if (!Array.isArray(list)) return undefined
-  const known = new Set<string>()
+  const names = new Set<string>()
   const all = list.flatMap((item): Question[] => {
     const name = isObject(item) ? textOf(item.name) : ''
-    if (!isObject(item) || !name || known.has(name)) return []
-    known.add(name)
+    if (!isObject(item) || !name || names.has(name)) return []
+    names.add(name)
     return [
       {
         name,

@@ -94,12 +94,12 @@ export function useClass(name: string | number | undefined, actions?: Action[]):
   const isId = typeof name === 'number'
   const named = useQuery({ ...classByAlias(`${name}`), enabled: typeof name === 'string' })
   const numbered = useQuery({ ...byId(Number(name)), enabled: isId })
-  const one = (isId ? numbered.data : named.data) ?? undefined
-  const path = listOf(Number(one?.id))
-  const described = useQuery({ ...describedBy({ path, shape: RECORD }), enabled: one !== undefined })
+  const objectClass = (isId ? numbered.data : named.data) ?? undefined
+  const path = listOf(Number(objectClass?.id))
+  const described = useQuery({ ...describedBy({ path, shape: RECORD }), enabled: objectClass !== undefined })
   const openClass = useMemo(
-    () => (one && described.data ? opened(one, described.data, actions) : undefined),
-    [one, described.data, actions],
+    () => (objectClass && described.data ? opened(objectClass, described.data, actions) : undefined),
+    [objectClass, described.data, actions],
   )
   return {
     openClass: openClass,
