@@ -31,6 +31,8 @@ macro_rules! set_applies_to_caller {
     };
 }
 
+pub use {principals, set_applies_to_caller};
+
 /// Appends the principals of a user: their own id, and each group as its negative id.
 pub fn push_principals(sql: &mut Sql, user: UserId) {
     tokens(sql, principals!(), &[("{caller}", user)]);

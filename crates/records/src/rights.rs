@@ -3,7 +3,7 @@
 //! view. `object_records/held.rs` computes the rights on single records by their sets and owners. `visible_records.rs` selects
 //! the records of a class that a caller may view.
 
-use identity::{principals, set_applies_to_caller};
+use identity::principals::{principals, set_applies_to_caller};
 use kit::caller::{Agent, Caller};
 use kit::ids::{ClassId, UserId};
 use kit::permission_set::{PermissionKey, SetAction, Vocabulary};

@@ -1,6 +1,6 @@
 //! The rights of callers on a group, as SQL and as checks (`docs/reference/user-groups.md`).
 
-use crate::set_applies_to_caller;
+use crate::principals::set_applies_to_caller;
 use kit::caller::Caller;
 use kit::ids::{GroupId, UserId};
 use kit::refusal::Refusal;
