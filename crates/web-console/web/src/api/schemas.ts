@@ -40,7 +40,7 @@ export interface components {
             admin_job_title: string;
             admin_email_signature: string;
             _meta: {
-                /** @description What the caller may do */
+                /** @description The permissions of the caller */
                 permissions: {
                     edit: boolean;
                     view: boolean;
@@ -143,7 +143,7 @@ export interface components {
             };
         };
         LoggedOut: {
-            /** @description Where the session at the provider is ended */
+            /** @description Address that ends the session at the provider */
             logout_url: string;
         };
         Me: {
@@ -186,7 +186,7 @@ export interface components {
             modified_at: string;
             modified_by: components["schemas"]["UserReference"] | null;
             _meta: {
-                /** @description What the caller may do */
+                /** @description The permissions of the caller */
                 permissions: {
                     list: boolean;
                     view: boolean;
@@ -198,7 +198,7 @@ export interface components {
                     roles: string[];
                 };
                 allowed_account_type_changes: string[];
-                /** @description Whether a mail leaves the server, or stays on its disk */
+                /** @description True if mails leave the server; false if they stay on its disk */
                 is_mail_set_up: boolean;
             };
         };
@@ -227,7 +227,7 @@ export interface components {
                     assign: boolean;
                 };
             };
-            /** @description What gives each action */
+            /** @description Sources of each action */
             ways: {
                 resource: string;
                 action: string;
@@ -257,13 +257,13 @@ export interface components {
             };
         };
         Page: {
-            /** @description How many the page has at most */
+            /** @description Maximum number of results of the page */
             limit: number;
-            /** @description How many are left out before it */
+            /** @description Number of results before the page */
             offset: number;
-            /** @description How many the caller may list */
+            /** @description Number of all entries that the caller may list */
             total_count: number;
-            /** @description How many of these the filters leave */
+            /** @description Number of these entries that match the filters */
             filtered_count: number;
             /** @description The address of the next page */
             next: string | null;
