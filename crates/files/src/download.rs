@@ -1,8 +1,8 @@
 //! Sends files: always as attachments, in ranges if the request asks for them (RFC 9110, section 14), and with a tag for
 //! conditional requests (`docs/reference/files.md`).
 
-use crate::held::StoredFile;
 use crate::storage::{Storage, key, to_store_error};
+use crate::stored_files::StoredFile;
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use kit::answer::{Answer, EntityTag, Outcome, attachment, etag};

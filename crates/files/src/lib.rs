@@ -2,11 +2,11 @@
 
 mod download;
 pub mod file_name;
-pub mod held;
 mod public_storage;
 mod removal;
 mod storage;
 pub mod storage_limit;
+pub mod stored_files;
 pub mod uploads;
 
 pub use download::send;
@@ -26,7 +26,7 @@ pub static MODULE: Module = Module {
         slots.insert(Storage::open(settings)?);
         Ok(())
     },
-    removals: &[held::RECORDS_REMOVED],
+    removals: &[stored_files::RECORDS_REMOVED],
     standing_jobs: &[&removal::REMOVAL, &storage_limit::COUNT],
     health: Some(storage::health),
     health_schema: Some((storage::HEALTH, storage::health_schema)),

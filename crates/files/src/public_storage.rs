@@ -2,8 +2,8 @@
 
 use crate::download::{send, tag};
 use crate::file_name::split;
-use crate::held::{self, EndedReferences, FILE_COLUMNS, FileReference, StoredFile};
 use crate::storage_limit;
+use crate::stored_files::{self, EndedReferences, FILE_COLUMNS, FileReference, StoredFile};
 use crate::uploads::{MAX_TOKEN, invalid_token, load_by_tokens};
 use kit::answer::{Answer, Outcome};
 use kit::limits::{self, Limit, LimitSummary};
@@ -112,7 +112,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let file = file.ok_or_else(|| Refusal::field(TOKEN.name(), invalid_token(&token)))?;
     // The upload already counts.
     storage_limit::check(conn, 0)?;
-    held::add_reference(conn, file.id, FileReference::Public)?;
+    stored_files::add_reference(conn, file.id, FileReference::Public)?;
     let (name, extension) = split(&file.name);
     let mut values = Changes::new();
     for (field, value) in [("uuid", file.uuid.as_str()), ("filename", name), ("extension", extension)] {
@@ -133,7 +133,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     if conn.exec(&Sql::new("DELETE FROM public_files WHERE file = $1").arg(file.id))? == 0 {
         return Err(Refusal::not_found());
     }
-    held::release(request, conn, EndedReferences::OfPublic(file.id))?;
+    stored_files::release(request, conn, EndedReferences::OfPublic(file.id))?;
     limits::give_back(conn, &PUBLIC_FILES)?;
     log::write(request, conn, "delete", &PUBLIC_FILE, None, &log_name(&file), log::Diff::new())?;
     Ok(Answer::empty())

@@ -1,8 +1,8 @@
 //! Removes files without references, and uploads that were not used in time. A process may die at any moment. The row of a file is
 //! deleted first, and its name stays in `removed_files` until its bytes are removed, too.
 
-use crate::held::delete;
 use crate::storage::{Storage, key, to_store_error};
+use crate::stored_files::delete;
 use kit::app::App;
 use kit::build::Build;
 use kit::jobs::{JobFuture, StandingJob};

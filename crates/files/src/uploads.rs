@@ -2,9 +2,9 @@
 //! once, in any endpoint that accepts files.
 
 use crate::file_name::{self, extension};
-use crate::held::{self, FILE_COLUMNS, Size, StoredFile};
 use crate::storage::{Storage, key, to_store_error};
 use crate::storage_limit;
+use crate::stored_files::{self, FILE_COLUMNS, Size, StoredFile};
 use http::{StatusCode, header};
 use kit::answer::Answer;
 use kit::commit::write;
@@ -88,7 +88,7 @@ pub async fn receive(
     };
     if arrived.is_err() {
         // The client has not received its token.
-        held::remove_announced_file(&request.app, &request.build, id).await;
+        stored_files::remove_announced_file(&request.app, &request.build, id).await;
     }
     arrived
 }
@@ -135,7 +135,7 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
     }
     // The job that removes unused uploads computes its next time again.
     request.effects.after_commit(kit::jobs::wake);
-    held::announce(conn, name, size, Some(caller.user), [request.now, request.now + ARRIVAL_US])
+    stored_files::announce(conn, name, size, Some(caller.user), [request.now, request.now + ARRIVAL_US])
 }
 
 fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
@@ -197,7 +197,7 @@ pub fn invalid_token(token: &str) -> String {
 const MAX_SHOWN: usize = 1_000;
 
 /// Returns the files of these tokens that are unused and belong to the caller. Locks them for the caller's transaction, which uses
-/// them by [`held::add_reference`].
+/// them by [`stored_files::add_reference`].
 pub fn load_by_tokens(
     request: &Request,
     conn: &mut Conn,

@@ -135,8 +135,8 @@ impl<'a> Scalar<'a> {
     /// Returns a time of the years 1900 to 2299, in microseconds since 1970.
     pub fn parse_datetime(self) -> Result<i64, Problem> {
         match self {
-            Scalar::Text(text) => parse_datetime_text(&text).ok_or(Problem::NotAMoment),
-            other => Err(other.type_problem(Problem::NotAMoment)),
+            Scalar::Text(text) => parse_datetime_text(&text).ok_or(Problem::NotADateTime),
+            other => Err(other.type_problem(Problem::NotADateTime)),
         }
     }
 

@@ -29,14 +29,14 @@ pub enum FilterType {
     Int,
     /// One of these names, or its number; the first has the number 1.
     Name(&'static [&'static str]),
-    Moment,
+    DateTime,
 }
 
 impl FilterType {
     fn predicates(self) -> &'static [&'static str] {
         match self {
             FilterType::Int | FilterType::Name(_) => &["exact", "in"],
-            FilterType::Moment => &["exact", "gt", "gte", "lt", "lte", "range"],
+            FilterType::DateTime => &["exact", "gt", "gte", "lt", "lte", "range"],
         }
     }
 
@@ -44,7 +44,7 @@ impl FilterType {
         match self {
             FilterType::Int => schema::int(),
             FilterType::Name(names) => json!({"anyOf": [one_of(names), number_of(names)]}),
-            FilterType::Moment => schema::datetime_schema(),
+            FilterType::DateTime => schema::datetime_schema(),
         }
     }
 }
@@ -57,14 +57,14 @@ pub const HISTORY_FILTERS: [FilterParameter; 5] = [
     ("event_type", FilterColumn::EventType, FilterType::Name(&HISTORY_TYPES)),
     ("source_type", FilterColumn::SourceType, FilterType::Name(&SOURCE_TYPES)),
     ("source_id", FilterColumn::SourceId, FilterType::Int),
-    ("event_datetime", FilterColumn::At, FilterType::Moment),
+    ("event_datetime", FilterColumn::At, FilterType::DateTime),
 ];
 
 pub const SYSTEM_FILTERS: [FilterParameter; 4] = [
     ("category", FilterColumn::Category, FilterType::Name(&CATEGORIES)),
     ("event_type", FilterColumn::EventType, FilterType::Name(&SYSTEM_TYPES)),
     ("source_id", FilterColumn::SourceId, FilterType::Int),
-    ("event_timestamp", FilterColumn::At, FilterType::Moment),
+    ("event_timestamp", FilterColumn::At, FilterType::DateTime),
 ];
 
 /// The maximum size of an answer that is sent without reserved memory, in bytes.
@@ -81,7 +81,7 @@ pub async fn history_events(service: &HistoryService, client_id: Uuid, query: &Q
         let listed = service.engine.history_events(&tenant, page.clone()).await.map_err(HistoryRefusal::unreadable)?;
         Ok::<_, HistoryRefusal>(envelope(limit, offset, &listed, write_history_event))
     };
-    within_room(service, client_id, read).await
+    answer_within_memory(service, client_id, read).await
 }
 
 /// Lists the system events of a tenant.
@@ -93,12 +93,12 @@ pub async fn system_events(service: &HistoryService, client_id: Uuid, query: &Qu
         let listed = service.engine.system_events(&tenant, page.clone()).await.map_err(HistoryRefusal::unreadable)?;
         Ok::<_, HistoryRefusal>(envelope(limit, offset, &listed, write_system_event))
     };
-    within_room(service, client_id, read).await
+    answer_within_memory(service, client_id, read).await
 }
 
 /// Runs a read and returns its answer, which owns a permit for its memory until it is sent. Without a free permit the answer
 /// is dropped, and the read runs again when a permit is free. Waiting requests therefore have no answers in memory.
-async fn within_room<F: Future<Output = HistoryOutcome>>(
+async fn answer_within_memory<F: Future<Output = HistoryOutcome>>(
     service: &HistoryService,
     client_id: Uuid,
     read: impl Fn() -> F,
@@ -193,9 +193,9 @@ fn parse_test(filter_type: FilterType, predicate: &str, value: &str) -> Result<T
             at.or_else(number).ok_or(Problem::NotAMember)
         }
         // The decoding of the query has replaced the plus of an offset from UTC by a space.
-        FilterType::Moment => parse_datetime_text(&text.trim().replace(' ', "+"))
+        FilterType::DateTime => parse_datetime_text(&text.trim().replace(' ', "+"))
             .or_else(|| parse_datetime_text(text.trim()))
-            .ok_or(Problem::NotAMoment),
+            .ok_or(Problem::NotADateTime),
     };
     Ok(match predicate {
         "in" => {
@@ -209,7 +209,7 @@ fn parse_test(filter_type: FilterType, predicate: &str, value: &str) -> Result<T
         "lt" => Test::Below(one(value)?),
         "lte" => Test::UpTo(one(value)?),
         "range" => {
-            let (from, to) = value.split_once(',').ok_or(Problem::NotAMoment)?;
+            let (from, to) = value.split_once(',').ok_or(Problem::NotADateTime)?;
             Test::Between(one(from)?, one(to)?)
         }
         _ => Test::In(vec![one(value)?]),
@@ -277,7 +277,7 @@ fn envelope<T>(limit: i64, offset: i64, listed: &EngineList<T>, write: fn(&T, &m
     HistoryReply::json_bytes(StatusCode::OK, out).with_etag()
 }
 
-fn put_json_text(out: &mut Vec<u8>, text: &str) {
+fn append_raw_json(out: &mut Vec<u8>, text: &str) {
     // Writing into memory cannot fail.
     drop(serde_json::to_writer(out, text));
 }
@@ -295,11 +295,11 @@ fn write_history_event(event: &HistoryEvent, out: &mut Vec<u8>) {
     let source_type = name_of(&SOURCE_TYPES, event.source_type);
     write_json_text(out, &format!(r#","source_type":"{source_type}","source_id":{},"source_name":"#, event.source_id));
     match &event.source_name {
-        Some(name) => put_json_text(out, name),
+        Some(name) => append_raw_json(out, name),
         None => write_json_text(out, "null"),
     }
     write_json_text(out, r#","source_info":"#);
-    put_json_text(out, &event.source_info);
+    append_raw_json(out, &event.source_info);
     out.push(b'}');
 }
 
@@ -311,11 +311,11 @@ fn write_system_event(event: &SystemEvent, out: &mut Vec<u8>) {
     let (source_id, source_type) = (event.source_id, event.source_type);
     write_json_text(out, &format!(r#"","category":"{category}","event_type":"{event_type}","source_id":{source_id},"#));
     write_json_text(out, &format!(r#""source_type":{source_type},"source_info":"#));
-    put_json_text(out, &event.source_info);
+    append_raw_json(out, &event.source_info);
     write_json_text(out, r#","source_ip":"#);
-    put_json_text(out, &event.source_ip);
+    append_raw_json(out, &event.source_ip);
     write_json_text(out, r#","event_data":"#);
-    put_json_text(out, &event.data);
+    append_raw_json(out, &event.data);
     out.push(b'}');
 }
 

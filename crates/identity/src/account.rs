@@ -60,7 +60,7 @@ pub fn roles_of(conn: &mut Conn, user: UserId) -> Result<Vec<UserRole>, StoreErr
     );
     conn.query_all(&sql.arg(user), |row| {
         let grants = row.json(2)?;
-        Ok(UserRole { id: row.int(0)?, name: row.text(1)?.to_owned(), permissions: Permissions::from_grants(&grants) })
+        Ok(UserRole { id: row.int(0)?, name: row.text(1)?.to_owned(), permissions: Permissions::from_actions(&grants) })
     })
 }
 

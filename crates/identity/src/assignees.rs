@@ -35,7 +35,7 @@ const MAX_GROUPS_IN_BATCH: usize = 10;
 
 /// A collection of users or groups below a parent.
 pub struct AssigneeCollection<P> {
-    /// The declaration of its entries: [`user_records`] or [`group_records`].
+    /// The declaration of its entries: [`user_entries`] or [`group_entries`].
     pub resource: StaticResource,
     /// The shape of its entries.
     pub shape: RowShape,
@@ -145,15 +145,15 @@ pub fn routes_of_sets<S: SetAssignees>(paths: &SetAssigneePaths) -> Vec<Route> {
         document: |request, conn| S::check_set(request, conn).and_then(|()| S::groups().document(conn)),
     };
     let routes_of =
-        |[path, record_path]: [&'static str; 2], collection: &'static AssigneeCollection<S::Set>, handlers| {
-            routes(path, record_path, collection.resource, handlers, paths.reads, paths.changes)
+        |[path, entry_path]: [&'static str; 2], collection: &'static AssigneeCollection<S::Set>, handlers| {
+            routes(path, entry_path, collection.resource, handlers, paths.reads, paths.changes)
         };
     let users = routes_of(paths.users, S::users(), users);
     users.into_iter().chain(routes_of(paths.groups, S::groups(), groups)).collect()
 }
 
 /// Declares a collection of users.
-pub fn user_records(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
+pub fn user_entries(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
     let fields = [
         // Is a column in OPTIONS, but not in the entries (`docs/reference/permission-sets.md`).
         Field::id().filter_only(),
@@ -167,7 +167,7 @@ pub fn user_records(title: &'static str, table: &'static str, limit: &'static Li
 }
 
 /// Declares a collection of groups.
-pub fn group_records(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
+pub fn group_entries(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
     let name = "(SELECT g.name FROM user_groups g WHERE g.id = t.group_id)";
     let fields = [
         Field::id().column("group_id").list_only(),
@@ -189,7 +189,7 @@ pub const fn shape(of: StaticResource) -> RowShape {
 /// description.
 pub fn routes(
     path: &'static str,
-    record_path: &'static str,
+    entry_path: &'static str,
     of: StaticResource,
     handlers: Handlers,
     reads: &'static str,
@@ -202,7 +202,7 @@ pub fn routes(
         ids(Method::POST, "Add", handlers.add).answers(201, Schema::Records(of)).action("add").instance(changes),
         ids(Method::DELETE, "Remove", handlers.remove).answers(204, Schema::Nothing).action("remove").instance(changes),
         Route::options_below(path, handlers.document),
-        Route::without_methods(record_path),
+        Route::without_methods(entry_path),
     ]
 }
 
@@ -256,7 +256,7 @@ impl<P: Id> AssigneeCollection<P> {
             limits::check(conn, self.limit, held.len() as i64, new.len() as i64)?;
             self.insert(parent, &new, request, conn)?;
         }
-        Ok(Answer::json(StatusCode::CREATED, self.records_json(parent.id, &ids, request, conn)?))
+        Ok(Answer::json(StatusCode::CREATED, self.entries_json(parent.id, &ids, request, conn)?))
     }
 
     /// Removes the ids of the body from a parent whose row is locked.
@@ -318,7 +318,7 @@ impl<P: Id> AssigneeCollection<P> {
     }
 
     /// Returns the entries of these ids as a JSON array, in the order of the ids.
-    fn records_json(&self, parent: P, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
+    fn entries_json(&self, parent: P, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
         let mut condition = self.parent_condition(parent);
         condition.push(" AND t.").name(self.principals.column()).push(" IN (");
         push_ids(&mut condition, ids).push(")");

@@ -74,7 +74,7 @@ impl Attempts {
         let mut counts = self.counts();
         if since + WINDOW_US > now && failed > counts.get(&limit.network).map_or(0, |count| count.recent_failures(now))
         {
-            make_room(&mut counts, now);
+            delete_old_attempts(&mut counts, now);
             let count = counts.entry(limit.network).or_default();
             (count.since, count.failed) = (since, failed);
         }
@@ -97,7 +97,7 @@ fn check(counts: &HashMap<IpNet, AttemptCount>, limits: &[NetworkLimit], own: i6
     Ok(())
 }
 
-fn make_room(counts: &mut HashMap<IpNet, AttemptCount>, now: i64) {
+fn delete_old_attempts(counts: &mut HashMap<IpNet, AttemptCount>, now: i64) {
     if counts.len() >= MAX_NETWORKS {
         counts.retain(|_, count| count.running > 0 || count.recent_failures(now) > 0);
     }
@@ -203,7 +203,7 @@ impl AddressAttempt {
     fn start(attempts: Arc<Attempts>, limits: Vec<NetworkLimit>, now: i64) -> Result<AddressAttempt, Refusal> {
         let mut counts = attempts.counts();
         check(&counts, &limits, 0, now)?;
-        make_room(&mut counts, now);
+        delete_old_attempts(&mut counts, now);
         limits.iter().for_each(|limit| counts.entry(limit.network).or_default().running += 1);
         drop(counts);
         Ok(AddressAttempt { attempts, limits, now, is_tried: false })

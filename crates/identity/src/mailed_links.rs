@@ -90,7 +90,7 @@ pub fn make_activation(request: &Request, conn: &mut Conn, user: UserId) -> Resu
     conn.exec(&Sql::new("UPDATE users SET status = 'invited' WHERE id = $1").arg(user))?;
     delete_links(conn, user)?;
     let token = random_token();
-    let number = number_of_shown(&token);
+    let number = counter_of_shown_link(&token);
     let expires_at = insert_link(conn, &token, number, user, LinkKind::Activation, request.now)?;
     record_mail(conn, number, user, LinkKind::Activation, request.now)?;
     let url = address(&request.app, &request.build, LinkKind::Activation, &token);
@@ -98,7 +98,7 @@ pub fn make_activation(request: &Request, conn: &mut Conn, user: UserId) -> Resu
 }
 
 /// Returns the number under which a link without a mail counts against the limit. The numbers of mails are positive.
-fn number_of_shown(token: &str) -> JobId {
+fn counter_of_shown_link(token: &str) -> JobId {
     let digits = sha256_hex(token);
     JobId::new(-1 - digits.get(..15).and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0))
 }
@@ -116,7 +116,7 @@ fn recent_mails(conn: &mut Conn, user: UserId, kind: LinkKind, now: i64) -> Resu
 
 /// Counts a mail against the limit, and deletes the rows of mails that are older than an hour.
 fn record_mail(conn: &mut Conn, job: JobId, user: UserId, kind: LinkKind, now: i64) -> Result<(), StoreError> {
-    // The row of a mail that is still retried remains, because `may_reset` recognises the mail by it.
+    // The row of a mail that is still retried remains, because `count_reset_if_allowed` recognises the mail by it.
     let forget = Sql::new(
         "DELETE FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at <= $3 \
          AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = mailed_links.job) \
@@ -129,7 +129,7 @@ fn record_mail(conn: &mut Conn, job: JobId, user: UserId, kind: LinkKind, now: i
 
 /// Returns whether a reset mail may be sent now. If so, counts it against the limit. A mail that was tried before may always be
 /// sent again.
-fn may_reset(conn: &mut Conn, job: JobId, user: UserId, now: i64) -> Result<bool, StoreError> {
+fn count_reset_if_allowed(conn: &mut Conn, job: JobId, user: UserId, now: i64) -> Result<bool, StoreError> {
     if conn.query_optional(&Sql::new("SELECT 1 FROM mailed_links WHERE job = $1").arg(job), |_| Ok(()))?.is_some() {
         return Ok(true);
     }
@@ -199,13 +199,13 @@ fn make(
         conn.query_optional(&Sql::new(states).arg(user), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
     let Some((to, first_name)) = found else { return Ok(None) };
     let may_send = match kind {
-        LinkKind::Reset => may_reset(conn, job, user, now)?,
+        LinkKind::Reset => count_reset_if_allowed(conn, job, user, now)?,
         LinkKind::Activation => !has_shown_link_since(conn, user, asked_at)?,
     };
     if !may_send {
         return Ok(None);
     }
-    make_room(conn, job, user, kind, now)?;
+    delete_old_links(conn, job, user, kind, now)?;
     let token = random_token();
     insert_link(conn, &token, job, user, kind, now)?;
     let link = address(app, build, kind, &token);
@@ -227,7 +227,7 @@ fn has_shown_link_since(conn: &mut Conn, user: UserId, asked_at: i64) -> Result<
     Ok(conn.query_optional(&sql.arg(user).arg(asked_at), |_| Ok(()))?.is_some())
 }
 
-/// Stores a new link of a user, for the mail of a job or, with [`number_of_shown`], for an answer. Returns its expiry.
+/// Stores a new link of a user, for the mail of a job or, with [`counter_of_shown_link`], for an answer. Returns its expiry.
 fn insert_link(
     conn: &mut Conn,
     token: &str,
@@ -254,7 +254,7 @@ fn insert_link(
 }
 
 /// Deletes the link of an earlier attempt of the mail, expired links, and the oldest ones beyond [`MAX_LINKS`].
-fn make_room(conn: &mut Conn, job: JobId, user: UserId, kind: LinkKind, now: i64) -> Result<(), StoreError> {
+fn delete_old_links(conn: &mut Conn, job: JobId, user: UserId, kind: LinkKind, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM link_tokens WHERE user_id = $1 AND (job = $2 OR expires_at <= $3)");
     conn.exec(&sql.arg(user).arg(job).arg(now))?;
     let sql = Sql::new(

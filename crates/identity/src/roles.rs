@@ -6,7 +6,7 @@ use kit::autocomplete;
 use kit::caller::Caller;
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::grants_schema;
-use kit::permissions::{Permissions, accept_grants, assignable, describe_assignable};
+use kit::permissions::{Permissions, accept_permissions, assignable, describe_assignable};
 use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -118,7 +118,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
-    let held = Permissions::from_grants(&before.get(&PERMISSIONS).unwrap_or_default());
+    let held = Permissions::from_actions(&before.get(&PERMISSIONS).unwrap_or_default());
     check_covered(request.caller()?, held)?;
     let accepted = rows::check_body(conn, &ROLE, &request.object()?, Some(id))?;
     let changes = with_grants(request.caller()?, held, accepted.changes, accepted.errors)?;
@@ -156,10 +156,10 @@ fn with_grants(
     mut errors: Errors,
 ) -> Result<Changes, Refusal> {
     if let Some(Json::Object(sent)) = changes.get(&PERMISSIONS) {
-        match accept_grants(&sent, before) {
+        match accept_permissions(&sent, before) {
             Ok(granted) => {
                 check_covered(caller, granted)?;
-                changes.set(&PERMISSIONS, CheckedValue::Json(granted.to_grants()));
+                changes.set(&PERMISSIONS, CheckedValue::Json(granted.to_actions()));
             }
             Err(wrong) => errors.merge(wrong),
         }
@@ -183,7 +183,7 @@ fn write_meta(
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
         let grants: Json = row.0.opt_json(at)?.unwrap_or_default();
-        let covered = caller.permissions.covers(Permissions::from_grants(&grants));
+        let covered = caller.permissions.covers(Permissions::from_actions(&grants));
         let holds =
             |action: &'static str| (action, caller.has_permission("roles", action) && (action != "edit" || covered));
         write_permissions(out, &ACTIONS.map(holds));

@@ -116,7 +116,7 @@ impl Permissions {
     }
 
     /// Returns the set as `{resource: [action, …]}` without empty resources, the form that a role stores and shows.
-    pub fn to_grants(self) -> Json {
+    pub fn to_actions(self) -> Json {
         let mut grants = Map::new();
         for group in catalogue() {
             let held: Vec<&str> =
@@ -128,8 +128,8 @@ impl Permissions {
         Json::Object(grants)
     }
 
-    /// Reads the form of [`Permissions::to_grants`]. Unknown names are ignored.
-    pub fn from_grants(grants: &Json) -> Permissions {
+    /// Reads the form of [`Permissions::to_actions`]. Unknown names are ignored.
+    pub fn from_actions(grants: &Json) -> Permissions {
         let mut set = Permissions::NONE;
         for (resource, actions) in grants.as_object().into_iter().flatten() {
             for action in actions.as_array().into_iter().flatten().filter_map(Json::as_str) {
@@ -160,7 +160,7 @@ fn bit(resource: &str, action: &str) -> Option<u128> {
 
 /// Reads the permissions in a role's body and adds the required ones. Every action except `list` requires `list`
 /// and `view`, if a role can grant them. A resource that is not sent retains its permissions of `before`.
-pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Permissions, Errors> {
+pub fn accept_permissions(sent: &Map<String, Json>, before: Permissions) -> Result<Permissions, Errors> {
     let mut errors = Errors::new();
     let mut set = before;
     for (resource, actions) in sent {

@@ -32,7 +32,7 @@ pub enum Handler {
     /// A read of several statements in one snapshot.
     Read(fn(&Request, &mut Conn) -> Outcome),
     /// A read that usually answers, with the limits of [`Handler::ShortRead`], and the full read for all other cases.
-    Peek(fn(&Request, &mut Conn) -> Result<Option<Answer>, Refusal>, fn(&Request, &mut Conn) -> Outcome),
+    ReadInOneStatement(fn(&Request, &mut Conn) -> Result<Option<Answer>, Refusal>, fn(&Request, &mut Conn) -> Outcome),
     /// A write in one transaction.
     Write(fn(&Request, &mut Conn) -> Outcome),
     /// An asynchronous handler with transactions of its own, for slow work that must not occupy a database

@@ -457,7 +457,7 @@ async fn read(route: &'static Route, request: Arc<Request>) -> Outcome {
             let look = async move |request| with_etag(route, snapshot::read(&request, handler).await);
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
-        Handler::Peek(peek, handler) => {
+        Handler::ReadInOneStatement(peek, handler) => {
             let look = async move |request: Arc<Request>| {
                 let peeked = request.clone();
                 match db.read_short(move |conn| peek(&peeked, conn)).await {

@@ -44,7 +44,7 @@ const MAX_LOGGED: usize = 64 * 1024;
 
 const COLLECTION: &str = "/api/object-class-forms/";
 const ONE: &str = "/api/object-class-forms/{uuid}/";
-const ITS_CONFIGURATION: &str = "/api/object-class-forms/{uuid}/configuration/";
+const FORM_CONFIGURATION: &str = "/api/object-class-forms/{uuid}/configuration/";
 
 static FORM_UUID: FieldKey<String> = FieldKey::new("uuid");
 static NAME: FieldKey<String> = FieldKey::new("name");
@@ -154,7 +154,7 @@ fn write_meta(
 
 pub fn routes() -> Vec<Route> {
     let configuration =
-        Route::new(Method::GET, ITS_CONFIGURATION, "Get the configuration", Handler::Read(configuration));
+        Route::new(Method::GET, FORM_CONFIGURATION, "Get the configuration", Handler::Read(configuration));
     vec![
         Route::list(COLLECTION, &FORM, list).instance("object_class_forms.list"),
         Route::create(COLLECTION, &FORM, create)

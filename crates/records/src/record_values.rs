@@ -6,7 +6,7 @@ use crate::history_events::names_of_users;
 pub use crate::object_records::read::labels_of_related;
 use crate::object_records::write::{StoredRecord, each_stored};
 use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible};
-use files::held::load_by_ids;
+use files::stored_files::load_by_ids;
 use kit::ids::{ClassId, FileId, RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -101,7 +101,7 @@ fn bytes_of(value: &CheckedValue) -> usize {
 struct Labels {
     users: HashMap<UserId, String>,
     records: HashMap<RecordId, String>,
-    files: HashMap<FileId, files::held::StoredFile>,
+    files: HashMap<FileId, files::stored_files::StoredFile>,
 }
 
 impl Labels {

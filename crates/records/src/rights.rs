@@ -1,6 +1,6 @@
 //! The rights on a class and its records (`docs/reference/object-classes.md`). It declares the actions as bits, and computes the
 //! actions of a caller by account type, roles, ownership and class permission sets. It also selects the classes that a caller may
-//! view. `object_records/held.rs` computes the rights on single records by their sets and owners. `visible_records.rs` selects
+//! view. `object_records/record_access.rs` computes the rights on single records by their sets and owners. `visible_records.rs` selects
 //! the records of a class that a caller may view.
 
 use identity::principals::{principals, set_applies_to_caller};

@@ -3,7 +3,7 @@
 use crate::classes::{Class, ClassField, table};
 use crate::field_type::FieldType;
 use crate::object_records::change::{self, Edit};
-use crate::object_records::{held, write};
+use crate::object_records::{record_access, write};
 use crate::rights::{ClassRights, select_held};
 use kit::caller::Caller;
 use kit::ids::{ClassId, FileId, RecordId};
@@ -14,8 +14,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-pub use crate::object_records::held::{RecordAccess, for_change, from_open, load, load_from_path, load_record_access};
 pub use crate::object_records::read::{RecordValues, load_values};
+pub use crate::object_records::record_access::{
+    RecordAccess, for_change, from_open, load, load_from_path, load_record_access,
+};
 pub use crate::object_records::write::{CreatedRecord, RecordChange, RecordHooks};
 
 /// The files in the `document` fields of a record, by the aliases of the fields.
@@ -110,7 +112,7 @@ pub fn actions_on(
         let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
         sql.name(&table(class)).push(" t WHERE t.id").push_any(ids);
         let owners = conn.query_all(&sql, |row| Ok((row.id(0)?, row.opt_id(1)?)))?;
-        actions.extend(held::actions(conn, caller, on_class, &owners)?);
+        actions.extend(record_access::actions(conn, caller, on_class, &owners)?);
     }
     Ok(actions)
 }

@@ -7,9 +7,9 @@ use crate::one_time;
 use crate::reminders::{self, ReminderMail};
 use crate::tasks::counts;
 use crate::tasks::create::renew;
-use crate::tasks::held::{self, TaskAccess};
 use crate::tasks::log::{self, ActorKind};
 use crate::tasks::task::{COMPLETED, EXPIRED, IN_APPROVAL, OPEN};
+use crate::tasks::task_access::{self, TaskAccess};
 use kit::app::App;
 use kit::build::Build;
 use kit::commit;
@@ -204,7 +204,7 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<ScheduleProgress, Refu
     sql.push_any(records.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
     conn.for_each_row(&sql, |_| Ok(()))?;
     let ids: Vec<TaskId> = due.iter().map(|(task, _)| *task).collect();
-    let mut tasks = held::unlocked(conn, ids)?;
+    let mut tasks = task_access::unlocked(conn, ids)?;
     if tasks.is_empty() {
         return Ok(ScheduleProgress::Busy);
     }

@@ -271,14 +271,14 @@ async fn send(
 /// Converts messages in the table of former versions to jobs. During a rolling upgrade, processes of the former version may still
 /// add messages to it.
 pub static FORMER_MAILS: StandingJob =
-    StandingJob { name: "mails of former versions", at_a_time: 16, due: next_cleanup_time, run: adopt };
+    StandingJob { name: "mails of former versions", at_a_time: 16, due: next_adoption_time, run: adopt };
 
 /// The maximum number of messages that are converted in one transaction.
 const MAX_ADOPTED_AT_ONCE: i64 = 100;
 /// The delay before another attempt to decrypt a message, in microseconds.
 const RETRY_DELAY_US: i64 = 600_000_000;
 
-fn next_cleanup_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
+fn next_adoption_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
     conn.query_one(&Sql::new("SELECT min(COALESCE(claimed_until, 0)) FROM mail_jobs"), |row| row.opt_int(0))
 }
 

@@ -88,7 +88,7 @@ async fn call(server: &TestServer, caller: &Arc<Caller>, call: &ApiCall) -> Call
         let before = conn.instructions();
         let outcome = match &handler {
             Handler::Read(handler) | Handler::ShortRead(handler) | Handler::Write(handler) => handler(&shared, conn),
-            Handler::Peek(peek, handler) => match peek(&shared, conn) {
+            Handler::ReadInOneStatement(peek, handler) => match peek(&shared, conn) {
                 Ok(None) => handler(&shared, conn),
                 Ok(Some(answer)) => Ok(answer),
                 Err(refusal) => Err(refusal),

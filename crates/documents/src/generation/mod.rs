@@ -6,8 +6,8 @@ mod values;
 pub mod work;
 
 use crate::templates::merge_fields::{hidden_classes, may_view, may_view_classes};
-use files::held::{FILE_COLUMNS, StoredFile, label_schema};
 use files::storage_limit;
+use files::stored_files::{FILE_COLUMNS, StoredFile, label_schema};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::ids::{ClassId, DocumentTemplateId, FileId, RecordId};

@@ -3,7 +3,7 @@
 
 use super::work::GENERATE;
 use events::file_copies::FileCopy;
-use files::held::{EndedReferences, FILE_COLUMNS, StoredFile, release_by_job};
+use files::stored_files::{EndedReferences, FILE_COLUMNS, StoredFile, release_by_job};
 use kit::ids::{ClassId, DocumentTemplateId, FieldId, FileId, RecordId, RunId, UserId};
 use kit::jobs::{self, JobKind, NewJob};
 use kit::reactions::Removal;

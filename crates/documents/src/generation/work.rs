@@ -10,7 +10,9 @@ use events::file_copies::{FileCopy, client_id, put_copy};
 use events::outbox::put_history;
 use events::record_events::{EventSource, GeneratedDocument, RecordChangeEvent};
 use files::file_name;
-use files::held::{FILE_COLUMNS, FileReference, Size, StoredFile, add_reference, announce, remove_announced_file};
+use files::stored_files::{
+    FILE_COLUMNS, FileReference, Size, StoredFile, add_reference, announce, remove_announced_file,
+};
 use files::{Storage, storage_key, storage_limit, to_store_error};
 use identity::{as_caller, is_active};
 use kit::app::App;

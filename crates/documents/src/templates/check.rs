@@ -2,7 +2,7 @@
 
 use super::merge_fields::MergeField;
 use crate::merge::{self, TemplateReport};
-use files::held::StoredFile;
+use files::stored_files::StoredFile;
 use files::{Storage, storage_key, to_store_error};
 use kit::ids::FileId;
 use kit::refusal::Refusal;

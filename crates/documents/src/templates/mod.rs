@@ -9,7 +9,9 @@ pub mod warnings;
 use crate::generation::runs;
 use check::CheckedFile;
 use files::file_name::{extension, split};
-use files::held::{EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, labels_schema, release};
+use files::stored_files::{
+    EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, labels_schema, release,
+};
 use files::uploads::{invalid_token, load_by_token, load_by_tokens};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};

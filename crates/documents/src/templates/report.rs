@@ -6,7 +6,7 @@ use super::merge_fields::{InvalidTag, Meanings, MergeField, may_view};
 use super::{TEMPLATE_FILE, UNREADABLE, is_docx, require_write, unrelated};
 use crate::docx::TemplateError;
 use crate::merge::TemplateReport;
-use files::held::StoredFile;
+use files::stored_files::StoredFile;
 use files::uploads::{invalid_token, load_by_token};
 use kit::answer::{Answer, Outcome};
 use kit::caller::Caller;

@@ -7,7 +7,7 @@ use super::PERMISSIONS;
 use super::config::{self, CONFIG, Config, INDEX};
 use super::git::{self, Credentials, GitError, Id, Objects, ServedFile, files_of};
 use super::repository::{REPOSITORY, TOKEN, failure_of_url};
-use files::held::{
+use files::stored_files::{
     EndedReferences, FileReference, Size, add_reference, announce, release_by_job, remove_announced_file,
 };
 use files::{Storage, storage_key, to_store_error};
@@ -382,9 +382,9 @@ const ENDED: &str = "status = 'processing' AND repository IN \
 
 /// Sets the status of components whose repository's import has ended.
 pub static INSTALL: StandingJob =
-    StandingJob { name: "custom components", at_a_time: 4, due: next_cleanup_time, run: install_components };
+    StandingJob { name: "custom components", at_a_time: 4, due: install_is_due, run: install_components };
 
-fn next_cleanup_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
+fn install_is_due(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT CASE WHEN EXISTS (SELECT 1 FROM custom_components WHERE ");
     sql.push(ENDED).push(") THEN 0 ELSE NULL END");
     conn.query_one(&sql, |row| row.opt_int(0))

@@ -1,7 +1,7 @@
 //! Git repositories of custom components: `/api/custom-components/repository/` (`docs/reference/custom-components.md`).
 
 use super::{PERMISSIONS, config, import, is_used, wait_again};
-use files::held::{self, EndedReferences};
+use files::stored_files::{self, EndedReferences};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, etag};
 use kit::ids::ComponentRepositoryId;
@@ -30,7 +30,7 @@ pub const MAX_URL: usize = 2048;
 
 const COLLECTION: &str = "/api/custom-components/repository/";
 const ONE: &str = "/api/custom-components/repository/{id}/";
-const ITS_IMPORT: &str = "/api/custom-components/repository/{id}/import/";
+const REPOSITORY_IMPORT: &str = "/api/custom-components/repository/{id}/import/";
 
 static REPOSITORY_URL: FieldKey<String> = FieldKey::new("repository_url");
 static USERNAME: FieldKey<String> = FieldKey::new("username");
@@ -104,7 +104,7 @@ static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&REPOSIT
 static NEW_SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&NEW_REPOSITORY));
 
 pub fn routes() -> Vec<Route> {
-    let import = Route::post(ITS_IMPORT, "Import again", Handler::Write(import_again))
+    let import = Route::post(REPOSITORY_IMPORT, "Import again", Handler::Write(import_again))
         .with_body(Schema::Body(&IMPORTED_WITH, false))
         .answers(200, Schema::One(&REPOSITORY))
         .requires(PERMISSIONS.name, "edit");
@@ -183,7 +183,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     }
     import::cancel(request, conn, id)?;
     conn.exec(&Sql::new("DELETE FROM custom_component_files WHERE repository = $1").arg(id))?;
-    held::release(request, conn, EndedReferences::OfComponentRepository(id))?;
+    stored_files::release(request, conn, EndedReferences::OfComponentRepository(id))?;
     rows::delete(request, conn, &REPOSITORY, id.get(), &before.get(&REPOSITORY_URL).unwrap_or_default())?;
     Ok(Answer::empty())
 }

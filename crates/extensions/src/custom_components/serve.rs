@@ -4,7 +4,7 @@
 //! cookies, storage or the API. A file is refused as a top-level page, since it could imitate the sign-in page at the server's
 //! address.
 
-use files::held::{FILE_COLUMNS, StoredFile};
+use files::stored_files::{FILE_COLUMNS, StoredFile};
 use files::{Storage, storage_key, to_store_error};
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, header};

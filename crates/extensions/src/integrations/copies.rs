@@ -7,7 +7,7 @@
 use crate::settings::store_of_documents;
 use events::outbox::OutboxHistoryEvent;
 use files::file_name::split;
-use files::held::{FILE_COLUMNS, StoredFile};
+use files::stored_files::{FILE_COLUMNS, StoredFile};
 use files::{Storage, storage_key};
 use kit::app::App;
 use kit::build::Build;

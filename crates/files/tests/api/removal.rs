@@ -2,7 +2,7 @@
 
 use crate::TestServer;
 use crate::{stored_names, wait_for_stored};
-use files::held::{FileReference, add_reference};
+use files::stored_files::{FileReference, add_reference};
 use kit::ids::FileId;
 use serde_json::json;
 use store::{Conn, Sql, StoreError};

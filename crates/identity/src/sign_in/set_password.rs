@@ -202,8 +202,12 @@ fn queue_reset(request: &Request, conn: &mut Conn, username: &str) -> Result<(),
     );
     let user =
         conn.query_optional(&named.arg(resource::fold(username.trim())), |row| Ok((row.id(0)?, row.flag(1)?)))?;
-    let may_reset = user.is_some_and(|(_, may_reset)| may_reset);
-    let event = if may_reset { AuthEvent::PasswordResetRequestSuccess } else { AuthEvent::PasswordResetRequestFailed };
+    let count_reset_if_allowed = user.is_some_and(|(_, count_reset_if_allowed)| count_reset_if_allowed);
+    let event = if count_reset_if_allowed {
+        AuthEvent::PasswordResetRequestSuccess
+    } else {
+        AuthEvent::PasswordResetRequestFailed
+    };
     system_events::write(request, conn, event, user.map(|(id, _)| id), None)?;
     // Usernames are never longer. A longer text must not occupy space in the queue.
     let username: String = username.trim().chars().take(100).collect();

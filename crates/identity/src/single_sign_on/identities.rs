@@ -5,7 +5,7 @@ use super::configuration::{ConfigurationName, load_names};
 use crate::account::account_type_of;
 use crate::sessions;
 use crate::super_admin_access;
-use crate::users::rules::holds_all_of;
+use crate::users::rules::require_all_permissions_of;
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
 use kit::commit::check_caller_again;
@@ -81,7 +81,7 @@ fn check_user(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Re
         return Ok(());
     }
     let account_type = account_type_of(conn, user)?;
-    holds_all_of(conn, caller, user, account_type)
+    require_all_permissions_of(conn, caller, user, account_type)
 }
 
 fn list(request: &Request, conn: &mut Conn, user: UserId) -> Outcome {

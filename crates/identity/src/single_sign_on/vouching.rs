@@ -63,7 +63,7 @@ impl Vouching {
         Ok(match stored.as_deref() {
             Some(EVERYTHING) => Vouching::Everything,
             Some(grants) => serde_json::from_str(grants)
-                .map_or(Vouching::Nothing, |grants| Vouching::Within(Permissions::from_grants(&grants))),
+                .map_or(Vouching::Nothing, |grants| Vouching::Within(Permissions::from_actions(&grants))),
             None => Vouching::Nothing,
         })
     }
@@ -94,7 +94,7 @@ impl Vouching {
         let grants: Vec<Json> = conn.query_all(&sql.arg(configuration), |row| row.json(0))?;
         Ok(match self {
             Vouching::Everything => true,
-            Vouching::Within(held) => grants.iter().all(|grants| held.covers(Permissions::from_grants(grants))),
+            Vouching::Within(held) => grants.iter().all(|grants| held.covers(Permissions::from_actions(grants))),
             Vouching::Nothing => false,
         })
     }
@@ -102,7 +102,7 @@ impl Vouching {
     fn to_text(self) -> Option<String> {
         match self {
             Vouching::Everything => Some(EVERYTHING.to_owned()),
-            Vouching::Within(held) => Some(held.to_grants().to_string()),
+            Vouching::Within(held) => Some(held.to_actions().to_string()),
             Vouching::Nothing => None,
         }
     }

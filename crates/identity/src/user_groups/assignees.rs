@@ -3,7 +3,7 @@
 use super::permission_sets::{SET, SETS};
 use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, require_right, with_global};
 use crate::assignees::{
-    self, AssigneeCollection, Parent, Principals, SetAssigneePaths, SetAssignees, group_records, user_records,
+    self, AssigneeCollection, Parent, Principals, SetAssigneePaths, SetAssignees, group_entries, user_entries,
 };
 use kit::ids::{GroupId, GroupSetId};
 use kit::limits::{Limit, LimitSummary};
@@ -36,14 +36,14 @@ pub static GROUP_SET_GROUPS: Limit = Limit {
 };
 
 static USER: LazyLock<Resource> =
-    LazyLock::new(|| user_records("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));
+    LazyLock::new(|| user_entries("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));
 static USERS: AssigneeCollection<GroupSetId> =
     AssigneeCollection::of_set(Principals::Users, &USER, &GROUP_SET_USERS, &SET, |user, set| {
         format!("You do not have permission to assign user {user} to User Group Permission Set {set}.")
     });
 
 static GROUP: LazyLock<Resource> =
-    LazyLock::new(|| group_records("UserGroupSetGroup", "user_group_set_groups", &GROUP_SET_GROUPS));
+    LazyLock::new(|| group_entries("UserGroupSetGroup", "user_group_set_groups", &GROUP_SET_GROUPS));
 static GROUPS: AssigneeCollection<GroupSetId> =
     AssigneeCollection::of_set(Principals::Groups, &GROUP, &GROUP_SET_GROUPS, &SET, |group, set| {
         format!("You do not have permission to assign user group {group} to User Group Permission Set {set}.")

@@ -2,7 +2,7 @@
 
 use super::group::GROUP;
 use super::rights::{EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, require_right};
-use crate::assignees::{self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, user_records};
+use crate::assignees::{self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, user_entries};
 use kit::ids::{GroupId, UserId};
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
@@ -30,7 +30,7 @@ pub static GROUP_OWNERS: Limit = Limit {
 };
 
 static MEMBER: LazyLock<Resource> =
-    LazyLock::new(|| user_records("UserGroupMember", "user_group_members", &GROUP_MEMBERS));
+    LazyLock::new(|| user_entries("UserGroupMember", "user_group_members", &GROUP_MEMBERS));
 static MEMBERS: AssigneeCollection<GroupId> = AssigneeCollection {
     resource: &MEMBER,
     shape: assignees::shape(&MEMBER),
@@ -41,7 +41,7 @@ static MEMBERS: AssigneeCollection<GroupId> = AssigneeCollection {
     log_names: LogNames { parent: &GROUP, add: "add_members", remove: "remove_members", field: "members" },
 };
 
-static OWNER: LazyLock<Resource> = LazyLock::new(|| user_records("UserGroupOwner", "user_group_owners", &GROUP_OWNERS));
+static OWNER: LazyLock<Resource> = LazyLock::new(|| user_entries("UserGroupOwner", "user_group_owners", &GROUP_OWNERS));
 static OWNERS: AssigneeCollection<GroupId> = AssigneeCollection {
     resource: &OWNER,
     shape: assignees::shape(&OWNER),

@@ -37,7 +37,7 @@ pub fn is_change(before: &Changes, sent: &Changes) -> bool {
 /// Refuses a caller who does not have all permissions of the account. Only super admins can rename an account with rights on single
 /// objects, since only they have all such rights.
 pub fn require_rename(conn: &mut Conn, caller: &Caller, id: UserId, before: &Changes) -> Result<(), Refusal> {
-    rules::holds_all_of(conn, caller, id, type_in(before)?)
+    rules::require_all_permissions_of(conn, caller, id, type_in(before)?)
 }
 
 /// Carries out the consequences of a new username after it was stored. The links are deleted, and sessions that are narrowed to a

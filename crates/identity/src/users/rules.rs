@@ -46,7 +46,12 @@ pub fn require_change(caller: &Caller, account_type: AccountType) -> Result<(), 
 }
 
 /// Refuses with 403 a caller who does not have all permissions of an account. Only super admins have all rights on single objects.
-pub fn holds_all_of(conn: &mut Conn, caller: &Caller, id: UserId, account_type: AccountType) -> Result<(), Refusal> {
+pub fn require_all_permissions_of(
+    conn: &mut Conn,
+    caller: &Caller,
+    id: UserId,
+    account_type: AccountType,
+) -> Result<(), Refusal> {
     let held = Permissions::for_account_type(account_type).union(permissions_of_roles(conn, id)?);
     let holds_all = caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?);
     if holds_all { Ok(()) } else { Err(Refusal::forbidden()) }
@@ -111,7 +116,7 @@ pub fn require_role_grant(conn: &mut Conn, caller: &Caller, held: &[i64], given:
     for role in given.iter().filter(|role| !held.contains(role)) {
         let sql = Sql::new("SELECT permissions FROM roles WHERE id = $1").arg(*role);
         let grants: Json = conn.query_one(&sql, |row| row.json(0))?;
-        if !caller.permissions.covers(Permissions::from_grants(&grants)) {
+        if !caller.permissions.covers(Permissions::from_actions(&grants)) {
             return Err(Refusal::forbidden());
         }
     }

@@ -5,7 +5,7 @@ use crate::rights::{
     CLASS_EDIT_PERM_SET, CLASS_VIEW, ClassRights, load_class_rights, lock_class, rights_on_class, select_rights,
 };
 use identity::assignees::{
-    self, AssigneeCollection, Parent, Principals, SetAssigneePaths, SetAssignees, group_records, user_records,
+    self, AssigneeCollection, Parent, Principals, SetAssigneePaths, SetAssignees, group_entries, user_entries,
 };
 use kit::ids::{ClassId, ClassSetId, GroupId, UserId};
 use kit::limits::{Limit, LimitSummary};
@@ -38,14 +38,14 @@ pub static CLASS_SET_GROUPS: Limit = Limit {
 };
 
 static USER: LazyLock<Resource> =
-    LazyLock::new(|| user_records("ObjectClassSetUser", "object_class_set_users", &CLASS_SET_USERS));
+    LazyLock::new(|| user_entries("ObjectClassSetUser", "object_class_set_users", &CLASS_SET_USERS));
 static USERS: AssigneeCollection<ClassSetId> =
     AssigneeCollection::of_set(Principals::Users, &USER, &CLASS_SET_USERS, &SET, |user, _| {
         unlisted_user(UserId::new(user))
     });
 
 static GROUP: LazyLock<Resource> =
-    LazyLock::new(|| group_records("ObjectClassSetGroup", "object_class_set_groups", &CLASS_SET_GROUPS));
+    LazyLock::new(|| group_entries("ObjectClassSetGroup", "object_class_set_groups", &CLASS_SET_GROUPS));
 static GROUPS: AssigneeCollection<ClassSetId> =
     AssigneeCollection::of_set(Principals::Groups, &GROUP, &CLASS_SET_GROUPS, &SET, |group, _| {
         unlisted_group(GroupId::new(group))

@@ -1,7 +1,7 @@
 //! Returns the actions of a user, or of their agent, on a record: `/api/object-records/{id}/access/`
 //! (`docs/reference/object-records.md`).
 
-use super::held::{self, RecordAccess, SHOWN};
+use super::record_access::{self, RecordAccess, SHOWN};
 use crate::access::{AccessSubject, AccessWay, Grant, ResourceActions, schema, user_parameter};
 use crate::rights::{EDIT_OWNERS, RECORD_ALL, TASK_ACTIONS, load_class_actions};
 use http::{Method, StatusCode};
@@ -35,7 +35,7 @@ fn actions() -> Vec<ResourceActions> {
 /// Answers callers who may view the record about themselves. Its owner and others who may change owners may ask about other
 /// users.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = held::load_from_path(request, conn)?;
+    let held = record_access::load_from_path(request, conn)?;
     let mut errors = Errors::new();
     let person = AccessSubject::subject_from_query(request, conn, held.allows(EDIT_OWNERS), &mut errors)?;
     let connector = connector(request, conn, &mut errors)?;
@@ -48,7 +48,8 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
         if connector.is_none() {
             let caller = &person.caller;
             let on_class = load_class_actions(conn, caller, held.class.id)?.ok_or_else(Refusal::not_found)?;
-            may = held::actions(conn, caller, on_class, &[(held.id, held.owner)])?.remove(&held.id).unwrap_or(0);
+            may =
+                record_access::actions(conn, caller, on_class, &[(held.id, held.owner)])?.remove(&held.id).unwrap_or(0);
             grants.extend(person.grants_of_class(conn, held.class.id)?);
             let is_owner = held.owner == Some(caller.user);
             grants.extend(is_owner.then(|| Grant::owner_access(AccessWay::Owner, RECORD_ALL)));

@@ -1,14 +1,14 @@
 //! The assignees of a record by a permission set: `/api/object-records/{id}/permission-sets/{id}/assignees/`, users and groups
 //! (`docs/reference/object-records.md`).
 
-use super::held::{self, RecordAccess};
+use super::record_access::{self, RecordAccess};
 use super::write::insert_assignments;
 use crate::history_events::{Assignment, Events, names_of_users};
 use crate::object_classes::assignees::{ASSIGNEES, unlisted_group, unlisted_user};
 use crate::rights::EDIT_OWNERS;
 use crate::visible_records::VersionChanges;
 use http::StatusCode;
-use identity::assignees::{self, Handlers, Principals, check_each, group_records, shape};
+use identity::assignees::{self, Handlers, Principals, check_each, group_entries, shape};
 use kit::answer::{Answer, Outcome};
 use kit::ids::{ClassId, GroupId, PrincipalId, RecordId, RecordSetId, UserId};
 use kit::limits::{self, Limit, LimitSummary};
@@ -54,7 +54,7 @@ static USER: LazyLock<Resource> = LazyLock::new(|| {
 });
 /// A group that is assigned to a record.
 static GROUP: LazyLock<Resource> =
-    LazyLock::new(|| group_records("ObjectRecordGroupAssignee", "record_assignees", &RECORD_SET_GROUPS));
+    LazyLock::new(|| group_entries("ObjectRecordGroupAssignee", "record_assignees", &RECORD_SET_GROUPS));
 
 static USERS: RecordAssigneeCollection =
     RecordAssigneeCollection { of: Principals::Users, shape: shape(&USER), limit: &RECORD_SET_USERS, key: "user_id" };
@@ -137,7 +137,7 @@ fn set_of_path(
 
 /// Loads the record of the path and locks its row, so that the limit is exact. Refuses callers who may not change its assignees.
 fn for_change(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
-    let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
+    let held = record_access::for_change(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
     held.require(EDIT_OWNERS)?;
     Ok(held)
 }
@@ -153,7 +153,7 @@ struct RecordAssigneeCollection {
 
 impl RecordAssigneeCollection {
     fn document(&self, request: &Request, conn: &mut Conn) -> Outcome {
-        let held = held::load_from_path(request, conn)?;
+        let held = record_access::load_from_path(request, conn)?;
         set_of_path(request, conn, &held, "")?;
         let mut document = options::document(&self.shape.resource);
         document["restrictions"]["limit_items"] = limits::value(conn, self.limit)?.into();
@@ -161,7 +161,7 @@ impl RecordAssigneeCollection {
     }
 
     fn list(&self, request: &Request, conn: &mut Conn) -> Outcome {
-        let held = held::load_record_access(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
+        let held = record_access::load_record_access(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
         let set = set_of_path(request, conn, &held, "")?;
         rows::list(request, conn, &self.shape, Scope::from(self.assigned(held.id, set.id)).cacheable())
     }

@@ -2,8 +2,8 @@
 //! of them are written, or none. The errors of each record are reported under its index.
 
 use super::change::{self, ErrorsByIndex, HAS_CHILDREN};
-use super::held::RecordAccess;
 use super::list::advised;
+use super::record_access::RecordAccess;
 use super::write;
 use crate::classes::Class;
 use crate::counts;

@@ -3,7 +3,7 @@
 
 use super::assignments;
 use super::check::{self, AllChecked, CheckedRecord, OWNER, RecordBody, SentValues};
-use super::held::{self, RecordAccess};
+use super::record_access::{self, RecordAccess};
 use super::relations;
 use super::write::{self, NewRecord, OwnerChange, RecordChange};
 use crate::classes::{Class, ClassField, FIELD_COLUMNS, class, read_field, table, table_of};
@@ -380,7 +380,7 @@ pub fn held_many(
     sql.name(&class.table()).push(" t WHERE t.id").push_any(ids.iter().copied()).push(" ORDER BY t.id FOR UPDATE");
     let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, row.opt_id(2)?)))?;
     let owners: Vec<(RecordId, Option<UserId>)> = found.iter().map(|(id, _, owner)| (*id, *owner)).collect();
-    let actions = held::actions(conn, request.caller()?, on_class, &owners)?;
+    let actions = record_access::actions(conn, request.caller()?, on_class, &owners)?;
     let held = |(id, n, owner): (RecordId, i64, Option<UserId>)| {
         let actions = actions.get(&id).copied().unwrap_or(0);
         (id, RecordAccess { id, n, owner, class: class.clone(), actions })

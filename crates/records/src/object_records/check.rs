@@ -2,7 +2,7 @@
 //! database run for all records of a request together, so that a batch takes few statements.
 
 use super::files;
-use super::held::viewable;
+use super::record_access::viewable;
 use super::write::{StoredBefore, depended_on};
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::field_type::FieldType;

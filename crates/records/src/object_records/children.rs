@@ -2,9 +2,9 @@
 //! (`docs/reference/object-records.md`).
 
 use super::change::relations_to;
-use super::held;
 use super::list::{advised, fields_parameter};
 use super::read::{RecordMeta, RecordPage, View};
+use super::record_access;
 use crate::classes::{ClassField, table, table_of};
 use crate::visible_records::{VisibleClass, classes_with_visible};
 use http::StatusCode;
@@ -50,7 +50,7 @@ pub fn routes() -> Vec<Route> {
 
 /// Returns the schema document of the list to callers who may view the record.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    held::load_from_path(request, conn)?;
+    record_access::load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&CHILDREN)))
 }
 
@@ -65,7 +65,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn page(request: &Request, conn: &mut Conn) -> Outcome {
-    let parent = held::load_from_path(request, conn)?;
+    let parent = record_access::load_from_path(request, conn)?;
     let select = select(&CHILDREN, &request.query)?;
     let classes = child_classes(request, conn, parent.class.id)?;
     let (mut total, mut filtered, mut out) = (0, 0, JsonWriter::with_capacity(2048));

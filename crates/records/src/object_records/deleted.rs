@@ -3,8 +3,8 @@
 
 use super::change::{self, RELATION_LEVELS};
 use super::check::CheckedRecord;
-use super::held;
 use super::read::instance;
+use super::record_access;
 use super::relations;
 use super::schemas::record_schema;
 use super::write::{self, NewRecord, RestoredOrigin};
@@ -141,7 +141,7 @@ fn restore(request: &Request, conn: &mut Conn) -> Outcome {
         &class,
         &[NewRecord { values, owner, assignments: Vec::new(), former: Some(former) }],
     )?;
-    let held = held::load_record_access(request, conn, id)?.ok_or_else(Refusal::not_found)?;
+    let held = record_access::load_record_access(request, conn, id)?.ok_or_else(Refusal::not_found)?;
     instance(request, conn, StatusCode::CREATED, &held)
 }
 

@@ -2,11 +2,11 @@
 //! (`docs/reference/object-records.md`).
 
 use super::check::{CheckedRecord, RecordBody};
-use super::held;
+use super::record_access;
 use super::write::StoredBefore;
 use crate::classes::{Class, ClassField};
 use crate::field_type::FieldType;
-use files::held::{
+use files::stored_files::{
     EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, release, release_page_of_field,
 };
 use files::uploads::{invalid_token, load_by_tokens};
@@ -33,7 +33,7 @@ pub fn routes() -> Vec<Route> {
 fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let find = |request: &Request, conn: &mut Conn| {
-            let held = held::load_from_path(request, conn)?;
+            let held = record_access::load_from_path(request, conn)?;
             load_record_file(conn, held.id, request.uuid())?.ok_or_else(Refusal::not_found)
         };
         let file = snapshot::read(&request, find).await?;

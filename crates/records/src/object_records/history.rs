@@ -1,6 +1,6 @@
 //! The history of a record: `/api/object-records/{id}/history/` (`docs/reference/history.md`).
 
-use super::{held, history_for_agent};
+use super::{history_for_agent, record_access};
 use events::record_history::{HISTORY_EVENT, history_of_record, parameters};
 use http::Method;
 use kit::answer::{Answer, Outcome};
@@ -24,7 +24,7 @@ pub fn routes() -> Vec<Route> {
 
 /// Returns the schema document of the list to callers who may view the record.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    held::load_from_path(request, conn)?;
+    record_access::load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&HISTORY_EVENT)))
 }
 
@@ -32,7 +32,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 /// reveals whether a record of this id existed.
 async fn history(request: Arc<Request>) -> Outcome {
     let shared = request.clone();
-    let look = move |conn: &mut Conn| held::load_record_access(&shared, conn, shared.id());
+    let look = move |conn: &mut Conn| record_access::load_record_access(&shared, conn, shared.id());
     let held = request.build.db.read::<_, Refusal>(look).await?;
     let is_there = held.is_some();
     if let Some(held) = held.filter(|_| request.caller.as_ref().is_some_and(|caller| caller.agent.is_some())) {

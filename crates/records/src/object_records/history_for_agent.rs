@@ -1,7 +1,7 @@
 //! The history of a record for an agent. Users and groups that its person may not list, and record permission sets without a
 //! grant to the connector, appear without ids and names. Filters do not find them (`docs/reference/mcp-server.md`).
 
-use super::held::RecordAccess;
+use super::record_access::RecordAccess;
 use crate::record_permission_sets::sets_of_connector;
 use events::record_history::page_of_record;
 use identity::visibility::{visible_groups, visible_users};

@@ -11,14 +11,14 @@ mod children;
 pub(crate) mod deleted;
 pub(crate) mod export;
 pub(crate) mod files;
-pub(crate) mod held;
 mod history;
 mod history_for_agent;
 pub(crate) mod leaving;
 pub(crate) mod list;
+mod one_statement;
 pub(crate) mod owners;
-mod peek;
 pub(crate) mod read;
+pub(crate) mod record_access;
 mod relations;
 pub(crate) mod schemas;
 pub(crate) mod texts;
@@ -27,15 +27,15 @@ pub(crate) mod write;
 
 use crate::classes::Class;
 use crate::rights::{DELETE, EDIT};
-use held::RecordAccess;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, AnswerSubject, Outcome, etag};
 use kit::ids::{ClassId, RecordId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use peek::StatementResult;
+use one_statement::StatementResult;
 use read::instance;
+use record_access::RecordAccess;
 use resource::{Field, options};
 use schemas::{body_schema, changed_record_schema, record_schema};
 use serde_json::json;
@@ -57,7 +57,7 @@ pub fn routes() -> Vec<Route> {
         Route::options_below(of_class, document).with_read(document),
         kit::autocomplete::route("/api/object-classes/{class_id}/object-records/autocomplete/", list::autocomplete)
             .instance("object_records.list"),
-        Route::new(Method::GET, one, "Get", Handler::Peek(peek::read_in_one_statement, view))
+        Route::new(Method::GET, one, "Get", Handler::ReadInOneStatement(one_statement::read_in_one_statement, view))
             .answers(200, Schema::OneOf(record_schema))
             .parameters(|| vec![list::fields_parameter()])
             .instance("object_records.view"),
@@ -98,7 +98,7 @@ fn document_pieces(class: &Class, limit: i64) -> impl Iterator<Item = String> {
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = held::load_from_path(request, conn)?;
+    let held = record_access::load_from_path(request, conn)?;
     instance(request, conn, StatusCode::OK, &held)
 }
 
@@ -120,10 +120,10 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 /// Answers a record after its creation or change. A caller who created it for another user, or changed its owner, may not be able
 /// to view it.
 fn written_answer(request: &Request, conn: &mut Conn, status: StatusCode, class: Arc<Class>, id: RecordId) -> Outcome {
-    let shown = match peek::read_by_statement(request, conn, class.clone(), id, status)? {
+    let shown = match one_statement::read_by_statement(request, conn, class.clone(), id, status)? {
         StatementResult::Shown(answer) => return Ok(answer),
         StatementResult::Hidden => None,
-        StatementResult::Unknown => held::load_record_access(request, conn, id)?,
+        StatementResult::Unknown => record_access::load_record_access(request, conn, id)?,
     };
     match shown {
         Some(held) => instance(request, conn, status, &held),
@@ -148,7 +148,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 /// Loads the record of the path and locks its row. Refuses callers who may not perform the action, and an `If-Match` that
 /// differs.
 fn for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<RecordAccess, Refusal> {
-    let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    let held = record_access::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     held.require(action)?;
     request.check_if_match(|| {
         let tag = instance(request, conn, StatusCode::OK, &held)?.tag;

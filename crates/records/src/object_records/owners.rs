@@ -1,7 +1,7 @@
 //! The owner of a record: `/api/object-records/{id}/owners/` (`docs/reference/object-records.md`).
 
 use super::change::may_own;
-use super::held::{self, RecordAccess};
+use super::record_access::{self, RecordAccess};
 use super::write::{self, OwnerChange, RecordChange};
 use crate::owners::{RECORD_OWNER, RECORD_OWNER_SHAPE, check_users, rows_of};
 use crate::rights::EDIT_OWNERS;
@@ -57,7 +57,7 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
     if !is_id(sent) {
         return Err(Refusal::bad_request(message::pk_type("str")));
     }
-    let held = held::for_change(request, conn, id_of(sent))?
+    let held = record_access::for_change(request, conn, id_of(sent))?
         .ok_or_else(|| Refusal::bad_request(message::invalid_id_message(sent)))?;
     held.require(EDIT_OWNERS)?;
     let batch = request.batch(1)?;
@@ -77,7 +77,7 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn remove(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    let held = record_access::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     held.require(EDIT_OWNERS)?;
     let owner = owner(conn, &held)?.filter(|(ownership, _)| *ownership == request.second_id::<i64>());
     owner.ok_or_else(Refusal::not_found)?;
@@ -88,7 +88,7 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
 /// Loads the record of the path of the collection. Answers 404 if the caller may not view such a record.
 fn viewable(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
     let record = request.name();
-    let held = if is_id(record) { held::load_record_access(request, conn, id_of(record))? } else { None };
+    let held = if is_id(record) { record_access::load_record_access(request, conn, id_of(record))? } else { None };
     held.ok_or_else(Refusal::not_found)
 }
 

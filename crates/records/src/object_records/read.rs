@@ -2,12 +2,12 @@
 //! records and files, and the caller's permissions. These reads use the ids of all records together, in a constant number of
 //! statements.
 
-use super::held::{self, RecordAccess, SHOWN};
+use super::record_access::{self, RecordAccess, SHOWN};
 use crate::classes::{Class, ClassField, FIRST_FIELD};
 use crate::field_type::FieldType;
 use crate::rights::{ClassRights, TASK_ACTIONS};
 use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible};
-use files::held::{StoredFile, load_by_ids};
+use files::stored_files::{StoredFile, load_by_ids};
 use http::StatusCode;
 use kit::answer::{Answer, AnswerSubject, EntityTag, Outcome, etag};
 use kit::ids::{ClassId, FileId, RecordId, UserId};
@@ -240,7 +240,7 @@ impl RecordPage {
     /// Loads the data of labels and permissions. The number of statements depends only on the class.
     pub fn load(&self, request: &Request, conn: &mut Conn, on_class: ClassRights) -> Result<RecordMeta, Refusal> {
         let owners: Vec<_> = self.items.iter().map(|item| (item.id, item.owner)).collect();
-        let actions = held::actions(conn, request.caller()?, on_class, &owners)?;
+        let actions = record_access::actions(conn, request.caller()?, on_class, &owners)?;
         self.load_meta(request, conn, actions)
     }
 

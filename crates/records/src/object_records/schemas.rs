@@ -1,9 +1,9 @@
 //! The schemas of records of any class, for OpenAPI. The `openapi.json` of a class has its fields
 //! (`object_classes/description.rs`).
 
-use super::held::SHOWN;
+use super::record_access::SHOWN;
 use crate::rights::TASK_ACTIONS;
-use files::held::labels_schema;
+use files::stored_files::labels_schema;
 use resource::openapi;
 use serde_json::{Value as Json, json};
 

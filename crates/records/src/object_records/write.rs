@@ -2,7 +2,7 @@
 //! same number of statements (`docs/reference/object-records.md`). Bodies are checked earlier, in `check.rs`.
 
 use super::files;
-use super::held::RecordAccess;
+use super::record_access::RecordAccess;
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::counts;
 use crate::field_type::FieldType;

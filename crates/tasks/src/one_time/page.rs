@@ -8,9 +8,9 @@ use super::links::{self, TaskLink};
 use super::sign_in::{find, invalid_token};
 use crate::task_templates::form::TT_UPDATE;
 use crate::tasks::acting;
-use crate::tasks::held;
 use crate::tasks::response::{RESPONSE, load_task_files as files_of_task};
 use crate::tasks::task::{self, IN_APPROVAL, OPEN, ShownTask};
+use crate::tasks::task_access;
 use files::file_name;
 use files::uploads::{self, MAX_BYTES};
 use http::{Method, StatusCode};
@@ -131,7 +131,7 @@ fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<Open
     let Some(link) = links::find(request, conn, &token)? else { return Ok(None) };
     let caller = Arc::new(Caller { narrowed_to: Some(link.task), ..as_caller(conn, link.user)? });
     let request = request.with_caller(caller.clone());
-    let Some(held) = held::load(&request, conn, link.task)? else { return Ok(None) };
+    let Some(held) = task_access::load(&request, conn, link.task)? else { return Ok(None) };
     let shown = ShownTask::load(&request, conn, &held)?;
     let answer = task::answer(&request, conn, StatusCode::OK, shown)?;
     // An answer in pieces is too large for a page.
@@ -259,7 +259,7 @@ async fn complete(request: &Arc<Request>, opened: &OpenedLink, typed: &mut Typed
     let (body, link, token) = (JsonBody::from_json(&body), opened.link, opened.token.clone());
     let completed = write(request, move |request, conn| {
         // The record, the task and the account are locked, in this order, before the last check of the link.
-        let locked = held::lock(request, conn, link.task)?;
+        let locked = task_access::lock(request, conn, link.task)?;
         sessions::may_use_link(request, conn, link.user, true)?;
         if links::find(request, conn, &token)? != Some(link) {
             return Err(invalid_token());

@@ -3,7 +3,7 @@
 
 use super::form::{TT_FORM, TT_UPDATE};
 use super::plugin_config::{TASK_TYPES, TYPE_OF_TEMPLATE};
-use crate::tasks::held::needed_on_record;
+use crate::tasks::task_access::needed_on_record;
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
 use kit::route::Route;

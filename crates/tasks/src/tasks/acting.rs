@@ -2,10 +2,10 @@
 
 use super::assignees;
 use super::counts;
-use super::held::{self, LockedTask, TaskAccess};
 use super::log::{self, ActorKind};
 use super::response::{self, CheckedResponse, RESPONSE, check_form, check_update};
 use super::task::{self, CANCELED, COMPLETED, EXPIRED, IN_APPROVAL, OPEN, REJECTED, ShownTask};
+use super::task_access::{self, LockedTask, TaskAccess};
 use crate::one_time;
 use crate::schedule;
 use crate::task_templates::form::TemplateForm;
@@ -118,7 +118,7 @@ impl ActedTask {
 
 fn complete(request: &Request, conn: &mut Conn) -> Outcome {
     request.caller()?.reaches(request.id())?;
-    let locked = held::lock(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    let locked = task_access::lock(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     complete_with(request, conn, locked, request.object())?.answer(request, conn)
 }
 
@@ -198,7 +198,7 @@ fn reject(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Approves or rejects what somebody else has completed.
 fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &'static str) -> Outcome {
-    let (mut task, record) = held::for_change(request, conn, request.id())?;
+    let (mut task, record) = task_access::for_change(request, conn, request.id())?;
     task.require(TASKS_EDIT)?;
     require_state(&task, &[IN_APPROVAL])?;
     let caller = request.caller()?.user;
@@ -263,7 +263,7 @@ fn condition(body: &SentObject<'_>, form: &TemplateForm, errors: &mut Errors) ->
 }
 
 fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
-    let (mut task, record) = held::for_change(request, conn, request.id())?;
+    let (mut task, record) = task_access::for_change(request, conn, request.id())?;
     task.require(TASKS_EDIT)?;
     require_state(&task, &[OPEN, IN_APPROVAL])?;
     change_status(request, conn, &mut task, StatusChange::to(CANCELED, "cancel"))?;
@@ -272,10 +272,10 @@ fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
-    let (mut task, record) = held::for_change(request, conn, request.id())?;
+    let (mut task, record) = task_access::for_change(request, conn, request.id())?;
     task.require(TASKS_EDIT)?;
     let form = TemplateForm::load(conn, task.form)?;
-    task.require(held::needed_on_record(form.is_update()))?;
+    task.require(task_access::needed_on_record(form.is_update()))?;
     require_state(&task, &[COMPLETED, REJECTED, EXPIRED, CANCELED])?;
     (task.completed_at, task.completed_by) = (None, None);
     // The next completion sets an expiry that counts from it. A past expiry would end the task immediately.

@@ -2,10 +2,10 @@
 
 use super::assignees::{self, AssigneeChange};
 use super::counts;
-use super::held::{ALL_ACTIONS, TaskAccess, needed_on_record};
 use super::log::{self, ActorKind};
 use super::per_record;
 use super::task::{self, NAME, OBJECT_RECORD, OPEN, ShownTask, TASK, TASK_TEMPLATE};
+use super::task_access::{ALL_ACTIONS, TaskAccess, needed_on_record};
 use crate::moments::{Expiry, due_at, expires_at};
 use crate::one_time;
 use crate::schedule;
@@ -93,7 +93,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     };
     let ids = make(request, conn, &template, &[new], ActorKind::Caller)?;
     let id = ids.first().copied().ok_or_else(|| StoreError::internal("no task was created"))?;
-    let actions = super::held::load(request, conn, id)?.map_or(0, |task| task.actions & ALL_ACTIONS);
+    let actions = super::task_access::load(request, conn, id)?.map_or(0, |task| task.actions & ALL_ACTIONS);
     let form = TemplateForm::load(conn, template.form)?;
     task::answer(
         request,

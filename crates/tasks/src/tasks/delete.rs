@@ -2,13 +2,13 @@
 //! log.
 
 use super::counts;
-use super::held;
 use super::log::last_completions;
 use super::per_record;
 use super::task;
+use super::task_access;
 use crate::one_time;
 use crate::task_templates::form::remove_unused;
-use files::held::{EndedReferences, release};
+use files::stored_files::{EndedReferences, release};
 use kit::answer::{Answer, Outcome};
 use kit::ids::{RecordId, TaskId};
 use kit::log;
@@ -26,7 +26,7 @@ static DELETED: LazyLock<Resource> =
     LazyLock::new(|| Resource::new("tasks", "Task", "tasks", [Field::new("name", FieldKind::text(100))]));
 
 pub fn delete(request: &Request, conn: &mut Conn) -> Outcome {
-    let (task, _) = held::for_change(request, conn, request.id())?;
+    let (task, _) = task_access::for_change(request, conn, request.id())?;
     task.require(TASKS_DELETE)?;
     task::check_if_match(request, conn, task.id, task.actions)?;
     remove(request, conn, vec![task.id])?;

@@ -2,9 +2,9 @@
 
 use super::acting::require_state;
 use super::assignees::{self, AssigneeChange};
-use super::held::{self, TaskAccess};
 use super::log::{self, ActorKind};
 use super::task::{self, DESCRIPTION, DUE_AT, EXPIRES_AT, IN_APPROVAL, NAME, OPEN, ShownTask, TASK, TaskLabels, shape};
+use super::task_access::{self, TaskAccess};
 use crate::one_time;
 use crate::schedule;
 use crate::task_templates::form::TemplateForm;
@@ -27,7 +27,7 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     };
     let assigns = has_any(&[task::ASSIGNEES.name(), task::GROUPS.name()]);
     let edits = !assigns || has_any(&[NAME.name(), DESCRIPTION, DUE_AT.name(), EXPIRES_AT.name()]);
-    let (mut task, record) = held::for_change(request, conn, request.id())?;
+    let (mut task, record) = task_access::for_change(request, conn, request.id())?;
     if assigns {
         task.require(TASKS_ASSIGN)?;
     }
@@ -70,7 +70,7 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         assignees::set(request, conn, task.id, (&task.status, task.due_at), [&before, &after])?;
     }
     // A caller who is not assigned any more may not be able to view the task.
-    let actions = held::load(request, conn, task.id)?.map_or(0, |task| task.actions);
+    let actions = task_access::load(request, conn, task.id)?.map_or(0, |task| task.actions);
     let form = TemplateForm::load(conn, task.form)?;
     task::answer(
         request,
@@ -82,7 +82,7 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Answers 403 if the caller may not assign the task to others.
 fn require_assign(conn: &mut Conn, task: &TaskAccess) -> Result<(), Refusal> {
-    task.require(held::needed_on_record(TemplateForm::load(conn, task.form)?.is_update()))
+    task.require(task_access::needed_on_record(TemplateForm::load(conn, task.form)?.is_update()))
 }
 
 fn log_assignees(
@@ -106,7 +106,7 @@ const LINK_PAUSE_US: i64 = 60_000_000;
 
 /// Sends a new link to each one-time account among the assignees. The former links end.
 pub fn send_link(request: &Request, conn: &mut Conn) -> Outcome {
-    let (task, _) = held::for_change(request, conn, request.id())?;
+    let (task, _) = task_access::for_change(request, conn, request.id())?;
     task.require(TASKS_ASSIGN)?;
     require_state(&task, &[OPEN, IN_APPROVAL])?;
     let sql = Sql::new(

@@ -1,7 +1,7 @@
 //! The files that responses name: `/api/files/response/file/{uuid}/` (`docs/reference/tasks.md`).
 
-use super::held;
-use files::held::{FILE_COLUMNS, StoredFile};
+use super::task_access;
+use files::stored_files::{FILE_COLUMNS, StoredFile};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{HandlerFuture, Route};
@@ -27,6 +27,6 @@ fn find(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusal> {
     let found =
         conn.query_optional(sql.bind(request.uuid().to_string()), |row| Ok((StoredFile::read(row, 0)?, row.id(4)?)))?;
     let (file, task) = found.ok_or_else(Refusal::not_found)?;
-    held::load(request, conn, task)?.ok_or_else(Refusal::not_found)?;
+    task_access::load(request, conn, task)?.ok_or_else(Refusal::not_found)?;
     Ok(file)
 }

@@ -2,9 +2,9 @@
 
 use super::assignees;
 use super::counts;
-use super::held::{self, TaskRef};
 use super::mine;
 use super::task::{STATES, TASK, TaskLabels, labels_of_records, shape};
+use super::task_access::{self, TaskRef};
 use super::visible::VisibleTasks;
 use kit::answer::Outcome;
 use kit::listed::{JsonItems, ListCounts};
@@ -45,7 +45,7 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let states = states(&select.filters);
 
     let of_mine = match &states {
-        Some(states) if is_mine => mine::page(&held::principals(request, conn)?, states, &select),
+        Some(states) if is_mine => mine::page(&task_access::principals(request, conn)?, states, &select),
         _ => None,
     };
     let sql = of_mine.unwrap_or_else(|| {
@@ -90,7 +90,7 @@ fn states(filters: &[CheckedFilter<'_>]) -> Option<Vec<&'static str>> {
 
 /// Returns the JSON array of these tasks, in the order of `page`.
 fn task_items(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<JsonItems, Refusal> {
-    let actions = held::actions(conn, request.caller()?, page)?;
+    let actions = task_access::actions(conn, request.caller()?, page)?;
     let labels = labels_of_records(request, conn, page.iter().filter_map(|task| task.class.zip(task.record)))?;
     let shape = shape(TaskLabels { actions, labels: Some(labels) });
     let mut results = JsonItems::with_capacity(1024 + 900 * page.len().min(100));

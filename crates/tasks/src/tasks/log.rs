@@ -1,6 +1,6 @@
 //! The log of a task: `/api/tasks/{id}/log/` (`docs/reference/tasks.md`). An entry is written in the transaction of the change.
 
-use super::held;
+use super::task_access;
 use kit::answer::{Answer, Outcome};
 use kit::ids::{TaskId, UserId};
 use kit::refusal::Refusal;
@@ -48,12 +48,12 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    let task = held::load_from_path(request, conn)?;
+    let task = task_access::load_from_path(request, conn)?;
     rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.task = $1").arg(task.id)))
 }
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    held::load_from_path(request, conn)?;
+    task_access::load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&ENTRY)))
 }
 

@@ -8,13 +8,13 @@ mod delete;
 mod edit;
 mod files;
 mod form;
-pub mod held;
 mod list;
 pub mod log;
 mod mine;
 pub mod per_record;
 pub mod response;
 pub mod task;
+pub mod task_access;
 mod visible;
 
 pub use delete::delete_tasks_of_records;
@@ -50,7 +50,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let task = held::load_from_path(request, conn)?;
+    let task = task_access::load_from_path(request, conn)?;
     let shown = ShownTask::load(request, conn, &task)?;
     task::answer(request, conn, StatusCode::OK, shown)
 }

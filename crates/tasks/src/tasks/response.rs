@@ -1,9 +1,9 @@
 //! Answers to tasks (`docs/reference/tasks.md`). An answer is any JSON. `{"file": token}` in it names an upload. The answer to an
 //! update contains values of a record, which are checked as a write of the completer.
 
-use super::held::TaskAccess;
+use super::task_access::TaskAccess;
 use crate::task_templates::form::TemplateForm;
-use files::held::{EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, release};
+use files::stored_files::{EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, release};
 use files::uploads::{invalid_token, load_by_tokens};
 use kit::ids::{FieldId, FileId, TaskId};
 use kit::limits::{self, Limit};

@@ -1,7 +1,7 @@
 //! The declaration of a task, and its JSON in answers (`docs/reference/tasks.md`).
 
 use super::form;
-use super::held::{ALL_ACTIONS, SHOWN, TaskAccess};
+use super::task_access::{ALL_ACTIONS, SHOWN, TaskAccess};
 use crate::task_templates::PERMISSIONS;
 use crate::task_templates::form::TemplateForm;
 use crate::task_templates::plugin_config::{INSTRUCTIONS_OF_FORM, MAX_INSTRUCTIONS};

@@ -3,7 +3,7 @@
 use super::field::{DEFAULT, OPTIONS, TYPE};
 use crate::classes::ClassField;
 use crate::field_type::FieldType;
-use crate::object_records::held::viewable;
+use crate::object_records::record_access::viewable;
 use identity::assignees::Principals;
 use kit::ids::{RecordId, UserId};
 use kit::refusal::Refusal;

@@ -2,8 +2,8 @@
 //! the answer and all its dependencies in one snapshot. If one statement is not enough, `read.rs` reads the record by more
 //! statements.
 
-use super::held::{from_open, select_granted};
 use super::read::{FIELDS, LabelledValue, LabelsOfFiles, RecordMeta, RecordPage, View, join_label, select_label};
+use super::record_access::{from_open, select_granted};
 use crate::classes::{Class, known_class};
 use crate::field_type::FieldType;
 use crate::rights::{ClassRights, VIEW, select_held};
