@@ -115,7 +115,7 @@ impl AccessTokens {
         if !ours || now < valid_from || now >= expires_at {
             return None;
         }
-        Some(CredentialClaims { user: UserId::new(payload.sub.parse().ok()?), session: payload.sid, expires_at })
+        Some(CredentialClaims::of_session(UserId::new(payload.sub.parse().ok()?), payload.sid, expires_at))
     }
 }
 
@@ -158,11 +158,8 @@ mod tests {
     fn a_token_is_good_for_its_build_until_it_ends() {
         let tokens = AccessTokens::new(KEY);
         let token = tokens.issue("a.example", UserId::new(7), SessionId::new(9), NOW, 900);
-        let claims = CredentialClaims {
-            user: UserId::new(7),
-            session: SessionId::new(9),
-            expires_at: (SECONDS + 900) * MICROS_PER_SECOND,
-        };
+        let expires_at = (SECONDS + 900) * MICROS_PER_SECOND;
+        let claims = CredentialClaims::of_session(UserId::new(7), SessionId::new(9), expires_at);
         assert_eq!(tokens.verify(&token, "a.example", NOW), Some(claims));
         assert_eq!(tokens.verify(&token, "a.example", claims.expires_at - 1), Some(claims));
         assert_eq!(tokens.verify(&token, "a.example", claims.expires_at), None);

@@ -4,6 +4,7 @@
 pub mod access_tokens;
 mod account;
 pub mod agent_sessions;
+mod api_keys;
 pub mod assignees;
 pub mod attempts;
 mod authenticate;
@@ -11,6 +12,7 @@ mod browser_sessions;
 pub mod builds;
 mod fair_queue;
 pub mod hasher;
+mod key_callers;
 mod mailed_links;
 pub mod passwords;
 mod preferences;
@@ -29,6 +31,7 @@ pub mod users;
 pub mod visibility;
 
 pub use account::{UserRole, as_caller, is_active, is_person, roles_of};
+pub use key_callers::as_caller_by_key;
 pub use settings::IdentitySettings;
 
 use access_tokens::AccessTokens;
@@ -49,6 +52,7 @@ pub static MODULE: Module = Module {
             sign_in::routes(),
             browser_sessions::routes(),
             users::routes(),
+            api_keys::routes(),
             preferences::routes(),
             roles::routes(),
             user_groups::routes(),
@@ -105,6 +109,7 @@ pub static MODULE: Module = Module {
     reactions: &[
         users::actions::ON_LEAVING,
         preferences::ON_USER_LEAVING,
+        api_keys::ON_USER_LEAVING,
         user_groups::ON_USER_LEAVING,
         single_sign_on::ON_USER_LEAVING,
         user_groups::ON_LEAVING,
@@ -118,7 +123,7 @@ pub static MODULE: Module = Module {
     ],
     object_rights: &[user_groups::rights::holds_groups],
     sealed_columns: &[SealedColumn { table: "single_sign_on", column: "client_secret", row: "secret_key" }],
-    callers: &[authenticate::ACCESS_TOKEN],
+    callers: &[authenticate::ACCESS_TOKEN, key_callers::API_KEY],
     slots: |settings, keys, slots| {
         slots.insert(single_sign_on::Providers::new(settings.outbound_allow.clone()));
         let settings: IdentitySettings = settings.domains.get();

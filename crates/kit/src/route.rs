@@ -189,6 +189,8 @@ pub struct Route {
     pub while_expired: bool,
     /// Is true if sessions that are narrowed to one object may call the route; its handler compares the object.
     pub for_narrowed: bool,
+    /// Is true if API keys may not call the route.
+    pub refuses_keys: bool,
     /// Is true if a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
     /// See [`OwnAdmission`].
@@ -244,6 +246,7 @@ impl Route {
             names: OnceLock::new(),
             while_expired: false,
             for_narrowed: false,
+            refuses_keys: false,
             optional_sign_in: false,
             own_admission: None,
             from_any_site: false,
@@ -413,7 +416,12 @@ impl Route {
     }
     /// Returns the requirement that its caller must meet.
     pub fn requirement(&self) -> Requirement {
-        Requirement { access: self.access, while_expired: self.while_expired, for_narrowed: self.for_narrowed }
+        Requirement {
+            access: self.access,
+            while_expired: self.while_expired,
+            for_narrowed: self.for_narrowed,
+            for_keys: !self.refuses_keys,
+        }
     }
     /// Returns whether its answers are lists or instances, which may be cached (`answer_cache.rs`).
     pub fn is_cacheable(&self) -> bool {
@@ -480,6 +488,12 @@ impl Route {
     /// [`Caller::reaches`]: crate::caller::Caller::reaches
     pub fn for_narrowed(mut self) -> Route {
         self.for_narrowed = true;
+        self
+    }
+    /// Refuses API keys with 403: the route shows a secret once, or it creates or changes a credential
+    /// (`docs/reference/api-keys.md`).
+    pub fn without_keys(mut self) -> Route {
+        self.refuses_keys = true;
         self
     }
     /// Sets the guard that may refuse a request before its body is read.

@@ -6,7 +6,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::classes::{Class, class_at, table};
-use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, principals, select_held};
+use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, principal_tokens, principals, select_held};
 use kit::ids::{ClassId, ConnectorId, PrincipalId, RecordSetId, UserId};
 use kit::limits::slot;
 use kit::refusal::Refusal;
@@ -125,9 +125,18 @@ pub struct VisibleClass {
 /// The cached sets of all builds.
 pub struct KnownSets(Cache<SetKey, CachedSet, SetWeighter>);
 
-/// The uid of a build, a class, a principal, the action that sets must grant, and the connector to which they must grant it, or
-/// `None` if they must grant it only to the principal.
-type SetKey = (String, ClassId, PrincipalId, i64, Option<ConnectorId>);
+/// The uid of a build, a class, a principal, the action that sets must grant, and the kind of the caller.
+type SetKey = (String, ClassId, PrincipalId, i64, SetHolder);
+
+/// The kind of callers whose sets are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum SetHolder {
+    Account,
+    /// An account whose ownership grants the caller nothing.
+    WithoutOwnership,
+    /// Agents of a connector.
+    Agent(ConnectorId),
+}
 
 #[derive(Clone)]
 struct CachedSet {
@@ -223,10 +232,16 @@ fn visible_in(
     if classes.is_empty() {
         return Ok(HashMap::new());
     }
-    let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
+    let caller = request.caller()?;
+    let (user, agent) = (caller.user, caller.agent.as_ref());
+    let owns = caller.ownership() == user;
     let known: &KnownSets = request.app.slot();
-    let connector = agent.map(|agent| agent.connector);
-    let key = |class: ClassId, principal: PrincipalId| (request.build.uid.clone(), class, principal, action, connector);
+    let holder = match agent {
+        Some(agent) => SetHolder::Agent(agent.connector),
+        None if owns => SetHolder::Account,
+        None => SetHolder::WithoutOwnership,
+    };
+    let key = |class: ClassId, principal: PrincipalId| (request.build.uid.clone(), class, principal, action, holder);
     // Data that a write reads may be uncommitted, or differ from the snapshot of its next statement, so it is not cached.
     let is_kept = request.method == http::Method::GET;
     let mut sql =
@@ -264,8 +279,8 @@ fn visible_in(
     let (mut found, mut missing) = (HashMap::<ClassId, Vec<Arc<Bitmap>>>::new(), Vec::new());
     for (class, principal, version, owned) in versions {
         let state = SetVersion { version, sets: sets.get(&class).cloned().unwrap_or_default() };
-        // Ownership of the person grants an agent nothing.
-        let owned = if agent.is_some() { 0 } else { owned };
+        // Ownership grants agents and narrowed keys nothing.
+        let owned = if owns { owned } else { 0 };
         match known.get(&key(class, principal), &state) {
             Some(numbers) => found.entry(class).or_default().push(numbers),
             None => missing.push((class, principal, state, owned)),
@@ -339,7 +354,7 @@ pub fn classes_with_visible(
 
 /// The classes in which the caller may view tasks of records, each with these records. Not needed for a super admin.
 pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(ClassId, VisibleRecords)>, Refusal> {
-    let (caller, agent) = ([("{caller}", request.caller()?.user)], request.caller()?.agent.as_ref());
+    let (caller, agent) = (principal_tokens(request.caller()?), request.caller()?.agent.as_ref());
     let mut sql = Sql::new("SELECT DISTINCT c.class_id FROM (");
     tokens(&mut sql, CLASSES_OF_TASKS, &caller);
     let whole = match agent {

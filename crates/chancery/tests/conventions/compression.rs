@@ -344,6 +344,7 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
             "POST /api/auth/browser/token/",
             "POST /api/auth/browser/logout/",
             "POST /api/users/{id}/activation-link/",
+            "POST /api/users/{user_id}/api-keys/",
             "POST /api/single-sign-on/login/",
             "POST /api/single-sign-on/{id}/link/",
             "GET /api/single-sign-on/{id}/callback/",

@@ -311,6 +311,20 @@ pub async fn create_rows(tenant: &TestBuild, count: i64) {
         let record = admin.post(&format!("/api/object-classes/{n}/object-records/"), json!({})).await.id();
         admin.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
     }
+    fill_keys(&admin, count).await;
+}
+
+/// Creates a service account with API keys.
+async fn fill_keys(admin: &ApiClient, count: i64) {
+    let service = json!({
+        "username": "service@example.com", "account_type": "service_external", "first_name": "S", "last_name": "E",
+        "password": PASSWORD,
+    });
+    let service = admin.post("/api/users/", service).await.id();
+    for n in 1..=count {
+        let key = json!({"name": format!("Key {n}"), "permissions": null, "expires_at": "2026-03-01T00:00:00Z"});
+        admin.post(&format!("/api/users/{service}/api-keys/"), key).await.expect_created();
+    }
 }
 
 /// Binds an identity to a user, like a sign-in at a provider.

@@ -37,11 +37,13 @@ pub fn routes() -> Vec<Route> {
                 mailed_links::send_activation_again(request, conn, id)
             })
         })
+        .without_keys()
         .also_answers(429, Schema::Refusal),
         action("/api/users/{id}/activation-link/", "Make an activation link, shown once", show_activation_link)
             .answers(200, Schema::Json(activation_link_schema))
             .also_answers(429, Schema::Refusal)
-            .answers_secret(),
+            .answers_secret()
+            .without_keys(),
         action("/api/users/{id}/deactivate/", "Deactivate", |request, conn| {
             run_action(request, conn, "deactivate", deactivate)
         }),
@@ -101,6 +103,7 @@ fn carry_out<T>(
     let before = load(conn, id)?;
     let account_type = type_in(&before)?;
     rules::require_change(caller, account_type)?;
+    rules::require_other_account(caller, id)?;
     if !rules::next_actions(&shown_status(conn, id, request.now)?, account_type).contains(&open_as) {
         return Err(Refusal::bad_request("Action is not available."));
     }

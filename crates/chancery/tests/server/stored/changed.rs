@@ -653,3 +653,24 @@ async fn users_and_the_log_keep_the_users_they_refer_to() {
     assert!(entries().len() > entries_before.len());
     process.stop();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn api_keys_work_for_accounts_of_former_versions() {
+    let stored = open_0003().await;
+    let process = stored.installation.serve_api();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let service = json!({
+        "username": "keys@example.com", "account_type": "service_external", "first_name": "S", "last_name": "E",
+        "password": PASSWORD,
+    });
+    let service = api.post("/api/users/", service).await.id();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as i64;
+    let key = json!({"name": "Key", "permissions": null, "expires_at": resource::time::show(now + testkit::DAY)});
+    let made = api.post(&format!("/api/users/{service}/api-keys/"), key).await.expect_created();
+    let program = process.client("localhost").with_token(made["key"].as_str().unwrap());
+    assert_eq!(program.get("/api/users/me/").await.ok()["id"], service);
+    // Runs of former versions have no key.
+    let runs = "SELECT count(*) FROM document_runs WHERE api_key IS NOT NULL";
+    assert_eq!(stored.installation.sql("build_1", runs), [[Some("0".to_owned())]]);
+    process.stop();
+}

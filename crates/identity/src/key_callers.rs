@@ -1,0 +1,142 @@
+//! Identifies the caller of an API key (`docs/reference/api-keys.md`): its account, its permissions and its address ranges.
+//!
+//! The cache of callers stores it like a session. The deletion of a key and the deactivation of its account raise the version of
+//! the rights, so other processes notice them within [`kit::callers::STALE_AFTER`]. Its expiry is compared at each use.
+
+use crate::account::{account_type_of, columns, read_account_type, read_ranges};
+use crate::authenticate::identify_by;
+use kit::app::App;
+use kit::authenticate::{Authenticate, Credential, Identifying};
+use kit::build::Build;
+use kit::caller::{Caller, CredentialClaims, KeyUse};
+use kit::ids::{ApiKeyId, SessionId, UserId};
+use kit::permissions::Permissions;
+use kit::rights;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use store::{Conn, Sql, StoreError};
+use web::clock::{hex, random_token};
+
+/// The beginning of every key.
+const PREFIX: &str = "chk_";
+/// The number of characters after [`PREFIX`]: 256 random bits.
+const SECRET_LENGTH: usize = 43;
+/// The number of characters after [`PREFIX`] by which people recognise a key.
+const SHOWN_LENGTH: usize = 8;
+const MINUTE_US: i64 = 60_000_000;
+
+/// Identifies callers by an API key.
+pub const API_KEY: (Credential, Authenticate) = (
+    Credential::Prefix(PREFIX),
+    Authenticate {
+        read,
+        identify: |build, claims, now| Box::pin(identify(build, claims, now)) as Identifying<'_>,
+        load,
+    },
+);
+
+/// A new key.
+pub struct NewKey {
+    /// The key, which is shown once.
+    pub key: String,
+    /// The beginning of the key, which is stored and shown.
+    pub prefix: String,
+    /// The hash of the key, as it is stored.
+    pub hash: String,
+}
+
+impl NewKey {
+    /// Returns a random key.
+    pub fn random() -> NewKey {
+        let key = format!("{PREFIX}{}", random_token());
+        let (prefix, hash) = (key[..PREFIX.len() + SHOWN_LENGTH].to_owned(), hex(&Sha256::digest(&key)));
+        NewKey { key, prefix, hash }
+    }
+}
+
+/// Returns the claims of a text with the form of a key. Only the database tells whether the key exists.
+fn read(_: &App, _: &Build, sent: &str, _: i64) -> Option<CredentialClaims> {
+    let is_key = sent.len() == PREFIX.len() + SECRET_LENGTH && sent.is_ascii();
+    is_key.then(|| CredentialClaims::of_secret(Sha256::digest(sent).into()))
+}
+
+async fn identify(build: &Arc<Build>, claims: CredentialClaims, now: i64) -> Result<Option<Arc<Caller>>, StoreError> {
+    let caller = identify_by(build, claims, now, load).await?.filter(|caller| caller.session_expires_at > now);
+    if let Some(caller) = &caller {
+        record_use(build, caller, now);
+    }
+    Ok(caller)
+}
+
+/// Writes the minute of a key's last use in the background, once a minute and process.
+fn record_use(build: &Arc<Build>, caller: &Caller, now: i64) {
+    let minute = now - now.rem_euclid(MINUTE_US);
+    let (Some(key), last) = (caller.key, caller.last_used_at.load(Ordering::Relaxed)) else { return };
+    let is_first = last < minute
+        && caller.last_used_at.compare_exchange(last, minute, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    if !is_first {
+        return;
+    }
+    let db = build.db.clone();
+    tokio::spawn(async move {
+        let script = move |conn: &mut Conn| -> Result<u64, StoreError> {
+            let text = "UPDATE api_keys SET last_used_at = $1 WHERE id = $2 AND COALESCE(last_used_at, 0) < $1";
+            conn.exec(&Sql::new(text).arg(minute).arg(key.id))
+        };
+        if let Err(error) = db.write(script).await {
+            tracing::debug!(%error, "an API key's last use was not written");
+        }
+    });
+}
+
+/// Reads a key with its active account, in one snapshot.
+fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Caller>, StoreError> {
+    let Some(hash) = claims.secret else { return Ok(None) };
+    find(conn, &Sql::new("k.hash = $1 AND k.expires_at > $2").arg(hex(&hash)).arg(now))
+}
+
+fn find(conn: &mut Conn, condition: &Sql) -> Result<Option<Caller>, StoreError> {
+    let version = rights::version(conn)?;
+    let mut sql = Sql::new(
+        "SELECT k.id, k.user_id, k.permissions, k.expires_at, k.last_used_at, u.account_type, \
+         u.is_ip_restriction_enabled, u.allowed_ip_ranges \
+         FROM api_keys k JOIN users u ON u.id = k.user_id WHERE u.is_deleted = 0 AND u.status = 'active' AND ",
+    );
+    let [id, user, permissions, expires_at, used_at, account_type, is_restricted, ranges] = columns();
+    let found = conn.query_optional(sql.append(condition), |row| {
+        let account_type = read_account_type(row.text(account_type)?)?;
+        let held = Permissions::for_account_type(account_type);
+        let own = row.opt_text(permissions)?.map(read_permissions);
+        Ok(Caller {
+            user: row.id(user)?,
+            session: SessionId::NONE,
+            account_type,
+            narrowed_to: None,
+            agent: None,
+            key: Some(KeyUse { id: row.id(id)?, is_narrowed: own.is_some() }),
+            permissions: own.map_or(held, |own| own.intersection(held)),
+            version,
+            password_expires_at: None,
+            session_expires_at: row.int(expires_at)?,
+            ranges: if row.flag(is_restricted)? { Some(read_ranges(row.text(ranges)?)) } else { None },
+            last_used_at: AtomicI64::new(row.opt_int(used_at)?.unwrap_or(0)),
+        })
+    })?;
+    Ok(found.filter(|caller| caller.account_type.is_service()))
+}
+
+/// Reads the stored permissions of a narrowed key. An unreadable text grants nothing.
+fn read_permissions(stored: &str) -> Permissions {
+    serde_json::from_str(stored).map_or(Permissions::NONE, |grants| Permissions::from_grants(&grants))
+}
+
+/// Returns the caller that a key of a user is at `now`, for a job that the key requested. Returns `None` if the key has ended.
+pub fn as_caller_by_key(conn: &mut Conn, user: UserId, key: ApiKeyId, now: i64) -> Result<Option<Caller>, StoreError> {
+    find(conn, &Sql::new("k.user_id = $1 AND k.id = $2 AND k.expires_at > $3").arg(user).arg(key).arg(now))
+}
+
+/// Returns the permissions of a service account. It has no roles.
+pub fn permissions_of_account(conn: &mut Conn, user: UserId) -> Result<Permissions, StoreError> {
+    Ok(Permissions::for_account_type(account_type_of(conn, user)?))
+}
