@@ -330,6 +330,8 @@ pub const ADMISSION: OwnAdmission = OwnAdmission {
         refusal.headers.clear();
         refusal.header(header::WWW_AUTHENTICATE, &format!("Bearer {error}resource_metadata=\"{metadata}\""))
     },
+    render: None,
+    scheme: ("agent", "The access token of an agent from `POST /oauth/token`"),
 };
 
 /// The uuid of the connector in a path.

@@ -1,7 +1,7 @@
 //! API keys of service accounts: `/api/users/{id}/api-keys/` (`docs/reference/api-keys.md`). `key_callers.rs` identifies their
 //! callers.
 
-use crate::key_callers::{NewKey, permissions_of_account};
+use crate::key_callers::{permissions_of_account, random_key};
 use crate::users::create;
 use crate::users::user::USERNAME;
 use crate::users::view::load;
@@ -127,14 +127,14 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let count = Sql::new("SELECT count(*) FROM api_keys WHERE user_id = $1").arg(user);
     let count = conn.query_one(&count, |row| row.int(0))?;
     limits::check_bound(&API_KEYS, API_KEYS.default, count + 1)?;
-    let new = NewKey::random();
-    let columns = [("user_id", user.into()), ("prefix", new.prefix.into()), ("hash", new.hash.into())];
+    let (new, prefix) = random_key();
+    let columns = [("user_id", user.into()), ("prefix", prefix.into()), ("hash", new.hash.into())];
     let id = rows::insert_row(conn, &KEY, &changes, &columns, request.now, Some(request.caller()?.user))?;
     let name = logged_name(&account, &changes);
     log::write(request, conn, "create", &KEY, id, &name, log::diff_of_create(&KEY, &changes))?;
     let instance = rows::view_id(request, conn, &SHAPE, id)?;
     let tag = etag(&instance);
-    Ok(Answer { tag: Some(tag), ..Answer::instance(StatusCode::CREATED, instance.with_secret("key", &new.key)) })
+    Ok(Answer { tag: Some(tag), ..Answer::instance(StatusCode::CREATED, instance.with_secret("key", &new.text)) })
 }
 
 /// Adds an error if the expiry is past or more than a year ahead.

@@ -5,89 +5,47 @@
 
 use crate::account::{account_type_of, columns, read_account_type, read_ranges};
 use crate::authenticate::identify_by;
-use kit::app::App;
+use crate::bearer_secrets::{self, NewSecret};
 use kit::authenticate::{Authenticate, Credential, Identifying};
 use kit::build::Build;
 use kit::caller::{Caller, CredentialClaims, KeyUse};
 use kit::ids::{ApiKeyId, SessionId, UserId};
 use kit::permissions::Permissions;
 use kit::rights;
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use store::{Conn, Sql, StoreError};
-use web::clock::{hex, random_token};
+use web::clock::hex;
 
 /// The beginning of every key.
 const PREFIX: &str = "chk_";
-/// The number of characters after [`PREFIX`]: 256 random bits.
-const SECRET_LENGTH: usize = 43;
 /// The number of characters after [`PREFIX`] by which people recognise a key.
 const SHOWN_LENGTH: usize = 8;
-const MINUTE_US: i64 = 60_000_000;
 
 /// Identifies callers by an API key.
 pub const API_KEY: (Credential, Authenticate) = (
     Credential::Prefix(PREFIX),
     Authenticate {
-        read,
+        read: |_, _, sent, _| bearer_secrets::claims(PREFIX, sent),
         identify: |build, claims, now| Box::pin(identify(build, claims, now)) as Identifying<'_>,
         load,
     },
 );
 
-/// A new key.
-pub struct NewKey {
-    /// The key, which is shown once.
-    pub key: String,
-    /// The beginning of the key, which is stored and shown.
-    pub prefix: String,
-    /// The hash of the key, as it is stored.
-    pub hash: String,
-}
-
-impl NewKey {
-    /// Returns a random key.
-    pub fn random() -> NewKey {
-        let key = format!("{PREFIX}{}", random_token());
-        let (prefix, hash) = (key[..PREFIX.len() + SHOWN_LENGTH].to_owned(), hex(&Sha256::digest(&key)));
-        NewKey { key, prefix, hash }
-    }
-}
-
-/// Returns the claims of a text with the form of a key. Only the database tells whether the key exists.
-fn read(_: &App, _: &Build, sent: &str, _: i64) -> Option<CredentialClaims> {
-    let is_key = sent.len() == PREFIX.len() + SECRET_LENGTH && sent.is_ascii();
-    is_key.then(|| CredentialClaims::of_secret(Sha256::digest(sent).into()))
+/// Returns a random key, and its beginning, which is stored and shown.
+pub fn random_key() -> (NewSecret, String) {
+    let new = NewSecret::random(PREFIX);
+    let prefix = new.text[..PREFIX.len() + SHOWN_LENGTH].to_owned();
+    (new, prefix)
 }
 
 async fn identify(build: &Arc<Build>, claims: CredentialClaims, now: i64) -> Result<Option<Arc<Caller>>, StoreError> {
     let caller = identify_by(build, claims, now, load).await?.filter(|caller| caller.session_expires_at > now);
-    if let Some(caller) = &caller {
-        record_use(build, caller, now);
+    if let (Some(caller), Some(hash)) = (&caller, claims.secret) {
+        let text = "UPDATE api_keys SET last_used_at = $1 WHERE hash = $2 AND COALESCE(last_used_at, 0) < $1";
+        bearer_secrets::record_use(build, caller, now, text, hex(&hash));
     }
     Ok(caller)
-}
-
-/// Writes the minute of a key's last use in the background, once a minute and process.
-fn record_use(build: &Arc<Build>, caller: &Caller, now: i64) {
-    let minute = now - now.rem_euclid(MINUTE_US);
-    let (Some(key), last) = (caller.key, caller.last_used_at.load(Ordering::Relaxed)) else { return };
-    let is_first = last < minute
-        && caller.last_used_at.compare_exchange(last, minute, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-    if !is_first {
-        return;
-    }
-    let db = build.db.clone();
-    tokio::spawn(async move {
-        let script = move |conn: &mut Conn| -> Result<u64, StoreError> {
-            let text = "UPDATE api_keys SET last_used_at = $1 WHERE id = $2 AND COALESCE(last_used_at, 0) < $1";
-            conn.exec(&Sql::new(text).arg(minute).arg(key.id))
-        };
-        if let Err(error) = db.write(script).await {
-            tracing::debug!(%error, "an API key's last use was not written");
-        }
-    });
 }
 
 /// Reads a key with its active account, in one snapshot.

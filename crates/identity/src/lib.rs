@@ -8,6 +8,7 @@ mod api_keys;
 pub mod assignees;
 pub mod attempts;
 mod authenticate;
+pub mod bearer_secrets;
 mod browser_sessions;
 pub mod builds;
 mod fair_queue;
@@ -16,6 +17,7 @@ mod key_callers;
 mod mailed_links;
 pub mod passwords;
 mod preferences;
+pub mod provisioning;
 mod roles;
 pub mod security;
 pub mod sessions;
@@ -31,6 +33,7 @@ pub mod users;
 pub mod visibility;
 
 pub use account::{UserRole, as_caller, is_active, is_person, roles_of};
+pub use authenticate::identify_by;
 pub use key_callers::as_caller_by_key;
 pub use settings::IdentitySettings;
 

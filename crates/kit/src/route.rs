@@ -49,6 +49,10 @@ pub struct OwnAdmission {
     pub admit: fn(&App, &Build, &HeaderMap, &[PathValue]) -> Result<Admission, Refusal>,
     /// Creates the refusal of a caller who is not admitted to a path, which has these values.
     pub refuse: fn(Refusal, &App, &Build, &str, &[PathValue]) -> Refusal,
+    /// Renders every refusal of the route in the form of its protocol; `None`: as all refusals.
+    pub render: Option<fn(&Refusal) -> Answer>,
+    /// The name of the credential in OpenAPI, and its description.
+    pub scheme: (&'static str, &'static str),
 }
 
 /// A function that may refuse a request before its body is read.
@@ -195,6 +199,8 @@ pub struct Route {
     pub optional_sign_in: bool,
     /// See [`OwnAdmission`].
     pub own_admission: Option<OwnAdmission>,
+    /// A media type of JSON bodies in addition to `application/json`, which its answers have.
+    pub media_type: Option<&'static str>,
     /// Is true if pages of other sites may call the route although it is public, since it uses no credential of a visitor.
     pub from_any_site: bool,
     /// See [`Route::from_own_pages_alone`].
@@ -249,6 +255,7 @@ impl Route {
             refuses_keys: false,
             optional_sign_in: false,
             own_admission: None,
+            media_type: None,
             from_any_site: false,
             is_for_own_pages: false,
             stays_as_it_is: false,
@@ -375,6 +382,11 @@ impl Route {
     /// Admits callers by its own functions.
     pub fn admits(mut self, own: OwnAdmission) -> Route {
         self.own_admission = Some(own);
+        self
+    }
+    /// Accepts JSON bodies of another media type, too. Its answers have this type.
+    pub fn also_accepts(mut self, media_type: &'static str) -> Route {
+        self.media_type = Some(media_type);
         self
     }
     /// Allows calls by pages of other sites.

@@ -331,6 +331,7 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
             "GET /api/object-records/{record_id}/documents/{template_id}/download/{uuid}/",
             "POST /api/object-classes/{class_id}/object-records/export/link/",
             "GET /api/object-records/{record_id}/files/{uuid}/",
+            "POST /api/scim/tokens/",
             "POST /api/auth/login/",
             "POST /api/auth/refresh/",
             "POST /api/auth/logout/",

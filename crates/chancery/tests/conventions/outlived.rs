@@ -260,6 +260,14 @@ impl OutlivedScene {
                     _ => (format!("{collection}{}/", make(&collection, &key).await), json!({})),
                 };
             }
+            (method, path) if path.starts_with("/api/scim/tokens/") => {
+                let configuration = make("/api/single-sign-on/", &single_sign_on).await;
+                let token = json!({"name": format!("Token {n}"), "single_sign_on": configuration});
+                return match method {
+                    "POST" => (path.to_owned(), token),
+                    _ => (single("/api/scim/tokens/", &token).await, json!({})),
+                };
+            }
             ("DELETE", "/api/users/me/identities/{id}/") => {
                 return (route.path.replace("{id}", &self.bind_identity(caller.id)), json!({}));
             }

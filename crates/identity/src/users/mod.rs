@@ -4,7 +4,7 @@ pub mod actions;
 mod autocomplete;
 pub mod create;
 pub mod me;
-mod rename;
+pub(crate) mod rename;
 pub mod rules;
 pub mod user;
 pub mod view;
@@ -219,7 +219,7 @@ fn store_edit(request: &Request, conn: &mut Conn, before: &Changes, edit: Edit) 
     let extra = prepared.map(|prepared| prepared.columns(request.now)).unwrap_or_default();
     rows::update(request, conn, &USER, id.get(), before, &changes, &extra)?;
     if is_renamed {
-        rename::apply_rename(request, conn, id, before)?;
+        rename::apply_rename(request, conn, id, before, rename::RenamedBy::Caller(request.caller()?))?;
     }
     access.refuse_loss(request, conn)?;
     // An anonymized user counts as anonymized for all types.
