@@ -5,7 +5,7 @@ use crate::associations;
 use crate::mcp::tools;
 use http::StatusCode;
 use identity::agent_sessions;
-use kit::answer::{Answer, Instance, Outcome, etag};
+use kit::answer::{Answer, Outcome, etag};
 use kit::app::App;
 use kit::build::Build;
 use kit::ids::{ConnectorId, IntegrationId};
@@ -101,7 +101,8 @@ pub fn routes() -> Vec<Route> {
         Route::create(COLLECTION, &CONNECTOR, create)
             .requires(NAME_OF_RESOURCE, "create")
             .answers(201, Schema::OneOf(created_schema))
-            .answers_secret(),
+            .answers_secret()
+            .without_keys(),
         Route::options_below(COLLECTION, |_, conn| Ok(Answer::value(&rows::document(conn, &CONNECTOR)?))),
         Route::view(ONE, &CONNECTOR, view).requires(NAME_OF_RESOURCE, "view"),
         Route::edit(ONE, &CONNECTOR, edit).requires(NAME_OF_RESOURCE, "edit"),
@@ -109,7 +110,8 @@ pub fn routes() -> Vec<Route> {
         Route::post(RESET, "Replace the secret of a connector", Handler::Write(reset_client_secret))
             .instance("super_admin")
             .answers(200, Schema::Json(reset_schema))
-            .answers_secret(),
+            .answers_secret()
+            .without_keys(),
     ]
 }
 
@@ -193,7 +195,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     associations::renew(conn, ConnectorId::new(id), integration)?;
     let instance = rows::view_id(request, conn, &SHAPE, id)?;
     let tag = etag(&instance);
-    Ok(Answer { tag: Some(tag), ..Answer::instance(StatusCode::CREATED, instance_with_secret(instance, &secret)) })
+    Ok(Answer { tag: Some(tag), ..Answer::instance(StatusCode::CREATED, instance.with_secret(CLIENT_SECRET, &secret)) })
 }
 
 /// Locks the row of the integration of agents with a uuid until the end of the transaction, and returns its id. Adds an error for
@@ -209,15 +211,6 @@ fn lock_agent_integration(
         errors.add(INTEGRATION.name(), format!("{uuid} is not a valid AI MCP integration."));
     }
     Ok(integration)
-}
-
-/// The instance with its secret. The ETag does not depend on the secret.
-fn instance_with_secret(mut instance: Instance, secret: &str) -> Instance {
-    // The last byte closes the object.
-    instance.body.pop();
-    let mut json = JsonWriter::continuing(instance.body);
-    json.name(CLIENT_SECRET).text(secret).raw("}");
-    Instance { body: json.into_bytes(), ..instance }
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {

@@ -330,6 +330,8 @@ pub const ADMISSION: OwnAdmission = OwnAdmission {
         refusal.headers.clear();
         refusal.header(header::WWW_AUTHENTICATE, &format!("Bearer {error}resource_metadata=\"{metadata}\""))
     },
+    render: None,
+    scheme: ("agent", "The access token of an agent from `POST /oauth/token`"),
 };
 
 /// The uuid of the connector in a path.
@@ -359,7 +361,7 @@ async fn identify(
         None => {
             let script = move |conn: &mut Conn| load(conn, claims, now);
             let Some(agent) = build.db.read(script).await?.map(Arc::new) else { return Ok(None) };
-            build.callers.store(&agent.caller);
+            build.callers.store(claims.cache_key(), &agent.caller);
             build.slot::<KnownAgents>().store(claims.session, &agent, now);
             agent
         }
@@ -377,10 +379,10 @@ async fn cached_agent(
     claims: CredentialClaims,
     now: i64,
 ) -> Result<Option<Arc<GrantedAgent>>, StoreError> {
-    let (mut caller, is_fresh) = build.callers.get(claims.session);
+    let (mut caller, is_fresh) = build.callers.get(claims.cache_key());
     if caller.is_some() && !is_fresh {
         build.callers.mark_version_read(build.db.read_short(rights::version).await?);
-        caller = build.callers.get(claims.session).0;
+        caller = build.callers.get(claims.cache_key()).0;
     }
     let agents: &KnownAgents = build.slot();
     Ok(caller.and_then(|caller| agents.get(claims.session, &caller, now)))

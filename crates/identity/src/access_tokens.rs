@@ -151,7 +151,7 @@ impl AccessTokens {
             usage: payload.usage.into_owned(),
             audience: payload.aud.into_owned(),
             valid_from: payload.nbf.checked_mul(MICROS_PER_SECOND)?,
-            claims: CredentialClaims { user, session: payload.sid, expires_at },
+            claims: CredentialClaims::of_session(user, payload.sid, expires_at),
         })
     }
 }
@@ -195,11 +195,8 @@ mod tests {
     fn a_token_is_good_for_its_build_until_it_ends() {
         let tokens = AccessTokens::new(KEY);
         let token = tokens.issue("a.example", UserId::new(7), SessionId::new(9), NOW, 900);
-        let claims = CredentialClaims {
-            user: UserId::new(7),
-            session: SessionId::new(9),
-            expires_at: (SECONDS + 900) * MICROS_PER_SECOND,
-        };
+        let expires_at = (SECONDS + 900) * MICROS_PER_SECOND;
+        let claims = CredentialClaims::of_session(UserId::new(7), SessionId::new(9), expires_at);
         assert_eq!(tokens.verify(&token, "a.example", NOW), Some(claims));
         assert_eq!(tokens.verify(&token, "a.example", claims.expires_at - 1), Some(claims));
         // The token is cached now. Its validity, build and usage are checked again.

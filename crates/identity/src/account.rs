@@ -83,6 +83,7 @@ pub fn as_caller(conn: &mut Conn, user: UserId) -> Result<Caller, StoreError> {
         session: SessionId::NONE,
         account_type,
         agent: None,
+        key: None,
         narrowed_to: None,
         permissions: Permissions::for_account_type(account_type).union(permissions_of_roles(conn, user)?),
         version: 0,

@@ -267,6 +267,12 @@ impl<P: Id> AssigneeCollection<P> {
             return Err(Refusal::bad_request(message::invalid_id_message(id)));
         }
         let ids = batch.finish()?;
+        self.delete(parent, &ids, request, conn)?;
+        Ok(Answer::empty())
+    }
+
+    /// Deletes the entries of these ids, and writes the log.
+    pub fn delete(&self, parent: &Parent<P>, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let mut sql = Sql::new("DELETE FROM ");
         sql.name(&self.shape.resource.table)
             .push(" WHERE ")
@@ -274,12 +280,12 @@ impl<P: Id> AssigneeCollection<P> {
             .push(" = ")
             .bind(parent.id.to_number());
         sql.push(" AND ").name(self.principals.column()).push(" IN (");
-        conn.exec(push_ids(&mut sql, &ids).push(")"))?;
+        conn.exec(push_ids(&mut sql, ids).push(")"))?;
         let changes = log::Diff::from_iter([(self.log_names.field.to_owned(), json!([ids, []]))]);
         let names = &self.log_names;
         log::write(request, conn, names.remove, names.parent, parent.id.to_number(), &parent.name, changes)?;
         rights::object_rights_ended(request);
-        Ok(Answer::empty())
+        Ok(())
     }
 
     /// Inserts entries for checked ids that do not have one yet, and writes the log.
@@ -289,7 +295,8 @@ impl<P: Id> AssigneeCollection<P> {
         sql.name(self.principals.column()).push(", created_at, created_by) VALUES ");
         for (n, id) in ids.iter().enumerate() {
             sql.push(if n > 0 { ", (" } else { "(" }).bind(parent.id.to_number()).push(", ").bind(*id).push(", ");
-            sql.bind(request.now).push(", ").bind(request.caller()?.user).push(")");
+            let by = request.caller.as_ref().map(|caller| caller.user);
+            sql.bind(request.now).push(", ").bind(by).push(")");
         }
         conn.exec(&sql)?;
         let changes = log::Diff::from_iter([(self.log_names.field.to_owned(), json!([[], ids]))]);

@@ -27,30 +27,43 @@ pub const ACCESS_TOKEN: (Credential, Authenticate) = (
 );
 
 /// Returns the caller that the claims of an access token name. Returns `None` if the token or the session has ended, or the account
-/// may no longer call. Callers are cached until the version of the rights changes.
+/// may no longer call.
 async fn identify(build: &Arc<Build>, claims: CredentialClaims, now: i64) -> Result<Option<Arc<Caller>>, StoreError> {
     if claims.expires_at <= now {
         return Ok(None);
     }
-    let (mut found, is_fresh) = build.callers.get(claims.session);
+    let caller = identify_by(build, claims, now, load).await?.filter(|caller| caller.user == claims.user);
+    if let Some(caller) = &caller {
+        record_use(build, caller, now);
+    }
+    Ok(caller)
+}
+
+/// The function that reads the caller of claims in a transaction, as in [`Authenticate::load`].
+pub type LoadCaller = fn(&mut Conn, CredentialClaims, i64) -> Result<Option<Caller>, StoreError>;
+
+/// Returns the caller of a credential from the cache, else as `load` reads it. Callers are cached until the version of the rights
+/// changes.
+pub async fn identify_by(
+    build: &Arc<Build>,
+    claims: CredentialClaims,
+    now: i64,
+    load: LoadCaller,
+) -> Result<Option<Arc<Caller>>, StoreError> {
+    let key = claims.cache_key();
+    let (mut found, is_fresh) = build.callers.get(key);
     if found.is_some() && !is_fresh {
         build.callers.mark_version_read(build.db.read_short(rights::version).await?);
-        found = build.callers.get(claims.session).0;
+        found = build.callers.get(key).0;
     }
-    let caller = match found {
-        Some(caller) => caller,
-        None => {
-            let script = move |conn: &mut Conn| load(conn, claims, now);
-            let Some(caller) = build.db.read(script).await?.map(Arc::new) else { return Ok(None) };
-            build.callers.store(&caller);
-            caller
-        }
-    };
-    if caller.user != claims.user {
-        return Ok(None);
+    if found.is_some() {
+        return Ok(found);
     }
-    record_use(build, &caller, now);
-    Ok(Some(caller))
+    let loaded = build.db.read(move |conn: &mut Conn| load(conn, claims, now)).await?.map(Arc::new);
+    if let Some(caller) = &loaded {
+        build.callers.store(key, caller);
+    }
+    Ok(loaded)
 }
 
 /// Writes the last use of a session in the background, at most once in [`LAST_USE_INTERVAL_US`].
@@ -122,6 +135,7 @@ fn read_caller(row: &Row<'_>, session: SessionId, version: i64) -> Result<Caller
         permissions,
         account_type,
         agent,
+        key: None,
         narrowed_to: row.opt_id(task)?,
         version,
         password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY_US)),

@@ -181,7 +181,7 @@ fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
         SessionRenewal::Refused => return Ok(BrowserStart::Refused),
         SessionRenewal::Ended => return Ok(BrowserStart::Over),
     };
-    let claims = CredentialClaims { user: found.user, session: found.session, expires_at };
+    let claims = CredentialClaims::of_session(found.user, found.session, expires_at);
     let Some(caller) = authenticate::load(conn, claims, request.now)? else { return Ok(BrowserStart::Over) };
     let must_change_password = caller.must_change_password(request.now);
     let (mut user, mut permissions, mut ui_config) = (Json::Null, Json::Null, Json::Null);

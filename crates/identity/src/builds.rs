@@ -383,6 +383,6 @@ pub fn refusal_line(refusal: Refusal) -> BuildFailure {
     match &refusal.reason {
         RefusalReason::Errors(errors) => errors.iter().map(line).collect::<Vec<_>>().join("; "),
         RefusalReason::Limit(detail) => format!("{detail}; error_code: {LIMIT_EXCEEDED}"),
-        RefusalReason::Detail(_) | RefusalReason::LimitAsList(_) => refusal.log_text(),
+        RefusalReason::Detail(_) | RefusalReason::Coded { .. } | RefusalReason::LimitAsList(_) => refusal.log_text(),
     }
 }

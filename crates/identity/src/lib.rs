@@ -4,17 +4,21 @@
 pub mod access_tokens;
 mod account;
 pub mod agent_sessions;
+mod api_keys;
 pub mod assignees;
 pub mod attempts;
 mod authenticate;
+pub mod bearer_secrets;
 mod browser_sessions;
 pub mod builds;
 mod fair_queue;
 pub mod hasher;
+mod key_callers;
 mod mailed_links;
 pub mod passwords;
 mod preferences;
 pub mod principals;
+pub mod provisioning;
 mod roles;
 pub mod security;
 pub mod sessions;
@@ -30,6 +34,8 @@ pub mod users;
 pub mod visibility;
 
 pub use account::{UserRole, as_caller, is_active, is_person, roles_of};
+pub use authenticate::identify_by;
+pub use key_callers::as_caller_by_key;
 pub use settings::IdentitySettings;
 
 use access_tokens::AccessTokens;
@@ -50,6 +56,7 @@ pub static MODULE: Module = Module {
             sign_in::routes(),
             browser_sessions::routes(),
             users::routes(),
+            api_keys::routes(),
             preferences::routes(),
             roles::routes(),
             user_groups::routes(),
@@ -106,6 +113,7 @@ pub static MODULE: Module = Module {
     reactions: &[
         users::actions::ON_LEAVING,
         preferences::ON_USER_LEAVING,
+        api_keys::ON_USER_LEAVING,
         user_groups::ON_USER_LEAVING,
         single_sign_on::ON_USER_LEAVING,
         user_groups::ON_LEAVING,
@@ -119,7 +127,7 @@ pub static MODULE: Module = Module {
     ],
     object_rights: &[user_groups::rights::holds_groups],
     sealed_columns: &[SealedColumn { table: "single_sign_on", column: "client_secret", row: "secret_key" }],
-    callers: &[authenticate::ACCESS_TOKEN],
+    callers: &[authenticate::ACCESS_TOKEN, key_callers::API_KEY],
     slots: |settings, keys, slots| {
         slots.insert(single_sign_on::Providers::new(settings.outbound_allow.clone()));
         let settings: IdentitySettings = settings.domains.get();

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use resource::json::JsonWriter;
 use serde_json::Value as Json;
 use std::fmt;
 use std::fs::File;
@@ -26,6 +27,18 @@ pub struct Instance {
     pub body: Vec<u8>,
     /// See [`Answer::cacheable_until`].
     pub cacheable_until: Option<i64>,
+}
+
+impl Instance {
+    /// Returns the instance with one more member, which is shown once. To be called after the tag was computed, which does not depend
+    /// on the secret.
+    pub fn with_secret(mut self, name: &'static str, secret: &str) -> Instance {
+        // The last byte closes the object.
+        self.body.pop();
+        let mut json = JsonWriter::continuing(self.body);
+        json.name(name).text(secret).raw("}");
+        Instance { body: json.into_bytes(), ..self }
+    }
 }
 
 impl Deref for Instance {

@@ -122,7 +122,8 @@ impl AnswerKey {
     fn new<'a>(request: &'a Request, call: impl Iterator<Item = &'a str>) -> Option<AnswerKey> {
         let caller = request.caller.as_ref()?;
         let mut key = Vec::with_capacity(160);
-        for number in [caller.session.get(), caller.version] {
+        let api_key = caller.key.map_or(0, |used| used.id.get());
+        for number in [caller.session.get(), api_key, caller.version] {
             key.extend(number.to_le_bytes());
         }
         for text in [request.build.uid.as_str(), &request.origin].into_iter().chain(call) {

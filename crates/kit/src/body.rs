@@ -69,7 +69,9 @@ pub async fn read(
     let most_values = if is_public { MAX_PUBLIC_VALUES } else { usize::MAX };
     Ok(match (&route.body, essence.as_str()) {
         (Schema::Form(_), "application/x-www-form-urlencoded") => (form(&bytes, most_values), permit),
-        (_, "application/json") => parse(app, bytes, most_values, permit).await?,
+        (_, essence) if essence == "application/json" || route.media_type == Some(essence) => {
+            parse(app, bytes, most_values, permit).await?
+        }
         _ => {
             let detail = format!("Unsupported media type \"{media_type}\" in request.");
             (Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)), permit)

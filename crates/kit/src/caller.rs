@@ -2,7 +2,7 @@
 
 use crate::account_type::AccountType;
 use crate::address::Ranges;
-use crate::ids::{ConnectorId, SessionId, TaskId, UserId};
+use crate::ids::{ApiKeyId, ConnectorId, SessionId, TaskId, UserId};
 use crate::permissions::Permissions;
 use crate::refusal::Refusal;
 use http::StatusCode;
@@ -33,6 +33,8 @@ pub struct Requirement {
     pub while_expired: bool,
     /// Is true if sessions that are narrowed to one object may call the route ([`Caller::narrowed_to`]).
     pub for_narrowed: bool,
+    /// Is true if API keys may call the route.
+    pub for_keys: bool,
 }
 
 /// The claims of a credential, which are read without the database.
@@ -40,8 +42,35 @@ pub struct Requirement {
 pub struct CredentialClaims {
     pub user: UserId,
     pub session: SessionId,
+    /// The hash of a credential that is not signed. Only the database names its account, so `user` and `session` are `NONE`.
+    pub secret: Option<SecretHash>,
     /// The expiry of the credential, in microseconds since 1970.
     pub expires_at: i64,
+}
+
+/// The SHA-256 of a secret.
+pub type SecretHash = [u8; 32];
+
+impl CredentialClaims {
+    /// Returns the claims of a session.
+    pub fn of_session(user: UserId, session: SessionId, expires_at: i64) -> CredentialClaims {
+        CredentialClaims { user, session, secret: None, expires_at }
+    }
+    /// Returns the claims of a credential that is not signed. The database stores its expiry.
+    pub fn of_secret(hash: SecretHash) -> CredentialClaims {
+        CredentialClaims { user: UserId::NONE, session: SessionId::NONE, secret: Some(hash), expires_at: i64::MAX }
+    }
+    /// Returns the name of the credential in the cache of callers.
+    pub fn cache_key(&self) -> CallerKey {
+        self.secret.map_or(CallerKey::Session(self.session), CallerKey::Secret)
+    }
+}
+
+/// The name of a credential in the cache of callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CallerKey {
+    Session(SessionId),
+    Secret(SecretHash),
 }
 
 /// The caller of a request: a signed-in account with its rights. Times are in microseconds since 1970.
@@ -55,7 +84,9 @@ pub struct Caller {
     /// The agent that calls for the account. It has none of the account's rights. On records it may do what
     /// permission sets grant both to the account and to the agent's connector.
     pub agent: Option<Agent>,
-    /// The global permissions of the account type and the roles; empty for an agent.
+    /// The API key of the call; `None`: a session.
+    pub key: Option<KeyUse>,
+    /// The global permissions of the account type and the roles; empty for an agent. A narrowed key has some of them.
     pub permissions: Permissions,
     /// The version of the build's rights under which the caller was read.
     pub version: i64,
@@ -78,7 +109,29 @@ pub struct Agent {
     pub client: Arc<str>,
 }
 
+/// An API key by which a program calls for its account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    pub id: ApiKeyId,
+    /// Is true if the key has only its own permissions, and what sets and groups grant to the account. Its account type and
+    /// ownership grant it nothing.
+    pub is_narrowed: bool,
+}
+
 impl Caller {
+    /// Returns whether rights of the account type and of ownership apply: neither to an agent nor to a narrowed key.
+    fn is_whole(&self) -> bool {
+        self.agent.is_none() && self.key.is_none_or(|key| !key.is_narrowed)
+    }
+    /// Returns the user whose ownership of groups, classes, records and tasks grants rights to the caller. It is `NONE`, which owns
+    /// nothing, for agents and narrowed keys.
+    pub fn ownership(&self) -> UserId {
+        if self.is_whole() { self.user } else { UserId::NONE }
+    }
+    /// Returns whether the caller has the rights of this owner of an object.
+    pub fn has_rights_of(&self, owner: Option<UserId>) -> bool {
+        self.is_whole() && owner == Some(self.user)
+    }
     /// Returns whether the caller has a global permission.
     pub fn has_permission(&self, resource: &str, action: &str) -> bool {
         self.permissions.contains(resource, action)
@@ -89,7 +142,7 @@ impl Caller {
     }
     /// Returns whether the caller is a super admin (`docs/reference/users.md`).
     pub fn is_super(&self) -> bool {
-        self.agent.is_none() && self.account_type.is_super()
+        self.is_whole() && self.account_type.is_super()
     }
     /// Refuses with 403 unless the caller may call from the address.
     pub fn check_address(&self, address: IpAddr) -> Result<(), Refusal> {
@@ -109,6 +162,9 @@ impl Caller {
     /// Refuses with 403 unless the caller meets a route's requirement. The handler checks rights on the instance.
     pub fn fulfils(&self, requirement: Requirement, now: i64) -> Result<(), Refusal> {
         if !requirement.for_narrowed && self.narrowed_to.is_some() {
+            return Err(Refusal::forbidden());
+        }
+        if !requirement.for_keys && self.key.is_some() {
             return Err(Refusal::forbidden());
         }
         if !requirement.while_expired && self.must_change_password(now) {

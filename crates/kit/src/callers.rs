@@ -4,8 +4,7 @@
 //! evicts the callers that it cached under earlier versions, so its cache is never stale. Other processes read
 //! the version again [`STALE_AFTER`] after their last read, so their caches are stale for at most that time.
 
-use crate::caller::Caller;
-use crate::ids::SessionId;
+use crate::caller::{Caller, CallerKey};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The maximum time for which changes made by another process remain unnoticed (`docs/reference/sign-in.md`).
 pub const STALE_AFTER: Duration = Duration::from_millis(500);
 
-/// The cache of a build's callers, by session.
+/// The cache of a build's callers, by their credentials.
 #[derive(Default)]
 pub struct CallerCache(Mutex<KnownCallers>);
 
@@ -21,27 +20,27 @@ pub struct CallerCache(Mutex<KnownCallers>);
 struct KnownCallers {
     version: i64,
     asked: Option<Instant>,
-    sessions: HashMap<SessionId, Arc<Caller>>,
+    callers: HashMap<CallerKey, Arc<Caller>>,
 }
 
-/// The size of the cache. A full cache is cleared, which costs each session one statement.
-const MAX_SESSIONS: usize = 20_000;
+/// The size of the cache. A full cache is cleared, which costs each caller one statement.
+const MAX_CALLERS: usize = 20_000;
 
 impl CallerCache {
     fn lock(&self) -> MutexGuard<'_, KnownCallers> {
         web::lock(&self.0)
     }
-    /// Returns the cached caller of a session, and whether the version of the rights was read less than [`STALE_AFTER`] ago.
-    pub fn get(&self, session: SessionId) -> (Option<Arc<Caller>>, bool) {
+    /// Returns the cached caller of a credential, and whether the version of the rights was read less than [`STALE_AFTER`] ago.
+    pub fn get(&self, key: CallerKey) -> (Option<Arc<Caller>>, bool) {
         let known = self.lock();
         let is_fresh = known.asked.is_some_and(|asked| asked.elapsed() < STALE_AFTER);
-        (known.sessions.get(&session).cloned(), is_fresh)
+        (known.callers.get(&key).cloned(), is_fresh)
     }
     /// Evicts the callers that were cached under an earlier version of the rights.
     pub fn evict_before(&self, version: i64) {
         let mut known = self.lock();
         if version > known.version {
-            known.sessions.clear();
+            known.callers.clear();
             known.version = version;
         }
     }
@@ -51,14 +50,14 @@ impl CallerCache {
         self.lock().asked = Some(Instant::now());
     }
     /// Caches a caller, unless the cache has a later version of the rights.
-    pub fn store(&self, caller: &Arc<Caller>) {
+    pub fn store(&self, key: CallerKey, caller: &Arc<Caller>) {
         self.mark_version_read(caller.version);
         let mut known = self.lock();
         if known.version == caller.version {
-            if known.sessions.len() >= MAX_SESSIONS {
-                known.sessions.clear();
+            if known.callers.len() >= MAX_CALLERS {
+                known.callers.clear();
             }
-            known.sessions.insert(caller.session, caller.clone());
+            known.callers.insert(key, caller.clone());
         }
     }
 }

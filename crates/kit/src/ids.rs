@@ -87,6 +87,8 @@ id_types! {
     PrincipalId;
     /// The id of a session. The grant of an agent is a session, too.
     SessionId;
+    /// The id of an API key.
+    ApiKeyId;
     /// The id of a configuration of single sign-on.
     SingleSignOnId;
     /// The id of a connector of agents.

@@ -37,6 +37,7 @@ pub fn write_by(
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
+    let changes = with_author(request, changes);
     insert(conn, request.now, by, &request.address.to_string(), action, resource, &[(id.into(), name, &changes)])?;
     Ok(())
 }
@@ -68,6 +69,14 @@ pub fn write_many(
         entries.iter().map(|(id, name, changes)| (Some(*id), name.as_str(), changes)).collect();
     insert(conn, request.now, by, &request.address.to_string(), action, resource, &entries)?;
     Ok(())
+}
+
+/// Adds the author of a request without a caller to the changes of an entry.
+fn with_author(request: &Request, mut changes: Diff) -> Diff {
+    if let Some((field, name)) = &request.author {
+        changes.insert((*field).to_owned(), json!([null, name.as_ref()]));
+    }
+    changes
 }
 
 /// The id of a row, its name, and its changes.

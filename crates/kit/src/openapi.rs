@@ -118,10 +118,10 @@ fn security_schemes(table: &Table, audience: Audience) -> Json {
             "description": "`JWT <access token>`, which means the same as `Bearer <access token>`",
         },
     });
-    if audience == Audience::All && table.routes().any(|route| route.own_admission.is_some()) {
-        schemes["agent"] = json!({
-            "type": "http", "scheme": "bearer", "description": "The access token of an agent from `POST /oauth/token`",
-        });
+    if audience == Audience::All {
+        for (name, description) in table.routes().filter_map(|route| Some(route.own_admission?.scheme)) {
+            schemes[name] = json!({"type": "http", "scheme": "bearer", "description": description});
+        }
     }
     if table.routes().any(|route| route.access == RouteAccess::ApiKey) {
         schemes["deployment"] = json!({
@@ -146,7 +146,7 @@ fn operation(table: &Table, route: &Route) -> Json {
         Schema::Form(_) => "application/x-www-form-urlencoded",
         Schema::Multipart(_) => "multipart/form-data",
         Schema::Binary => "application/octet-stream",
-        _ => "application/json",
+        _ => route.media_type.unwrap_or("application/json"),
     };
     if !matches!(route.body, Schema::Nothing) {
         let schema = route.body.to_json();
@@ -159,7 +159,7 @@ fn operation(table: &Table, route: &Route) -> Json {
         RouteAccess::Public if route.optional_sign_in => [json!({})].into_iter().chain(signed_in).collect(),
         RouteAccess::Public => json!([]),
         RouteAccess::ApiKey => json!([{"deployment": []}]),
-        _ if route.own_admission.is_some() => json!([{"agent": []}]),
+        _ if let Some(own) = route.own_admission => json!([{own.scheme.0: []}]),
         _ => json!(signed_in),
     };
     match route.access {
@@ -183,9 +183,9 @@ fn operation_id(route: &Route) -> String {
 fn health() -> [(String, Json); 2] {
     let operation = |name: &str, summary: &str, schema: fn() -> Json| {
         let mut responses = Map::new();
-        add(&mut responses, 200, &Schema::Json(schema));
+        add(&mut responses, 200, &Schema::Json(schema), "application/json");
         if name == "readyz" {
-            add(&mut responses, 503, &Schema::Json(unready_schema));
+            add(&mut responses, 503, &Schema::Json(unready_schema), "application/json");
         }
         let operation = json!({
             "summary": summary, "operationId": name, "tags": [SERVICE], "parameters": [], "responses": responses,
@@ -299,7 +299,8 @@ const REFUSALS: [(u16, &str); 11] = [
 
 fn responses(table: &Table, route: &Route) -> Json {
     let mut responses = Map::new();
-    let mut add = |status: u16, schema: &Schema| add(&mut responses, status, schema);
+    let json = route.media_type.unwrap_or("application/json");
+    let mut add = |status: u16, schema: &Schema| add(&mut responses, status, schema, json);
     add(route.status, &route.answer);
     for (status, schema) in &route.otherwise {
         add(*status, schema);
@@ -340,8 +341,8 @@ fn responses(table: &Table, route: &Route) -> Json {
     Json::Object(responses)
 }
 
-/// Adds an answer to those of an operation. A status may have several content types.
-fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
+/// Adds an answer to those of an operation, with the content type of JSON. A status may have several content types.
+fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema, json: &'static str) {
     let text = REFUSALS.iter().find(|(of, _)| *of == status).map_or("Done", |(_, text)| *text);
     let response = responses.entry(status.to_string()).or_insert_with(|| json!({"description": text}));
     let content_types: &[&str] = match schema {
@@ -351,7 +352,7 @@ fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
         // The header names the first type. Generators of clients recognize the second one as a file.
         Schema::File => &["application/force-download", "application/octet-stream"],
         Schema::Text(types) => types,
-        _ => &["application/json"],
+        _ => &[json],
     };
     for content_type in content_types {
         let is_about_fields = status == 400 && matches!(schema, Schema::Refusal);

@@ -93,6 +93,11 @@ impl Permissions {
         Permissions(self.0 | other.0)
     }
 
+    /// Returns the permissions that are in both sets.
+    pub fn intersection(self, other: Permissions) -> Permissions {
+        Permissions(self.0 & other.0)
+    }
+
     /// Returns whether the set contains a permission.
     pub fn contains(self, resource: &str, action: &str) -> bool {
         bit(resource, action).is_some_and(|bit| self.0 & bit != 0)
@@ -180,6 +185,34 @@ pub fn accept_permissions(sent: &Map<String, Json>, before: Permissions) -> Resu
     }
     if errors.is_empty() {
         return Ok(set);
+    }
+    let mut nested = Errors::new();
+    nested.nest("permissions", errors);
+    Err(nested)
+}
+
+/// Reads the permissions in the body of an API key, and adds the required ones as [`accept_grants`] does. An account grants to its
+/// keys only permissions that it has.
+pub fn accept_held_grants(sent: &Map<String, Json>, held: Permissions) -> Result<Permissions, Errors> {
+    let (mut errors, mut set) = (Errors::new(), Permissions::NONE);
+    for (resource, actions) in sent {
+        let group = catalogue().find(|group| group.name == resource);
+        let known = group.map_or(&[][..], |group| group.assignable);
+        let known: Vec<&str> = known.iter().copied().filter(|action| held.contains(resource, action)).collect();
+        match (read_actions(actions, &known), group) {
+            (Err(message), _) => errors.add(resource, message),
+            (Ok(_), None) => errors.add(resource, format!("Invalid resource {resource}.")),
+            (Ok(actions), Some(group)) => {
+                for action in actions {
+                    set = required_by(group, action).fold(set.with_permission(resource, action), |set, needed| {
+                        set.with_permission(resource, needed)
+                    });
+                }
+            }
+        }
+    }
+    if errors.is_empty() {
+        return Ok(set.intersection(held));
     }
     let mut nested = Errors::new();
     nested.nest("permissions", errors);

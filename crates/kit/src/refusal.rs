@@ -26,6 +26,8 @@ pub enum RefusalReason {
     Limit(String),
     /// The same as an answer of single sign-on has it: as a list of one, without `error_code`.
     LimitAsList(String),
+    /// A sentence about the request, with a name of the error in the protocol of the route.
+    Coded { code: &'static str, detail: String },
     /// The errors of fields or parameters.
     Errors(Errors),
 }
@@ -34,7 +36,7 @@ impl RefusalReason {
     /// The body of the answer.
     pub fn to_json(&self) -> Json {
         match self {
-            RefusalReason::Detail(detail) => json!({"detail": detail}),
+            RefusalReason::Detail(detail) | RefusalReason::Coded { detail, .. } => json!({"detail": detail}),
             RefusalReason::Limit(detail) => json!({"detail": detail, "error_code": LIMIT_EXCEEDED}),
             RefusalReason::LimitAsList(detail) => json!({"detail": [detail]}),
             RefusalReason::Errors(errors) => errors.to_json(),
@@ -44,9 +46,10 @@ impl RefusalReason {
     /// The sentence about the request as a whole.
     pub fn detail(&self) -> Option<&str> {
         match self {
-            RefusalReason::Detail(detail) | RefusalReason::Limit(detail) | RefusalReason::LimitAsList(detail) => {
-                Some(detail)
-            }
+            RefusalReason::Detail(detail)
+            | RefusalReason::Coded { detail, .. }
+            | RefusalReason::Limit(detail)
+            | RefusalReason::LimitAsList(detail) => Some(detail),
             RefusalReason::Errors(_) => None,
         }
     }
@@ -80,6 +83,10 @@ impl Refusal {
     /// A refusal whose body is `{"detail": …}`.
     pub fn detail(status: StatusCode, detail: impl Into<String>) -> Refusal {
         Refusal::new(status, RefusalReason::Detail(detail.into()))
+    }
+    /// A refusal with a name of the error, which the route renders in the form of its protocol.
+    pub fn coded(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Refusal {
+        Refusal::new(status, RefusalReason::Coded { code, detail: detail.into() })
     }
     /// 400 with `detail`.
     pub fn bad_request(detail: impl Into<String>) -> Refusal {

@@ -27,6 +27,8 @@ pub struct Request {
     /// The caller with the current rights; `None` on public routes. A write checks them again at the start of its
     /// transaction.
     pub caller: Option<Arc<Caller>>,
+    /// The author of a request without a caller: the field of its entries in the administration log, and its name.
+    pub author: Option<(&'static str, Arc<str>)>,
     received: Arc<ReceivedRequest>,
 }
 
@@ -157,7 +159,7 @@ impl Deref for Request {
 impl Request {
     /// Returns a request of this caller.
     pub fn new(caller: Option<Arc<Caller>>, received: ReceivedRequest) -> Request {
-        Request { caller, received: Arc::new(received) }
+        Request { caller, author: None, received: Arc::new(received) }
     }
     /// Returns a request for a job that works for an account, as if the account had sent it now. Its rights
     /// are those that were read; it has no session that could end.
@@ -169,7 +171,12 @@ impl Request {
         let received = ReceivedRequest {
             app: app.clone(),
             build: build.clone(),
-            requirement: Requirement { access: RouteAccess::Authenticated, while_expired: true, for_narrowed: true },
+            requirement: Requirement {
+                access: RouteAccess::Authenticated,
+                while_expired: true,
+                for_narrowed: true,
+                for_keys: true,
+            },
             declared_names: None,
             path_values: Vec::new(),
             method: Method::POST,
@@ -189,7 +196,11 @@ impl Request {
     }
     /// Returns the same request with its caller read again.
     pub fn with_caller(&self, caller: Arc<Caller>) -> Request {
-        Request { caller: Some(caller), received: self.received.clone() }
+        Request { caller: Some(caller), author: None, received: self.received.clone() }
+    }
+    /// Returns the same request without a caller. Its entries in the administration log name an author in a field.
+    pub fn without_caller(&self, field: &'static str, author: &str) -> Request {
+        Request { caller: None, author: Some((field, author.into())), received: self.received.clone() }
     }
     /// Returns the holder of the request's shared permits: its caller, else the network of its address.
     pub fn holder(&self) -> PermitHolder {

@@ -49,6 +49,10 @@ pub struct OwnAdmission {
     pub admit: fn(&App, &Build, &HeaderMap, &[PathValue]) -> Result<Admission, Refusal>,
     /// Creates the refusal of a caller who is not admitted to a path, which has these values.
     pub refuse: fn(Refusal, &App, &Build, &str, &[PathValue]) -> Refusal,
+    /// Renders every refusal of the route in the form of its protocol; `None`: as all refusals.
+    pub render: Option<fn(&Refusal) -> Answer>,
+    /// The name of the credential in OpenAPI, and its description.
+    pub scheme: (&'static str, &'static str),
 }
 
 /// A function that may refuse a request before its body is read.
@@ -189,10 +193,14 @@ pub struct Route {
     pub while_expired: bool,
     /// Is true if sessions that are narrowed to one object may call the route; its handler compares the object.
     pub for_narrowed: bool,
+    /// Is true if API keys may not call the route.
+    pub refuses_keys: bool,
     /// Is true if a caller who sends a credential is authenticated although the route is public.
     pub optional_sign_in: bool,
     /// See [`OwnAdmission`].
     pub own_admission: Option<OwnAdmission>,
+    /// A media type of JSON bodies in addition to `application/json`, which its answers have.
+    pub media_type: Option<&'static str>,
     /// Is true if pages of other sites may call the route although it is public, since it uses no credential of a visitor.
     pub from_any_site: bool,
     /// See [`Route::from_own_pages_alone`].
@@ -244,8 +252,10 @@ impl Route {
             names: OnceLock::new(),
             while_expired: false,
             for_narrowed: false,
+            refuses_keys: false,
             optional_sign_in: false,
             own_admission: None,
+            media_type: None,
             from_any_site: false,
             is_for_own_pages: false,
             stays_as_it_is: false,
@@ -374,6 +384,11 @@ impl Route {
         self.own_admission = Some(own);
         self
     }
+    /// Accepts JSON bodies of another media type, too. Its answers have this type.
+    pub fn also_accepts(mut self, media_type: &'static str) -> Route {
+        self.media_type = Some(media_type);
+        self
+    }
     /// Allows calls by pages of other sites.
     pub fn from_any_site(mut self) -> Route {
         self.from_any_site = true;
@@ -413,7 +428,12 @@ impl Route {
     }
     /// Returns the requirement that its caller must meet.
     pub fn requirement(&self) -> Requirement {
-        Requirement { access: self.access, while_expired: self.while_expired, for_narrowed: self.for_narrowed }
+        Requirement {
+            access: self.access,
+            while_expired: self.while_expired,
+            for_narrowed: self.for_narrowed,
+            for_keys: !self.refuses_keys,
+        }
     }
     /// Returns whether its answers are lists or instances, which may be cached (`answer_cache.rs`).
     pub fn is_cacheable(&self) -> bool {
@@ -480,6 +500,12 @@ impl Route {
     /// [`Caller::reaches`]: crate::caller::Caller::reaches
     pub fn for_narrowed(mut self) -> Route {
         self.for_narrowed = true;
+        self
+    }
+    /// Refuses API keys with 403: the route shows a secret once, or it creates or changes a credential
+    /// (`docs/reference/api-keys.md`).
+    pub fn without_keys(mut self) -> Route {
+        self.refuses_keys = true;
         self
     }
     /// Sets the guard that may refuse a request before its body is read.

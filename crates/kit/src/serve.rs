@@ -68,7 +68,12 @@ pub async fn answer(
         Some(answer) => Ok(answer),
         None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
     };
-    let (mut response, cause) = render(outcome, seen.page_of(), &method, &id);
+    let form = match (seen.refusals, seen.page_of()) {
+        (Some(render), _) => RefusalForm::Protocol(render),
+        (None, Some((build, theme))) => RefusalForm::Page(build, theme),
+        (None, None) => RefusalForm::Json,
+    };
+    let (mut response, cause) = render(outcome, form, &method, &id);
     if let Some(pace) = seen.pace.take() {
         response.extensions_mut().insert(pace);
     }
@@ -114,6 +119,8 @@ struct RequestTrace {
     is_front_end: bool,
     /// The colours of pages.
     theme: Theme,
+    /// Renders refusals in the form of a protocol.
+    refusals: Option<fn(&Refusal) -> Answer>,
     /// Is true if the address answers pages for people.
     answers_pages: bool,
     /// Is true if the build shows pages at the host of the request ([`origin::is_open_to_browsers`]).
@@ -231,9 +238,10 @@ impl Arrival<'_> {
             return page_not_found(&parts, origin::without_port(self.host), seen.theme);
         }
         let access = self.access(route, &parts.headers);
+        seen.refusals = access.own.and_then(|own| own.render);
         let admission = self.admit(&access, &parts)?;
         let caller = self.load_caller(&access, admission.as_ref(), route, &parts).await?;
-        seen.user = caller.as_ref().map(|caller| caller.user.get());
+        seen.user = caller.as_ref().map(|caller| caller.user.get()).filter(|user| *user > 0);
         let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(self.routes))) };
         self.check_origin(route, &access, &parts, seen.is_open_to_browsers)?;
         if let Some(guard) = route.guard {
@@ -534,20 +542,29 @@ async fn readiness(app: &App) -> Outcome {
     Ok(Answer { status, ..Answer::value(&body) })
 }
 
-/// Returns the answer as a response, and the cause of a refusal. A refusal is a page with the build and
-/// the colours of `page_of`, else JSON.
+/// The form of a refusal.
+enum RefusalForm<'a> {
+    Json,
+    /// A page with the build and its colours.
+    Page(&'a Build, Theme),
+    /// The form of a protocol.
+    Protocol(fn(&Refusal) -> Answer),
+}
+
+/// Returns the answer as a response, and the cause of a refusal.
 fn render(
     outcome: Outcome,
-    page_of: Option<(&Build, Theme)>,
+    form: RefusalForm<'_>,
     method: &Method,
     id: &HeaderValue,
 ) -> (Response<BodyContent>, Option<Box<store::StoreError>>) {
     let (answer, cause) = match outcome {
         Ok(answer) => (answer, None),
         Err(refusal) => {
-            let answer = match page_of {
-                Some((build, theme)) => html::refusal_page(build, theme, &refusal),
-                None => Answer::refusal(&refusal),
+            let answer = match form {
+                RefusalForm::Page(build, theme) => html::refusal_page(build, theme, &refusal),
+                RefusalForm::Protocol(render) => render(&refusal),
+                RefusalForm::Json => Answer::refusal(&refusal),
             };
             (answer, refusal.cause)
         }

@@ -5,7 +5,7 @@ pub mod limits;
 mod text_forms;
 
 pub use identity::builds;
-pub use {administration, agents, documents, events, extensions, files, identity, kit, records, tasks};
+pub use {administration, agents, documents, events, extensions, files, identity, kit, records, scim, tasks};
 
 use kit::app::{App, OpenError};
 use kit::domain::{self, Module};
@@ -16,11 +16,12 @@ use std::ops::{Deref, DerefMut};
 use store::Migrations;
 
 /// All modules. A module uses only those before it.
-pub static MODULES: [&Module; 11] = [
+pub static MODULES: [&Module; 12] = [
     &events::MODULE,
     &files::MODULE,
     &administration::MODULE,
     &identity::MODULE,
+    &scim::MODULE,
     &records::MODULE,
     &documents::MODULE,
     &tasks::MODULE,

@@ -3,7 +3,9 @@
 
 use crate::named_components::{self, CUSTOM_COMPONENTS, custom_components};
 use crate::object_classes::class::RECORD_ACTIONS;
-use crate::rights::{CLASS_EDIT, HELD, global, load_class_actions, load_class_rights, lock_class, visible_classes};
+use crate::rights::{
+    CLASS_EDIT, HELD, SHAPE_TOKENS, global, load_class_actions, load_class_rights, lock_class, visible_classes,
+};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome, etag};
 use kit::ids::ClassId;
@@ -14,7 +16,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use kit::rows::sql::tokens;
-use kit::rows::{self, CALLER, Declaration, RowCells, RowShape, Scope};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope};
 use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{
     Changes, Checked, CheckedBody, Errors, Field, FieldKey, FieldKind, ReferenceTarget, Resource, SentObject,
@@ -123,7 +125,7 @@ static WHOLE_SHAPE: LazyLock<RowShape> = LazyLock::new(|| shape(&WHOLE_FORM));
 
 fn shape(form: &'static LazyLock<Resource>) -> RowShape {
     let mut extra = Sql::new("(SELECT c.name FROM object_classes c WHERE c.id = t.class_id), (SELECT ");
-    tokens(&mut extra, HELD, &[("{caller}", CALLER)]);
+    tokens(&mut extra, HELD, &SHAPE_TOKENS);
     extra.push(" FROM (SELECT t.class_id AS id) t)");
     RowShape::with_declaration(Declaration::Static(form), extra, write_meta)
 }

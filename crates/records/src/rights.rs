@@ -11,6 +11,7 @@ use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
+use kit::rows::{CALLER, OWNER};
 use store::{Conn, Row, Sql, StoreError};
 
 pub const CLASS_VIEW: i64 = 1;
@@ -113,9 +114,9 @@ macro_rules! counts_for_caller {
     };
 }
 
-/// SQL for the actions of `{caller}` on the class `t` as its owner and by its class permission sets.
+/// SQL for the actions of `{caller}` on the class `t`, as its owner if that is `{owner}`, and by its class permission sets.
 pub const HELD: &str = concat!(
-    "(CASE WHEN EXISTS (SELECT 1 FROM object_class_owners o WHERE o.class_id = t.id AND o.user_id = {caller}) \
+    "(CASE WHEN EXISTS (SELECT 1 FROM object_class_owners o WHERE o.class_id = t.id AND o.user_id = {owner}) \
      THEN 65535 ELSE COALESCE((SELECT ",
     "bit_or(s.permissions) \
      FROM object_class_permission_sets s WHERE s.class_id = t.id AND s.permissions <> 0 AND ",
@@ -126,7 +127,7 @@ pub const HELD: &str = concat!(
 /// SQL for the ids of the classes in which `{caller}` may view a single record, as its owner or by a record permission set. Each
 /// of these sets that grants an action also grants `view`.
 const CLASSES_OF_RECORDS: &str = concat!(
-    "SELECT v.class_id FROM record_viewers v WHERE v.principal = {caller} GROUP BY v.class_id HAVING sum(v.owned) > 0 \
+    "SELECT v.class_id FROM record_viewers v WHERE v.principal = {owner} GROUP BY v.class_id HAVING sum(v.owned) > 0 \
      UNION ALL SELECT s.class_id FROM record_permission_sets s WHERE s.permissions <> 0 \
      AND s.class_id IN (SELECT v.class_id FROM record_viewers v WHERE v.principal IN ",
     principals!(),
@@ -137,7 +138,7 @@ const CLASSES_OF_RECORDS: &str = concat!(
 
 /// SQL for the ids of the classes that `{caller}` may view as their owner or by their class permission sets.
 const CLASSES_OF_SETS: &str = concat!(
-    "SELECT o.class_id FROM object_class_owners o WHERE o.user_id = {caller} \
+    "SELECT o.class_id FROM object_class_owners o WHERE o.user_id = {owner} \
      UNION ALL SELECT s.class_id FROM object_class_permission_sets s WHERE (s.permissions & 81) <> 0 AND ",
     counts_for_caller!()
 );
@@ -145,10 +146,18 @@ const CLASSES_OF_SETS: &str = concat!(
 /// SQL for the ids of the classes in which `{caller}` may view the tasks of all records. The reason is the ownership of the class
 /// or a class permission set.
 pub(crate) const CLASSES_OF_TASKS: &str = concat!(
-    "SELECT o.class_id FROM object_class_owners o WHERE o.user_id = {caller} \
+    "SELECT o.class_id FROM object_class_owners o WHERE o.user_id = {owner} \
      UNION ALL SELECT s.class_id FROM object_class_permission_sets s WHERE (s.permissions & 4096) <> 0 AND ",
     counts_for_caller!()
 );
+
+/// The values of `{caller}` and `{owner}` for a caller. The second one owns nothing if ownership grants the caller nothing.
+pub(crate) fn principal_tokens(caller: &Caller) -> [(&'static str, UserId); 2] {
+    [("{caller}", caller.user), ("{owner}", caller.ownership())]
+}
+
+/// The placeholders of `{caller}` and `{owner}` in the columns of a shape.
+pub const SHAPE_TOKENS: [(&str, i64); 2] = [("{caller}", CALLER), ("{owner}", OWNER)];
 
 /// Returns the condition on `object_classes t` for the classes that a caller may view.
 pub fn visible_classes(caller: &Caller) -> Sql {
@@ -161,7 +170,7 @@ pub fn visible_classes(caller: &Caller) -> Sql {
     if global(caller) & OPENS_CLASS != 0 {
         return Sql::new("1 = 1");
     }
-    let values = [("{caller}", caller.user)];
+    let values = principal_tokens(caller);
     let mut sql = Sql::new("t.id IN (");
     tokens(&mut sql, CLASSES_OF_SETS, &values);
     tokens(sql.push(" UNION ALL "), CLASSES_OF_RECORDS, &values);
@@ -173,7 +182,7 @@ pub fn visible_classes(caller: &Caller) -> Sql {
 pub fn select_held(sql: &mut Sql, caller: &Caller) {
     match caller.agent {
         Some(_) => drop(sql.push("CAST(0 AS BIGINT)")),
-        None => tokens(sql, HELD, &[("{caller}", caller.user)]),
+        None => tokens(sql, HELD, &principal_tokens(caller)),
     }
 }
 
@@ -184,7 +193,7 @@ pub fn select_associated(sql: &mut Sql, agent: &Agent) {
 
 /// Appends two columns on `object_classes t` that [`ClassRights::read`] reads.
 pub fn select_rights(sql: &mut Sql, caller: &Caller) {
-    let values = [("{caller}", caller.user)];
+    let values = principal_tokens(caller);
     select_held(sql, caller);
     if let Some(agent) = &caller.agent {
         select_associated(sql.push(", CASE WHEN t.id IN ("), agent);
@@ -226,11 +235,7 @@ impl ClassRights {
     /// The actions of the caller on one record of the class. An owner has all of them. Others have the actions on all records,
     /// and those that record permission sets grant on this one.
     pub fn record_actions(self, caller: &Caller, owner: Option<UserId>, granted: i64) -> i64 {
-        if caller.agent.is_none() && owner == Some(caller.user) {
-            RECORD_ALL
-        } else {
-            (self.held & RECORD_ALL) | granted
-        }
+        if caller.has_rights_of(owner) { RECORD_ALL } else { (self.held & RECORD_ALL) | granted }
     }
 
     pub fn allows(self, action: i64) -> bool {

@@ -6,7 +6,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::classes::{Class, class_at, table};
-use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, select_held};
+use crate::rights::{CLASSES_OF_TASKS, ClassRights, TASKS_VIEW, VIEW, principal_tokens, select_held};
 use identity::principals::push_principals;
 use kit::bounded_cache::{BoundedCache, CacheBounds};
 use kit::ids::{ClassId, ConnectorId, PrincipalId, RecordSetId, UserId};
@@ -125,9 +125,18 @@ pub struct VisibleClass {
 /// The cached sets of all builds.
 pub struct KnownSets(BoundedCache<SetKey, CachedSet>);
 
-/// The uid of a build, a class, a principal, the action that sets must grant, and the connector to which they must grant it, or
-/// `None` if they must grant it only to the principal.
-type SetKey = (String, ClassId, PrincipalId, i64, Option<ConnectorId>);
+/// The uid of a build, a class, a principal, the action that sets must grant, and the kind of the caller.
+type SetKey = (String, ClassId, PrincipalId, i64, SetHolder);
+
+/// The kind of callers whose sets are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum SetHolder {
+    Account,
+    /// An account whose ownership grants the caller nothing.
+    WithoutOwnership,
+    /// Agents of a connector.
+    Agent(ConnectorId),
+}
 
 #[derive(Clone)]
 struct CachedSet {
@@ -258,18 +267,24 @@ fn visible_in(
     if classes.is_empty() {
         return Ok(HashMap::new());
     }
-    let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
+    let caller = request.caller()?;
+    let (user, agent) = (caller.user, caller.agent.as_ref());
+    let owns = caller.ownership() == user;
     let known: &KnownSets = request.app.slot();
-    let connector = agent.map(|agent| agent.connector);
-    let key = |class: ClassId, principal: PrincipalId| (request.build.uid.clone(), class, principal, action, connector);
+    let holder = match agent {
+        Some(agent) => SetHolder::Agent(agent.connector),
+        None if owns => SetHolder::Account,
+        None => SetHolder::WithoutOwnership,
+    };
+    let key = |class: ClassId, principal: PrincipalId| (request.build.uid.clone(), class, principal, action, holder);
     // Data that a write reads may be uncommitted, or differ from the snapshot of its next statement, so it is not cached.
     let is_kept = request.method == http::Method::GET;
     let (sets, versions) = load_versions(request, conn, classes, action)?;
     let (mut found, mut missing) = (HashMap::<ClassId, Vec<Arc<Bitmap>>>::new(), Vec::new());
     for (class, principal, version, owned) in versions {
         let state = SetVersion { version, sets: sets.get(&class).cloned().unwrap_or_default() };
-        // Ownership of the person grants an agent nothing.
-        let owned = if agent.is_some() { 0 } else { owned };
+        // Ownership grants agents and narrowed keys nothing.
+        let owned = if owns { owned } else { 0 };
         match known.get(&key(class, principal), &state) {
             Some(numbers) => found.entry(class).or_default().push(numbers),
             None => missing.push((class, principal, state, owned)),
@@ -343,15 +358,15 @@ pub fn classes_with_visible(
 
 /// The classes in which the caller may view tasks of records, each with these records. Not needed for a super admin.
 pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(ClassId, VisibleRecords)>, Refusal> {
-    let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
+    let (caller, agent) = (principal_tokens(request.caller()?), request.caller()?.agent.as_ref());
     let mut sql = Sql::new("SELECT DISTINCT c.class_id FROM (");
-    tokens(&mut sql, CLASSES_OF_TASKS, &[("{caller}", user)]);
+    tokens(&mut sql, CLASSES_OF_TASKS, &caller);
     let whole = match agent {
         Some(_) => Vec::new(),
         None => conn.query_all(sql.push(") c ORDER BY c.class_id"), |row| row.id(0))?,
     };
     let mut sql = Sql::new("SELECT DISTINCT v.class_id FROM record_viewers v WHERE v.principal IN ");
-    push_principals(&mut sql, user);
+    push_principals(&mut sql, request.caller()?.user);
     let mut some = conn.query_all(sql.push(" ORDER BY v.class_id"), |row| row.id(0))?;
     some.retain(|class| !whole.contains(class));
     let mut visible = visible_in(request, conn, &some, TASKS_VIEW)?;
@@ -464,8 +479,9 @@ mod tests {
     fn all_sets_stay_within_their_bytes_and_the_largest_finds_its_place() {
         let cache = KnownSets::default();
         let state = || SetVersion { version: 1, sets: Arc::default() };
-        let set_key =
-            |build: &str, principal: i64| (build.to_owned(), ClassId::new(1), PrincipalId::new(principal), VIEW, None);
+        let set_key = |build: &str, principal: i64| {
+            (build.to_owned(), ClassId::new(1), PrincipalId::new(principal), VIEW, SetHolder::Account)
+        };
         let keep = |build: &str, principal: i64, bytes: usize| {
             let key = set_key(build, principal);
             cache.0.insert(key.clone(), CachedSet { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });

@@ -155,6 +155,7 @@ pub mod message {
 
     mod fixed {
         pub const REQUIRED: &str = "This field is required.";
+        pub const NOT_IN_FUTURE: &str = "Date must be in the future.";
         pub const BLANK: &str = "This field may not be blank.";
         pub const NULL: &str = "This field may not be null.";
         pub const UNIQUE: &str = "This field must be unique.";
@@ -191,7 +192,7 @@ pub mod message {
         format!("Ensure this value is greater than or equal to {min}.")
     }
     /// An integer is above its maximum.
-    pub fn too_big(max: i64) -> String {
+    pub fn too_big(max: impl Display) -> String {
         format!("Ensure this value is less than or equal to {max}.")
     }
     /// A value in a body does not belong to its enumeration.

@@ -30,7 +30,7 @@ async fn caller(server: &TestServer) -> Arc<Caller> {
     let load = |conn: &mut Conn| {
         let sql = Sql::new("SELECT id, user_id FROM sessions WHERE connector IS NOT NULL");
         let (session, user) = conn.query_one(&sql, |row| Ok((row.id(0)?, row.id(1)?)))?;
-        let claims = CredentialClaims { user, session, expires_at: i64::MAX };
+        let claims = CredentialClaims::of_session(user, session, i64::MAX);
         agent_sessions::load(conn, claims, testkit::NOW)
     };
     Arc::new(server.build.db.read::<_, StoreError>(load).await.unwrap().unwrap())

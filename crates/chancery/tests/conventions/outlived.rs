@@ -12,8 +12,8 @@ use platform::table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
-use testkit::{ADMIN, ApiClient, FakeServer, Forger, Installation, PASSWORD, Process, TextRow, eventually};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use testkit::{ADMIN, ApiClient, DAY, FakeServer, Forger, Installation, PASSWORD, Process, TextRow, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -245,6 +245,28 @@ impl OutlivedScene {
             }
             ("DELETE", "/api/authentication-objects/{id}/") => {
                 return (single("/api/authentication-objects/", &object).await, json!({}));
+            }
+            (method, path) if path.starts_with("/api/users/{user_id}/api-keys/") => {
+                let mut service = account("service");
+                service["account_type"] = json!("service_external");
+                service["password"] = json!(PASSWORD);
+                service.as_object_mut().unwrap().remove("delay_activation");
+                let service = make("/api/users/", &service).await;
+                let collection = format!("/api/users/{service}/api-keys/");
+                let tomorrow = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64 + DAY;
+                let key = json!({"name": "Key", "permissions": null, "expires_at": resource::time::show(tomorrow)});
+                return match method {
+                    "POST" => (collection, key),
+                    _ => (format!("{collection}{}/", make(&collection, &key).await), json!({})),
+                };
+            }
+            (method, path) if path.starts_with("/api/scim/tokens/") => {
+                let configuration = make("/api/single-sign-on/", &single_sign_on).await;
+                let token = json!({"name": format!("Token {n}"), "single_sign_on": configuration});
+                return match method {
+                    "POST" => (path.to_owned(), token),
+                    _ => (single("/api/scim/tokens/", &token).await, json!({})),
+                };
             }
             ("DELETE", "/api/users/me/identities/{id}/") => {
                 return (route.path.replace("{id}", &self.bind_identity(caller.id)), json!({}));

@@ -311,6 +311,22 @@ pub async fn create_rows(tenant: &TestBuild, count: i64) {
         let record = admin.post(&format!("/api/object-classes/{n}/object-records/"), json!({})).await.id();
         admin.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
     }
+    fill_keys(&admin, count).await;
+}
+
+/// Creates a service account with API keys, and tokens of directories.
+async fn fill_keys(admin: &ApiClient, count: i64) {
+    let service = json!({
+        "username": "service@example.com", "account_type": "service_external", "first_name": "S", "last_name": "E",
+        "password": PASSWORD,
+    });
+    let service = admin.post("/api/users/", service).await.id();
+    for n in 1..=count {
+        let key = json!({"name": format!("Key {n}"), "permissions": null, "expires_at": "2026-03-01T00:00:00Z"});
+        admin.post(&format!("/api/users/{service}/api-keys/"), key).await.expect_created();
+        let token = json!({"name": format!("Token {n}"), "single_sign_on": n});
+        admin.post("/api/scim/tokens/", token).await.expect_created();
+    }
 }
 
 /// Binds an identity to a user, like a sign-in at a provider.
@@ -434,8 +450,9 @@ fn needs_a_schema_document(path: &str, routes: &[&'static Route]) -> bool {
         matches!(route.answer, Schema::Page(_) | Schema::PageOf(_) | Schema::Records(_))
             || route.method == Method::POST && matches!(route.body, Schema::Body(_, true))
     };
-    // A route for several records has the schema document of their list.
-    let is_single = |route: &&Route| route.method == Method::PATCH && !path.ends_with("/batch/");
+    // A route for several records has the schema document of their list. SCIM describes its resources itself.
+    let is_single =
+        |route: &&Route| route.method == Method::PATCH && !path.ends_with("/batch/") && route.own_admission.is_none();
     !is_instance_by_id(path) && routes.iter().any(|route| is_collection(route) || is_single(route))
 }
 

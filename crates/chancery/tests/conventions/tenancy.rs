@@ -177,7 +177,7 @@ async fn a_token_of_one_build_opens_no_other() {
 }
 
 /// The ends of collections' addresses, and the tables of their ids. The longest match counts.
-const COLLECTIONS: [(&str, &str); 30] = [
+const COLLECTIONS: [(&str, &str); 32] = [
     ("users", "users"),
     ("roles", "roles"),
     ("user-groups", "user_groups"),
@@ -186,6 +186,8 @@ const COLLECTIONS: [(&str, &str); 30] = [
     ("single-sign-on", "single_sign_on"),
     ("sessions", "sessions"),
     ("identities", "single_sign_on_identities"),
+    ("api-keys", "api_keys"),
+    ("scim/tokens", "scim_tokens"),
     ("log", "administration_log"),
     ("object-classes", "object_classes"),
     ("object-classes/{class_id}/fields", "object_class_fields"),

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const GROUND: [&str; 3] = ["resource", "store", "web"];
 
 /// The crates of the workspace that each crate may import, from the top down.
-const IMPORTS: [(&str, &[&str]); 22] = [
+const IMPORTS: [(&str, &[&str]); 23] = [
     ("chancery", &["platform", "history"]),
     ("testkit", &["identity", "events", "kit", "migrations", "history", "same-features"]),
     ("hostile", &["platform", "history"]),
@@ -30,6 +30,7 @@ const IMPORTS: [(&str, &[&str]); 22] = [
             "documents",
             "tasks",
             "records",
+            "scim",
             "identity",
             "administration",
             "files",
@@ -43,6 +44,7 @@ const IMPORTS: [(&str, &[&str]); 22] = [
     ("extensions", &["records", "identity", "administration", "files", "events", "kit"]),
     ("tasks", &["records", "identity", "administration", "files", "events", "kit"]),
     ("records", &["identity", "files", "events", "kit"]),
+    ("scim", &["identity", "kit"]),
     ("identity", &["administration", "events", "kit"]),
     ("administration", &["kit"]),
     ("files", &["kit"]),
@@ -59,12 +61,13 @@ const IMPORTS: [(&str, &[&str]); 22] = [
 
 /// The modules that the tests of a crate serve in addition to its imports. They are not above the crate, so an edit of a crate and
 /// of its tests compiles only these two.
-const SERVED_BY_TESTS: [(&str, &[&str]); 4] = [
+const SERVED_BY_TESTS: [(&str, &[&str]); 5] = [
     // Each server has accounts.
     ("files", &["identity", "administration", "events"]),
     // Its pages lead to the console.
     ("identity", &["web-console"]),
     ("records", &["administration"]),
+    ("scim", &["administration", "events"]),
     ("extensions", &["documents", "tasks"]),
 ];
 

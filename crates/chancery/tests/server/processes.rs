@@ -117,6 +117,37 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_api_key_ends_in_every_process() {
+    let installation = Installation::with_build(BINARY);
+    let first_process = installation.serve();
+    let second = installation.database_url().map(|_| installation.serve());
+    let second_process = second.as_ref().unwrap_or(&first_process);
+    let admin = first_process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let service = json!({
+        "username": "s@example.com", "account_type": "service_external", "first_name": "S", "last_name": "E",
+        "password": PASSWORD,
+    });
+    let service = admin.post("/api/users/", service).await.id();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as i64;
+    let expires_at = resource::time::show(now + testkit::DAY);
+    let mut programs = Vec::new();
+    for name in ["Deleted", "Other"] {
+        let key = json!({"name": name, "permissions": null, "expires_at": expires_at});
+        let made = admin.post(&format!("/api/users/{service}/api-keys/"), key).await.expect_created();
+        let program = second_process.client("localhost").with_token(made["key"].as_str().unwrap());
+        program.get("/api/users/me/").await.ok();
+        programs.push(program);
+    }
+    admin.delete(&format!("/api/users/{service}/api-keys/1/")).await.expect_empty();
+    other_processes_notice().await;
+    programs[0].get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    programs[1].get("/api/users/me/").await.ok();
+    admin.post(&format!("/api/users/{service}/deactivate/"), json!({})).await.ok();
+    other_processes_notice().await;
+    programs[1].get("/api/users/me/").await.expect_reply(401, message::bad_token());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_build_serves_at_once_and_a_deleted_one_no_more() {
     let installation = Installation::with_build(BINARY);
     let no_fallback = ["--fallback-build", ""];

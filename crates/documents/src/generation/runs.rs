@@ -4,7 +4,7 @@
 use super::work::GENERATE;
 use events::file_copies::FileCopy;
 use files::stored_files::{EndedReferences, FILE_COLUMNS, StoredFile, release_by_job};
-use kit::ids::{ClassId, DocumentTemplateId, FieldId, FileId, RecordId, RunId, UserId};
+use kit::ids::{ApiKeyId, ClassId, DocumentTemplateId, FieldId, FileId, RecordId, RunId, UserId};
 use kit::jobs::{self, JobKind, NewJob};
 use kit::reactions::Removal;
 use kit::refusal::Refusal;
@@ -45,18 +45,27 @@ pub struct Run {
     pub template: DocumentTemplateId,
     pub field: Option<FieldId>,
     pub requester: UserId,
+    /// The requester's API key, by whose rights the run reads; `None`: a session.
+    pub api_key: Option<ApiKeyId>,
 }
 
 /// Loads a run that is processing. `None` if it was canceled or has ended.
 pub fn processing(conn: &mut Conn, id: RunId, lock: &'static str) -> Result<Option<Run>, StoreError> {
     let sql = Sql::new(
-        "SELECT id, record, template, field, requester FROM document_runs WHERE status = 'processing' AND id = ",
+        "SELECT id, record, template, field, requester, api_key FROM document_runs WHERE status = 'processing' AND id = ",
     );
     let mut sql = sql;
     sql.bind(id).push(lock);
     conn.query_optional(&sql, |row| {
         let (record, template) = (row.id(1)?, row.id(2)?);
-        Ok(Run { id: row.id(0)?, record, template, field: row.opt_id(3)?, requester: row.id(4)? })
+        Ok(Run {
+            id: row.id(0)?,
+            record,
+            template,
+            field: row.opt_id(3)?,
+            requester: row.id(4)?,
+            api_key: row.opt_id(5)?,
+        })
     })
 }
 
@@ -92,10 +101,11 @@ pub fn begin(
     );
     conn.exec(&former.arg(record).arg(template))?;
     let sql = Sql::new(
-        "INSERT INTO document_runs(record, template, field, requester, status, error_message, shown, created_at) \
-         VALUES ($1, $2, $3, $4, 'processing', '', '{}', $5) RETURNING id",
+        "INSERT INTO document_runs(record, template, field, requester, status, error_message, shown, created_at, api_key) \
+         VALUES ($1, $2, $3, $4, 'processing', '', '{}', $5, $6) RETURNING id",
     );
-    let sql = sql.arg(record).arg(template).arg(field).arg(requester).arg(request.now);
+    let api_key = request.caller.as_ref().and_then(|caller| caller.key).map(|key| key.id);
+    let sql = sql.arg(record).arg(template).arg(field).arg(requester).arg(request.now).arg(api_key);
     let id = conn.query_one(&sql, |row| row.id(0))?;
     let job = NewJob { kind: &GENERATE, payload: json!({"run": id}), key: None, not_before: request.now };
     let job = jobs::enqueue(request, conn, &job)?;

@@ -14,7 +14,7 @@ use files::stored_files::{
     FILE_COLUMNS, FileReference, Size, StoredFile, add_reference, announce, remove_announced_file,
 };
 use files::{Storage, storage_key, storage_limit, to_store_error};
-use identity::{as_caller, is_active};
+use identity::{as_caller, as_caller_by_key, is_active};
 use kit::app::App;
 use kit::build::Build;
 use kit::commit;
@@ -223,7 +223,12 @@ fn requester(app: &App, build: &Arc<Build>, conn: &mut Conn, run: &Run) -> Resul
     if !is_active(conn, run.requester)? {
         return Err(NoFile::Failed("The account that asked for the document is not active.".to_owned()));
     }
-    Ok(Request::for_job(app, build, as_caller(conn, run.requester)?))
+    let caller = match run.api_key {
+        None => as_caller(conn, run.requester)?,
+        Some(key) => as_caller_by_key(conn, run.requester, key, app.clock.now())?
+            .ok_or_else(|| NoFile::Failed("The API key that asked for the document has ended.".to_owned()))?,
+    };
+    Ok(Request::for_job(app, build, caller))
 }
 
 /// Checks the rights of the requester, and reads the values of the document.

@@ -554,3 +554,37 @@ async fn an_equal_document_takes_no_more_room() {
     assert_eq!(file(&api, &changed).await, ["R-2"]);
     wait_for(&server, FILES, 3).await;
 }
+
+#[tokio::test]
+async fn a_run_has_the_rights_of_the_api_key_that_asked_for_it() {
+    let server = TestServer::start().await;
+    let api = with_classes(&server).await;
+    let customer = record(&api, 2, json!({"name": "Secret"})).await;
+    let invoice = record(&api, 1, json!({"number": "R-1", "customer": customer})).await;
+    let template = template(&api, "Invoice", &["{{ number }} for {{ customer.name }}"]).await;
+    let service = server.as_type("service_internal").await.id;
+    let editors = json!({
+        "name": "Editors",
+        "permissions": {"object_classes": ["view"], "object_records": ["list", "view", "edit"]},
+    });
+    let sets = "/api/object-classes/1/permission-sets/";
+    let set = api.post(sets, editors).await.id();
+    api.post(&format!("{sets}{set}/assignees/users/"), json!([service])).await.expect_created();
+    let key = async |name: &str, permissions: Value| {
+        let body = json!({"name": name, "permissions": permissions, "expires_at": "2026-03-01T00:00:00Z"});
+        let made = api.post(&format!("/api/users/{service}/api-keys/"), body).await.expect_created();
+        server.anonymous().with_token(made["key"].as_str().unwrap())
+    };
+    let (whole, narrowed) = (key("Whole", json!(null)).await, key("Narrowed", json!({})).await);
+    let run = generated(&whole, invoice, template, None).await;
+    assert_eq!(run["status"], "completed", "{run:#}");
+    // The customers are hidden from the narrowed key, although its account is a super admin.
+    let refused = narrowed.post(GENERATE, body(invoice, template)).await;
+    assert!(refused.status >= 400, "{refused:?}");
+    // The job reads the key again.
+    let caller = server.build.db.read::<_, StoreError>(move |conn| {
+        identity::as_caller_by_key(conn, kit::ids::UserId::new(service), kit::ids::ApiKeyId::new(2), 0)
+    });
+    let caller = caller.await.unwrap().unwrap();
+    assert!(!caller.is_super() && caller.ownership() == kit::ids::UserId::NONE, "{caller:?}");
+}

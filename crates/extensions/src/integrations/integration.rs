@@ -10,8 +10,8 @@ use kit::permissions::PermissionResource;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use kit::rows::{CALLER, Declaration, RowCells, RowShape, write_permissions};
-use records::rights::{HELD, VIEW, global};
+use kit::rows::{Declaration, RowCells, RowShape, write_permissions};
+use records::rights::{HELD, SHAPE_TOKENS, VIEW, global};
 use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{
     CheckedValue, EnumOption, Field, FieldKey, FieldKind, ReferenceTarget, Resource, UNDIRECTED, message, openapi,
@@ -291,7 +291,7 @@ fn shape(declared: &'static LazyLock<Resource>, of: Option<Type>) -> RowShape {
         "t.type, (SELECT a.name FROM authentication_objects a WHERE a.id = t.authentication_object), t.class_id, \
          (SELECT c.name FROM object_classes c WHERE c.id = t.class_id), t.authentication_object, (SELECT ",
     );
-    tokens(&mut extra, HELD, &[("{caller}", CALLER)]);
+    tokens(&mut extra, HELD, &SHAPE_TOKENS);
     extra.push(" FROM (SELECT t.class_id AS id) t)");
     extra.push(match of {
         Some(Type::DocumentManagement) => ", (SELECT f.label FROM object_class_fields f WHERE f.id = t.field_id)",

@@ -5,7 +5,7 @@ use super::configuration::{ConfigurationName, load_names};
 use crate::account::account_type_of;
 use crate::sessions;
 use crate::super_admin_access;
-use crate::users::rules::require_all_permissions_of;
+use crate::users::rules::{require_all_permissions_of, require_other_account};
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
 use kit::commit::check_caller_again;
@@ -46,7 +46,8 @@ pub fn routes() -> Vec<Route> {
         Route::options(OWN, |_| Ok(Answer::value(&options::document(&IDENTITY)))),
         Route::delete("/api/users/me/identities/{id}/", |request, conn| {
             delete(request, conn, request.caller()?.user, request.id())
-        }),
+        })
+        .without_keys(),
         Route::list(OTHERS, &IDENTITY, list_of_other).requires("users", "edit"),
         Route::options_below(OTHERS, document),
         Route::delete("/api/users/{user_id}/identities/{id}/", |request, conn| {
@@ -109,6 +110,7 @@ fn delete(request: &Request, conn: &mut Conn, user: UserId, id: i64) -> Outcome 
     // A sign-in locks the row, too. Its session begins before this, or it does not find the identity.
     conn.query_optional(&Sql::new("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
     check_user(request, conn, user)?;
+    require_other_account(request.caller()?, user)?;
     let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE id = $1 AND user_id = $2 FOR UPDATE");
     let issuer = conn.query_optional(&sql.arg(id).arg(user), |row| Ok(row.text(0)?.to_owned()))?;
     let issuer = issuer.ok_or_else(Refusal::not_found)?;

@@ -99,7 +99,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     errors.refuse()?;
     let inserted = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &[]);
     let id = inserted.map_err(second_docs_addin).map_err(limit_detail_as_list)?;
-    vouching::renew(conn, SingleSignOnId::new(id), request.caller()?.user)?;
+    vouching::renew(conn, SingleSignOnId::new(id), request.caller()?)?;
     rows::created_answer(request, conn, &SHAPE, id)
 }
 
@@ -120,7 +120,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let access = super_admin_access::guard(request, conn, true)?;
     rows::update(request, conn, &SINGLE_SIGN_ON, id, &before, &changes, &[]).map_err(second_docs_addin)?;
     if vouching::is_renewed_by(&changes) {
-        vouching::renew(conn, SingleSignOnId::new(id), request.caller()?.user)?;
+        vouching::renew(conn, SingleSignOnId::new(id), request.caller()?)?;
     }
     access.refuse_loss(request, conn)?;
     rows::edited_answer(request, conn, &SHAPE, id)

@@ -55,6 +55,7 @@ pub fn routes() -> Vec<Route> {
         .with_body(Schema::Json(link_schema))
         .answers(200, Schema::Json(address_schema))
         .answers_secret()
+        .without_keys()
         .also_answers(429, Schema::Refusal),
     ]
 }

@@ -51,6 +51,7 @@ pub fn routes() -> Vec<Route> {
         .requires(resource, action)
         .answers(200, Schema::Json(start::address_schema))
         .answers_secret()
+        .without_keys()
         .also_answers(429, Schema::Refusal),
     ]
 }
@@ -139,13 +140,13 @@ async fn show(request: &Arc<Request>, transaction: &SignInTransaction, tester: T
 fn caller_of(request: &Request, conn: &mut Conn, tester: Tester) -> Result<Caller, Refusal> {
     let now = request.app.clock.now();
     // The access token may expire while the person is at the provider. The session must still be active.
-    let claims = CredentialClaims { user: tester.user, session: tester.session, expires_at: i64::MAX };
+    let claims = CredentialClaims::of_session(tester.user, tester.session, i64::MAX);
     let (_, by) = ACCESS_TOKEN;
     let caller = (by.load)(conn, claims, now)?.ok_or_else(Refusal::bad_token)?;
     caller.check_address(request.address)?;
     let (resource, action) = MUST_HOLD;
     let access = RouteAccess::Permission(resource, action);
-    caller.fulfils(Requirement { access, while_expired: false, for_narrowed: false }, now)?;
+    caller.fulfils(Requirement { access, while_expired: false, for_narrowed: false, for_keys: false }, now)?;
     Ok(caller)
 }
 

@@ -4,6 +4,7 @@
 
 use crate::account::{account_type_of, permissions_of_roles};
 use kit::app::App;
+use kit::caller::Caller;
 use kit::domain::holds_objects;
 use kit::ids::{SingleSignOnId, UserId};
 use kit::jobs;
@@ -122,9 +123,10 @@ pub fn is_renewed_by(sent: &Changes) -> bool {
     VOUCHED_FIELDS.iter().any(|field| sent.value(field).is_some())
 }
 
-/// Renews the vouching of a configuration by a user, with the user's present permissions. Call it after the row is written.
-pub fn renew(conn: &mut Conn, configuration: SingleSignOnId, by: UserId) -> Result<(), StoreError> {
-    Vouching::vouch_by_account(conn, by)?.store(conn, configuration, Some(by))
+/// Renews the vouching of a configuration by a caller, with the caller's present permissions. Call it after the row is written.
+pub fn renew(conn: &mut Conn, configuration: SingleSignOnId, by: &Caller) -> Result<(), StoreError> {
+    let vouching = if by.is_super() { Vouching::Everything } else { Vouching::Within(by.permissions) };
+    vouching.store(conn, configuration, Some(by.user))
 }
 
 /// Sets the vouching of configurations that are older than vouching (a migration). The user who last changed a configuration

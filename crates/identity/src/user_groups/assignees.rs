@@ -1,7 +1,7 @@
 //! The users and groups that are assigned to a permission set of a group (`docs/reference/permission-sets.md`).
 
 use super::permission_sets::{SET, SETS};
-use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, require_right, with_global};
+use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, principal_tokens, require_right, with_global};
 use crate::assignees::{
     self, AssigneeCollection, Parent, Principals, SetAssigneePaths, SetAssignees, group_entries, user_entries,
 };
@@ -82,7 +82,7 @@ impl SetAssignees for GroupSetAssignees {
     fn viewable_set(request: &Request, conn: &mut Conn) -> Result<GroupSetId, Refusal> {
         let (caller, set) = (request.caller()?, request.second_id());
         let mut sql = Sql::new("SELECT ");
-        select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
+        select_sql::tokens(&mut sql, RIGHTS, &principal_tokens(caller));
         sql.push(", (SELECT count(*) FROM user_group_permission_sets s WHERE s.group_id = t.id AND s.id = ").bind(set);
         sql.push(") FROM user_groups t WHERE t.id = ").bind(request.id::<GroupId>());
         match conn.query_optional(&sql, |row| Ok((row.int(0)?, row.int(1)? == 1)))? {

@@ -25,7 +25,8 @@ use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions}
 use resource::Changes;
 use resource::json::{Cells, JsonWriter, RowForm};
 use rights::{
-    DELETE, EDIT, RIGHT_NAMES, RIGHTS, check_exists, require_right, view_condition, visible_groups, with_global,
+    DELETE, EDIT, RIGHT_NAMES, RIGHTS, check_exists, principal_tokens, require_right, view_condition, visible_groups,
+    with_global,
 };
 use store::{Conn, Sql, StoreError};
 
@@ -86,7 +87,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let (caller, id) = (request.caller()?, request.id());
     let mut condition = Sql::new("t.id = $1").arg(id);
     if !caller.has_permission("user_groups", "view") {
-        select_sql::tokens(condition.push(" AND ("), RIGHTS, &[("{caller}", caller.user)]);
+        select_sql::tokens(condition.push(" AND ("), RIGHTS, &principal_tokens(caller));
         condition.push(" & 1) = 1");
     }
     if let Some(shown) = rows::view(request, conn, &SHAPE, &condition)? {

@@ -4,7 +4,7 @@ use super::group::GROUP;
 use super::rights::{EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, require_right};
 use crate::assignees::{self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, user_entries};
 use kit::ids::{GroupId, UserId};
-use kit::limits::{Limit, LimitSummary};
+use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -112,6 +112,33 @@ pub fn make_first_owner(
     user: UserId,
 ) -> Result<(), Refusal> {
     OWNERS.insert(&Parent { id, name }, &[user.get()], request, conn)
+}
+
+/// Adds and removes members of a group whose row is locked. The calling function has checked the ids and the limit.
+pub fn change_members(
+    request: &Request,
+    conn: &mut Conn,
+    (id, name): (GroupId, &str),
+    added: &[i64],
+    removed: &[i64],
+) -> Result<(), Refusal> {
+    let parent = Parent { id, name: name.to_owned() };
+    if !removed.is_empty() {
+        MEMBERS.delete(&parent, removed, request, conn)?;
+    }
+    if !added.is_empty() {
+        MEMBERS.insert(&parent, added, request, conn)?;
+    }
+    Ok(())
+}
+
+/// Refuses a change of the members of a group whose row is locked if it exceeds the limit.
+pub fn check_room(conn: &mut Conn, id: GroupId, added: usize, removed: usize) -> Result<(), Refusal> {
+    if added == 0 {
+        return Ok(());
+    }
+    let count = MEMBERS.count(id, conn)?.saturating_sub(removed);
+    limits::check(conn, &GROUP_MEMBERS, count as i64, added as i64)
 }
 
 /// Refuses the removal of the last owner. Call it after the removal; a refusal rolls it back. The group's row is locked, so that

@@ -30,9 +30,9 @@ macro_rules! counts_for_caller {
     };
 }
 
-/// SQL for the rights of `{caller}` on the group `t`, without the rights that the caller has on all groups.
+/// SQL for the rights of `{caller}`, who has the rights of the owner `{owner}`, on the group `t`, without the rights that the caller has on all groups.
 pub const RIGHTS: &str = concat!(
-    "(CASE WHEN EXISTS (SELECT 1 FROM user_group_owners o WHERE o.group_id = t.id AND o.user_id = {caller}) THEN 15 \
+    "(CASE WHEN EXISTS (SELECT 1 FROM user_group_owners o WHERE o.group_id = t.id AND o.user_id = {owner}) THEN 15 \
      ELSE COALESCE((SELECT max(s.permissions & 1) + max(s.permissions & 2) + max(s.permissions & 4) \
        FROM user_group_permission_sets s WHERE s.group_id = t.id AND ",
     counts_for_caller!(),
@@ -42,11 +42,16 @@ pub const RIGHTS: &str = concat!(
 /// SQL for the ids of the groups that `{caller}` may view, without the right to view all groups. It starts from the caller's sets,
 /// which is faster than [`RIGHTS`] if there are many groups.
 const VIEWABLE_GROUPS: &str = concat!(
-    "(SELECT o.group_id FROM user_group_owners o WHERE o.user_id = {caller} \
+    "(SELECT o.group_id FROM user_group_owners o WHERE o.user_id = {owner} \
      UNION ALL SELECT s.group_id FROM user_group_permission_sets s WHERE (s.permissions & 1) = 1 AND ",
     counts_for_caller!(),
     ")"
 );
+
+/// The values of `{caller}` and `{owner}` for a caller. The second one owns nothing if ownership grants the caller nothing.
+pub fn principal_tokens(caller: &Caller) -> [(&'static str, UserId); 2] {
+    [("{caller}", caller.user), ("{owner}", caller.ownership())]
+}
 
 /// Returns the condition that the caller may view the group whose id is in the column.
 pub fn view_condition(caller: &Caller, group_column: &'static str) -> Sql {
@@ -54,7 +59,7 @@ pub fn view_condition(caller: &Caller, group_column: &'static str) -> Sql {
         return Sql::new("1 = 1");
     }
     let mut condition = Sql::new(group_column);
-    select_sql::tokens(condition.push(" IN "), VIEWABLE_GROUPS, &[("{caller}", caller.user)]);
+    select_sql::tokens(condition.push(" IN "), VIEWABLE_GROUPS, &principal_tokens(caller));
     condition
 }
 
@@ -67,7 +72,7 @@ pub fn visible_groups(caller: &Caller) -> Sql {
 /// Returns the rights of the caller on a group; `None` if the group does not exist.
 pub fn rights(conn: &mut Conn, caller: &Caller, group: GroupId) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT ");
-    select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
+    select_sql::tokens(&mut sql, RIGHTS, &principal_tokens(caller));
     sql.push(" FROM user_groups t WHERE t.id = ").bind(group);
     Ok(conn.query_optional(&sql, |row| row.int(0))?.map(|held| with_global(caller, held)))
 }

@@ -37,11 +37,13 @@ pub fn routes() -> Vec<Route> {
                 mailed_links::send_activation_again(request, conn, id)
             })
         })
+        .without_keys()
         .also_answers(429, Schema::Refusal),
         action("/api/users/{id}/activation-link/", "Make an activation link, shown once", show_activation_link)
             .answers(200, Schema::Json(activation_link_schema))
             .also_answers(429, Schema::Refusal)
-            .answers_secret(),
+            .answers_secret()
+            .without_keys(),
         action("/api/users/{id}/deactivate/", "Deactivate", |request, conn| {
             run_action(request, conn, "deactivate", deactivate)
         }),
@@ -101,23 +103,42 @@ fn carry_out<T>(
     let before = load(conn, id)?;
     let account_type = type_in(&before)?;
     rules::require_change(caller, account_type)?;
+    rules::require_other_account(caller, id)?;
     if !rules::next_actions(&shown_status(conn, id, request.now)?, account_type).contains(&open_as) {
         return Err(Refusal::bad_request("Action is not available."));
     }
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
     let done = action(request, conn, id, account_type)?;
     access.refuse_loss(request, conn)?;
-    let sql = Sql::new("UPDATE users SET modified_at = $1, modified_by = $2 WHERE id = $3")
-        .arg(request.now)
-        .arg(caller.user)
-        .arg(id);
-    conn.exec(&sql)?;
+    record(request, conn, id, logged_as)?;
+    Ok(done)
+}
+
+/// Records an action on an account: its audit fields, its entry in the log, and the version of the rights.
+fn record(request: &Request, conn: &mut Conn, id: UserId, logged_as: &'static str) -> Result<(), Refusal> {
+    let by = request.caller.as_ref().map(|caller| caller.user);
+    let sql = Sql::new("UPDATE users SET modified_at = $1, modified_by = $2 WHERE id = $3");
+    conn.exec(&sql.arg(request.now).arg(by).arg(id))?;
     // The username is read again, since anonymizing replaces it.
     let username = Sql::new("SELECT username FROM users WHERE id = $1").arg(id);
     let username = conn.query_one(&username, |row| Ok(row.text(0)?.to_owned()))?;
     log::write(request, conn, logged_as, &USER, id.get(), &username, log::Diff::new())?;
-    rights::mark_rights_changed(request, conn)?;
-    Ok(done)
+    Ok(rights::mark_rights_changed(request, conn)?)
+}
+
+/// Deactivates the account of a person for the directory of a company.
+pub fn deactivate_by_provider(request: &Request, conn: &mut Conn, id: UserId) -> Result<(), Refusal> {
+    deactivate(request, conn, id, AccountType::Internal)?;
+    record(request, conn, id, "deactivate")
+}
+
+/// Makes the account of a person active for the directory of a company, even without a password: the person signs in at the
+/// provider.
+pub fn activate_by_provider(request: &Request, conn: &mut Conn, id: UserId) -> Result<(), Refusal> {
+    let sql = Sql::new("UPDATE users SET status = 'active', activated_at = COALESCE(activated_at, $1) WHERE id = $2");
+    conn.exec(&sql.arg(request.now).arg(id))?;
+    record(request, conn, id, "reactivate")?;
+    reactions::run(request, conn, "users", ReactionTime::Changed, id.get())
 }
 
 /// Returns the stored state, which is never `locked`.
@@ -143,14 +164,14 @@ fn deactivate(request: &Request, conn: &mut Conn, id: UserId, _: AccountType) ->
     Ok(mailed_links::delete_links(conn, id)?)
 }
 
-fn reactivate(_: &Request, conn: &mut Conn, id: UserId, account_type: AccountType) -> Result<(), Refusal> {
+fn reactivate(request: &Request, conn: &mut Conn, id: UserId, account_type: AccountType) -> Result<(), Refusal> {
     let text =
         "UPDATE users SET status = CASE WHEN password_set_at IS NULL THEN 'pending' ELSE 'active' END WHERE id = $1";
     // Accounts of this type become active without setting a password.
     let text =
         if account_type.is_active_from_creation() { "UPDATE users SET status = 'active' WHERE id = $1" } else { text };
     conn.exec(&Sql::new(text).arg(id))?;
-    Ok(())
+    reactions::run(request, conn, "users", ReactionTime::Changed, id.get())
 }
 
 fn unlock(_: &Request, conn: &mut Conn, id: UserId, _: AccountType) -> Result<(), Refusal> {

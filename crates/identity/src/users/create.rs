@@ -72,17 +72,23 @@ pub fn insert_by_operator(
 }
 
 /// Inserts an active user without a password, at a single sign-on. Returns `None` if the limit of its type is reached.
-pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, mut changes: Changes) -> Result<Option<UserId>, Refusal> {
+pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, changes: Changes) -> Result<Option<UserId>, Refusal> {
     match count_against_limit(conn, type_in(&changes)?) {
         Err(refusal) if refusal.is_by_rule() => return Ok(None),
         taken => taken?,
     }
-    changes.set(&FULL_NAME, rules::full_name(&RowAfterWrite { before: None, sent: &changes }));
-    let extra = [("status", "active".into()), ("activated_at", request.now.into())];
-    rows::insert(request, conn, &USER, &changes, &extra).map(|id| Some(UserId::new(id)))
+    insert_active(request, conn, changes).map(Some)
 }
 
-fn count_against_limit(conn: &mut Conn, account_type: AccountType) -> Result<(), Refusal> {
+/// Inserts an active user without a password, which the calling function counts against the limit of its type. Returns its id.
+pub fn insert_active(request: &Request, conn: &mut Conn, mut changes: Changes) -> Result<UserId, Refusal> {
+    changes.set(&FULL_NAME, rules::full_name(&RowAfterWrite { before: None, sent: &changes }));
+    let extra = [("status", "active".into()), ("activated_at", request.now.into())];
+    rows::insert(request, conn, &USER, &changes, &extra).map(UserId::new)
+}
+
+/// Counts an account against the limit of its type.
+pub fn count_against_limit(conn: &mut Conn, account_type: AccountType) -> Result<(), Refusal> {
     limits::count_row(conn, rules::limit_of(account_type))
 }
 

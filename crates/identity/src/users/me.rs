@@ -75,12 +75,13 @@ pub fn routes() -> Vec<Route> {
             let user = request.caller()?.user;
             view::answer(request, conn, StatusCode::OK, user)
         }),
-        Route::edit("/api/users/me/", &ME, edit),
+        Route::edit("/api/users/me/", &ME, edit).without_keys(),
         Route::options("/api/users/me/", |_| Ok(Answer::value(&options::instance_document(&ME)))),
         Route::list("/api/users/me/sessions/", &SESSION, list_sessions),
         Route::options("/api/users/me/sessions/", |_| Ok(Answer::value(&options::document(&SESSION)))),
         Route::new(Method::DELETE, "/api/users/me/sessions/{id}/", "End a session", Handler::Write(end_session))
-            .answers(204, Schema::Nothing),
+            .answers(204, Schema::Nothing)
+            .without_keys(),
     ]
 }
 

@@ -4,7 +4,7 @@ pub mod actions;
 mod autocomplete;
 pub mod create;
 pub mod me;
-mod rename;
+pub(crate) mod rename;
 pub mod rules;
 pub mod user;
 pub mod view;
@@ -117,6 +117,10 @@ fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPassw
     if account_type(&accepted.changes).is_some_and(AccountType::is_super) && !caller.is_super() {
         return Err(Refusal::forbidden());
     }
+    if caller.key.is_some() && account_type(&accepted.changes).is_some_and(AccountType::is_service) {
+        // A key sets no passwords, and these accounts require one.
+        return Err(Refusal::forbidden());
+    }
     rules::require_role_grant(conn, caller, &[], &accepted.changes.get(&ROLES).unwrap_or_default())?;
     rules::password_on_create(conn, &accepted.changes, &body, prepared, &mut accepted.errors)?;
     accepted.errors.refuse()?;
@@ -156,6 +160,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPasswor
     let before = load(conn, id)?;
     let current_type = create::type_in(&before)?;
     rules::require_change(caller, current_type)?;
+    rules::require_other_account(caller, id)?;
     request.check_if_match(|| view::tag(request, conn, id))?;
     let (body, too_many) = rules::bounded_ranges(conn, request.object()?)?;
     let sets_password = body.contains_key("password") && current_type.is_service();
@@ -214,7 +219,7 @@ fn store_edit(request: &Request, conn: &mut Conn, before: &Changes, edit: Edit) 
     let extra = prepared.map(|prepared| prepared.columns(request.now)).unwrap_or_default();
     rows::update(request, conn, &USER, id.get(), before, &changes, &extra)?;
     if is_renamed {
-        rename::apply_rename(request, conn, id, before)?;
+        rename::apply_rename(request, conn, id, before, rename::RenamedBy::Caller(request.caller()?))?;
     }
     access.refuse_loss(request, conn)?;
     // An anonymized user counts as anonymized for all types.
@@ -240,6 +245,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let before = load(conn, id)?;
     let account_type = create::type_in(&before)?;
     rules::require_change(caller, account_type)?;
+    rules::require_other_account(caller, id)?;
     request.check_if_match(|| view::tag(request, conn, id))?;
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
     reactions::run(request, conn, "users", reactions::ReactionTime::Leaving, id.get())?;

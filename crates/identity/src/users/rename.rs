@@ -40,11 +40,25 @@ pub fn require_rename(conn: &mut Conn, caller: &Caller, id: UserId, before: &Cha
     rules::require_all_permissions_of(conn, caller, id, type_in(before)?)
 }
 
+/// The author of a rename.
+#[derive(Clone, Copy)]
+pub enum RenamedBy<'a> {
+    Caller(&'a Caller),
+    /// The directory of a company. Identities of the company's issuer stay.
+    Provider(Option<&'a str>),
+}
+
 /// Carries out the consequences of a new username after it was stored. The links are deleted, and sessions that are narrowed to a
 /// task end. If the account was ever active, its identities are deleted, and its sessions end except the caller's own. A mail is
 /// sent to the former address. Callers who rename themselves retain their linked identities. The calling function raises the
 /// version of the rights.
-pub fn apply_rename(request: &Request, conn: &mut Conn, id: UserId, before: &Changes) -> Result<(), Refusal> {
+pub fn apply_rename(
+    request: &Request,
+    conn: &mut Conn,
+    id: UserId,
+    before: &Changes,
+    by: RenamedBy<'_>,
+) -> Result<(), Refusal> {
     mailed_links::delete_links(conn, id)?;
     (request.app.slot::<TaskLinks>().delete_tokens)(conn, id)?;
     sessions::end_narrowed_of(request, conn, id)?;
@@ -57,16 +71,23 @@ pub fn apply_rename(request: &Request, conn: &mut Conn, id: UserId, before: &Cha
     if !was_active {
         return Ok(());
     }
-    let caller = request.caller()?;
-    let identities = if caller.user == id {
-        "DELETE FROM single_sign_on_identities WHERE user_id = $1 AND is_linked = 0"
-    } else {
-        "DELETE FROM single_sign_on_identities WHERE user_id = $1"
+    let mut identities = Sql::new("DELETE FROM single_sign_on_identities WHERE user_id = $1").arg(id);
+    let session = match by {
+        RenamedBy::Caller(caller) => {
+            identities.push(if caller.user == id { " AND is_linked = 0" } else { "" });
+            Some(caller.session)
+        }
+        RenamedBy::Provider(issuer) => {
+            if let Some(issuer) = issuer {
+                identities.push(" AND issuer <> ").bind(issuer);
+            }
+            None
+        }
     };
-    conn.exec(&Sql::new(identities).arg(id))?;
+    conn.exec(&identities)?;
     // These tickets belong to sign-ins that do not have a session yet.
     conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE user_id = $1 AND session_id IS NULL").arg(id))?;
-    sessions::end_all(conn, id, request.now, Some(caller.session))?;
+    sessions::end_all(conn, id, request.now, session)?;
     if is_anonymized {
         // The former address does not belong to a person.
         return Ok(());

@@ -45,6 +45,11 @@ pub fn require_change(caller: &Caller, account_type: AccountType) -> Result<(), 
     if account_type.is_super() && !caller.is_super() { Err(Refusal::forbidden()) } else { Ok(()) }
 }
 
+/// Refuses with 403 an API key that would change its own account.
+pub fn require_other_account(caller: &Caller, id: UserId) -> Result<(), Refusal> {
+    if caller.key.is_some() && caller.user == id { Err(Refusal::forbidden()) } else { Ok(()) }
+}
+
 /// Refuses with 403 a caller who does not have all permissions of an account. Only super admins have all rights on single objects.
 pub fn require_all_permissions_of(
     conn: &mut Conn,

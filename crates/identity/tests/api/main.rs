@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod api_keys;
 mod auth;
 mod browser_sessions;
 mod permissions;

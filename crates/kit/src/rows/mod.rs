@@ -19,6 +19,6 @@ pub use change::{
 pub use list::{Cacheable, ReadPage, Scope, envelope, list, list_answer, read_page};
 pub use page::{MAX_PAGE_BYTES, PageSize, PageWriter, page_too_large};
 pub use sealed::{has_secret, open as open_secret};
-pub use shape::{CALLER, Declaration, NOW, RowCells, RowShape, WriteMeta, write_permissions};
+pub use shape::{CALLER, Declaration, NOW, OWNER, RowCells, RowShape, WriteMeta, write_permissions};
 pub use sql::{RelatedResource, Relations, arg};
 pub use view::{created_answer, document, edited_answer, items, records, view, view_id};

@@ -62,15 +62,16 @@ pub type WriteMeta = fn(&mut JsonWriter, RowForm, &RowCells<'_>, usize, &Request
 
 impl RowShape {
     /// Returns a shape with further columns of the table `t` (`extra`) for `meta`. In them `{caller}`
-    /// stands for the caller's user id and `{now}` for the time of the request.
+    /// stands for the caller's user id, `{owner}` for [`Caller::ownership`](crate::caller::Caller::ownership) and `{now}`
+    /// for the time of the request.
     pub const fn new(resource: Declaration, extra: &'static str, meta: WriteMeta) -> RowShape {
         let columns = [const { OnceLock::new() }; 2];
         let meta = Meta::Static(meta);
         RowShape { resource, extra, extra_sql: None, meta, changes_at: None, columns, stored: OnceLock::new() }
     }
 
-    /// Returns a shape that is created at run time. `extra` are further columns for `meta`, or empty. [`NOW`]
-    /// and [`CALLER`] among its arguments stand for the time of the request and the caller's user id.
+    /// Returns a shape that is created at run time. `extra` are further columns for `meta`, or empty. [`NOW`],
+    /// [`CALLER`] and [`OWNER`] among its arguments stand for the values of the request.
     pub fn with_declaration(
         resource: impl Into<Declaration>,
         extra: Sql,
@@ -128,10 +129,12 @@ impl RowShape {
     /// Appends the columns of a form, with the time and the caller of the request as arguments.
     pub fn select(&self, form: RowForm, sql: &mut Sql, request: &Request) {
         let caller = request.caller.as_ref().map_or(0, |caller| caller.user.get());
+        let owner = request.caller.as_ref().map_or(0, |caller| caller.ownership().get());
         let columns = self.columns(form);
         let of_request = |arg: &Argument| match *arg {
             Argument::Int(NOW) => Argument::Int(request.now),
             Argument::Int(CALLER) => Argument::Int(caller),
+            Argument::Int(OWNER) => Argument::Int(owner),
             _ => arg.clone(),
         };
         sql.append_with(columns, columns.args().iter().map(of_request));
@@ -142,6 +145,8 @@ impl RowShape {
 pub const NOW: i64 = i64::MIN;
 /// A placeholder for the caller's user id among the arguments of a shape's columns.
 pub const CALLER: i64 = i64::MIN + 1;
+/// A placeholder for the user whose ownership grants rights to the caller, among the arguments of a shape's columns.
+pub const OWNER: i64 = i64::MIN + 2;
 
 /// A row of the store as the cells that `resource::json` writes.
 pub struct RowCells<'a>(pub &'a Row<'a>);
@@ -172,7 +177,7 @@ fn columns(shape: &RowShape, form: RowForm) -> Sql {
     }
     if !shape.extra.is_empty() {
         sql.push(", ");
-        tokens(&mut sql, shape.extra, &[("{caller}", CALLER), ("{now}", NOW)]);
+        tokens(&mut sql, shape.extra, &[("{caller}", CALLER), ("{owner}", OWNER), ("{now}", NOW)]);
     }
     if let Some(extra) = &shape.extra_sql {
         sql.push(", ").append(extra);

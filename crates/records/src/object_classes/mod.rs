@@ -10,7 +10,8 @@ pub(crate) mod owners;
 pub(crate) mod permission_sets;
 
 use crate::rights::{
-    CLASS_DELETE, CLASS_EDIT, CLASS_VIEW, HELD, global, load_class_rights, lock_class, rights_on_class, visible_classes,
+    CLASS_DELETE, CLASS_EDIT, CLASS_VIEW, HELD, SHAPE_TOKENS, global, load_class_rights, lock_class, rights_on_class,
+    visible_classes,
 };
 use crate::tables;
 use crate::visible_records;
@@ -28,7 +29,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::sql::{OWN, conditions, order, tokens};
-use kit::rows::{self, CALLER, Declaration, Relations, RowCells, RowShape, Scope};
+use kit::rows::{self, Declaration, Relations, RowCells, RowShape, Scope};
 use resource::json::{Cells, JsonWriter};
 use resource::{Changes, CheckedBody, message, select};
 use std::collections::HashMap;
@@ -202,7 +203,7 @@ impl RecordCounts {
 
     fn shape(self) -> RowShape {
         let mut extra = Sql::new("t.id, ");
-        tokens(&mut extra, HELD, &[("{caller}", CALLER)]);
+        tokens(&mut extra, HELD, &SHAPE_TOKENS);
         RowShape::with_declaration(Declaration::Static(&CLASS), extra, move |out, _, row, at, request| {
             self.write(out, row, at, request)
         })

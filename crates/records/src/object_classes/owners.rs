@@ -129,7 +129,7 @@ fn class_for_change(request: &Request, conn: &mut Conn) -> Result<String, Refusa
     let (caller, class) = (request.caller()?, request.id());
     let name = lock_class(conn, class)?;
     load_class_rights(conn, caller, class)?;
-    if caller.is_super() || owns_class(conn, caller.user, class)? { Ok(name) } else { Err(Refusal::forbidden()) }
+    if caller.is_super() || owns_class(conn, caller.ownership(), class)? { Ok(name) } else { Err(Refusal::forbidden()) }
 }
 
 /// Removes a deleted or anonymized user from the owners of classes and the assignees of their sets. The last owner is removed

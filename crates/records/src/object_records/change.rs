@@ -238,9 +238,8 @@ fn require_ownership(
 /// Returns whether the caller may make themself the owner of a record. A role or a class set alone does not allow it.
 pub fn may_own(request: &Request, conn: &mut Conn, held: &RecordAccess) -> Result<bool, Refusal> {
     let caller = request.caller()?;
-    let is_owner = held.owner == Some(caller.user);
-    // The ownership of an agent's person grants the agent nothing.
-    Ok(caller.agent.is_none() && (is_owner || caller.is_super() || owns_class(conn, caller.user, held.class.id)?))
+    let is_owner = caller.has_rights_of(held.owner);
+    Ok(is_owner || caller.is_super() || owns_class(conn, caller.ownership(), held.class.id)?)
 }
 
 /// A relation that becomes null in the children of deleted records: the class of the children, and its field.

@@ -61,7 +61,7 @@ pub fn routes() -> Vec<Route> {
 /// Returns whether the caller may view and restore the deleted records of a class.
 fn may_restore(request: &Request, conn: &mut Conn, class: ClassId) -> Result<bool, Refusal> {
     let caller = request.caller()?;
-    Ok(caller.is_super() || owns_class(conn, caller.user, class)?)
+    Ok(caller.is_super() || owns_class(conn, caller.ownership(), class)?)
 }
 
 /// Answers 404 if the caller may not view the class of the path, and 403 if they may not view its deleted records.

@@ -5,6 +5,7 @@
 
 mod access;
 mod forms;
+mod narrowed_keys;
 mod object_class_fields;
 mod object_class_fields_races;
 mod object_classes;

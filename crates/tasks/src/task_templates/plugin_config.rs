@@ -292,7 +292,7 @@ impl DatabaseChecks for OwnedClasses<'_> {
         let mut missing = Vec::new();
         for id in ids {
             let lock = Sql::new("SELECT 1 FROM object_classes WHERE id = $1 FOR UPDATE").arg(*id);
-            let is_owned = caller.is_super() || owns_class(self.conn, caller.user, ClassId::new(*id))?;
+            let is_owned = caller.is_super() || owns_class(self.conn, caller.ownership(), ClassId::new(*id))?;
             if !is_owned || self.conn.query_optional(&lock, |_| Ok(()))?.is_none() {
                 missing.push(*id);
             }

@@ -97,7 +97,7 @@ fn check_dates(sent: &Changes, now: i64, errors: &mut Errors) {
         if let Some(CheckedValue::Text(date)) = sent.value(name)
             && !date.parse::<Date>().is_ok_and(|date| moments::is_future(date, now))
         {
-            errors.add(name, "Date must be in the future.");
+            errors.add(name, message::NOT_IN_FUTURE);
         }
     }
 }

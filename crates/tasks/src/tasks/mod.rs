@@ -39,7 +39,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/tasks/{task_id}/send-link/", "Send new links", Handler::Write(edit::send_link))
             .answers(204, kit::route::Schema::Nothing)
             .named_by_path()
-            .instance("tasks.assign"),
+            .instance("tasks.assign")
+            .without_keys(),
     ];
     routes.extend([acting::routes(), log::routes(), files::routes()].into_iter().flatten());
     routes

@@ -194,7 +194,7 @@ fn actions_with(
     let without_assignment = |task: &TaskRef| match task.record {
         _ if caller.is_super() => ALL_ACTIONS | EDIT,
         Some(record) => on_records.get(&record).copied().unwrap_or(0),
-        None if caller.agent.is_none() && task.created_by == Some(caller.user) => ALL_ACTIONS,
+        None if caller.has_rights_of(task.created_by) => ALL_ACTIONS,
         None => 0,
     };
     let mut actions: HashMap<TaskId, i64> = tasks.iter().map(|task| (task.id, without_assignment(task))).collect();

@@ -20,6 +20,8 @@ const MAX_READ_FIRST: i64 = 5_000;
 /// The tasks that a caller may view.
 pub struct VisibleTasks {
     user: UserId,
+    /// The user whose tasks without a record the caller may view ([`kit::caller::Caller::ownership`]).
+    creator: UserId,
     is_super: bool,
     /// Agents may view only tasks of records, independent of the assignees.
     is_agent: bool,
@@ -42,6 +44,7 @@ impl VisibleTasks {
             classes.into_iter().partition(|(_, records)| matches!(records, VisibleRecords::All));
         Ok(VisibleTasks {
             user: caller.user,
+            creator: caller.ownership(),
             is_super: caller.is_super(),
             is_agent,
             whole: whole.into_iter().map(|(class, _)| class).collect(),
@@ -68,7 +71,7 @@ impl VisibleTasks {
         // There are few audiences, even for a user with hundreds of thousands of tasks.
         let mut sql = Sql::new("(t.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
         push_principals(&mut sql, self.user);
-        sql.push(") OR (t.record IS NULL AND t.created_by = ").bind(self.user).push(")");
+        sql.push(") OR (t.record IS NULL AND t.created_by = ").bind(self.creator).push(")");
         if !self.whole.is_empty() {
             sql.push(" OR t.class_id").push_any(self.whole.iter().copied());
         }
@@ -141,7 +144,7 @@ impl VisibleTasks {
     /// Counts the tasks that the caller created without a record, except those that are assigned to them.
     fn count_created(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, StoreError> {
         let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE t.record IS NULL AND t.created_by = ");
-        push_states_condition(sql.bind(self.user), "t.status", states);
+        push_states_condition(sql.bind(self.creator), "t.status", states);
         sql.push(" AND NOT EXISTS (SELECT 1 FROM task_assignees a WHERE a.task = t.id AND a.principal IN ");
         push_principals(&mut sql, self.user);
         sql.push(")");

@@ -653,3 +653,43 @@ async fn users_and_the_log_keep_the_users_they_refer_to() {
     assert!(entries().len() > entries_before.len());
     process.stop();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn api_keys_work_for_accounts_of_former_versions() {
+    let stored = open_0003().await;
+    let process = stored.installation.serve_api();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let service = json!({
+        "username": "keys@example.com", "account_type": "service_external", "first_name": "S", "last_name": "E",
+        "password": PASSWORD,
+    });
+    let service = api.post("/api/users/", service).await.id();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as i64;
+    let key = json!({"name": "Key", "permissions": null, "expires_at": resource::time::show(now + testkit::DAY)});
+    let made = api.post(&format!("/api/users/{service}/api-keys/"), key).await.expect_created();
+    let program = process.client("localhost").with_token(made["key"].as_str().unwrap());
+    assert_eq!(program.get("/api/users/me/").await.ok()["id"], service);
+    // Runs of former versions have no key.
+    let runs = "SELECT count(*) FROM document_runs WHERE api_key IS NOT NULL";
+    assert_eq!(stored.installation.sql("build_1", runs), [[Some("0".to_owned())]]);
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_sees_the_accounts_of_former_versions() {
+    let stored = open_0003().await;
+    let process = stored.installation.serve_api();
+    let client = process.client("localhost");
+    let api = client.sign_in(ADMIN, PASSWORD).await;
+    let made = api.post("/api/scim/tokens/", json!({"name": "Directory", "single_sign_on": 1})).await.expect_created();
+    let token = format!("Bearer {}", made["token"].as_str().unwrap());
+    let directory = client.with_header("authorization", &token);
+    let seen = directory.get("/api/scim/v2/Users?count=0").await.ok()["totalResults"].as_i64().unwrap();
+    let expected = "SELECT count(*) FROM users WHERE is_deleted = 0 AND status <> 'anonymized' \
+        AND account_type IN ('internal', 'external')";
+    assert_eq!(stored.installation.sql("build_1", expected), [[Some(seen.to_string())]]);
+    assert!(seen > 1);
+    // Groups of former versions belong to people.
+    assert_eq!(directory.get("/api/scim/v2/Groups").await.ok()["totalResults"], 0);
+    process.stop();
+}

@@ -52,6 +52,7 @@ pub fn routes() -> Vec<Route> {
             .with_body(Schema::Json(parameters))
             .answers(201, Schema::Json(url))
             .answers_secret()
+            .without_keys()
             .instance("object_records.list"),
         Route::new(Method::GET, download, "Export by a link", Handler::Async(run))
             .answers(200, Schema::Text(&super::MEDIA_TYPES))
@@ -158,7 +159,7 @@ pub async fn download(request: Arc<Request>) -> Outcome {
              WHERE token = $1 AND class_id = $2 AND expires_at > $3",
         );
         conn.query_optional(&sql.arg(wanted.clone()).arg(class).arg(now), |row| {
-            let claims = CredentialClaims { user: row.id(0)?, session: row.id(1)?, expires_at: i64::MAX };
+            let claims = CredentialClaims::of_session(row.id(0)?, row.id(1)?, i64::MAX);
             Ok(ExportLink { claims, credential: row.text(2)?.to_owned(), query: row.text(3)?.to_owned() })
         })
     };
