@@ -169,7 +169,12 @@ impl Request {
         let received = ReceivedRequest {
             app: app.clone(),
             build: build.clone(),
-            requirement: Requirement { access: RouteAccess::Authenticated, while_expired: true, for_narrowed: true },
+            requirement: Requirement {
+                access: RouteAccess::Authenticated,
+                while_expired: true,
+                while_lacking_factor: true,
+                for_narrowed: true,
+            },
             declared_names: None,
             path_values: Vec::new(),
             method: Method::POST,

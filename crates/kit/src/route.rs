@@ -187,6 +187,8 @@ pub struct Route {
     names: OnceLock<Option<Vec<String>>>,
     /// Is true if the route may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
+    /// Is true if the route may be called while the account lacks a second factor (`docs/reference/second-factors.md`).
+    pub while_lacking_factor: bool,
     /// Is true if sessions that are narrowed to one object may call the route; its handler compares the object.
     pub for_narrowed: bool,
     /// Is true if a caller who sends a credential is authenticated although the route is public.
@@ -243,6 +245,7 @@ impl Route {
             action,
             names: OnceLock::new(),
             while_expired: false,
+            while_lacking_factor: false,
             for_narrowed: false,
             optional_sign_in: false,
             own_admission: None,
@@ -413,7 +416,12 @@ impl Route {
     }
     /// Returns the requirement that its caller must meet.
     pub fn requirement(&self) -> Requirement {
-        Requirement { access: self.access, while_expired: self.while_expired, for_narrowed: self.for_narrowed }
+        Requirement {
+            access: self.access,
+            while_expired: self.while_expired,
+            while_lacking_factor: self.while_lacking_factor,
+            for_narrowed: self.for_narrowed,
+        }
     }
     /// Returns whether its answers are lists or instances, which may be cached (`answer_cache.rs`).
     pub fn is_cacheable(&self) -> bool {
@@ -473,6 +481,11 @@ impl Route {
     /// Allows calls while the password must be changed.
     pub fn while_expired(mut self) -> Route {
         self.while_expired = true;
+        self
+    }
+    /// Allows calls while the account lacks a second factor.
+    pub fn while_lacking_factor(mut self) -> Route {
+        self.while_lacking_factor = true;
         self
     }
     /// Allows calls of sessions that are narrowed to one object. The handler refuses other objects ([`Caller::reaches`]).

@@ -46,7 +46,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/auth/password-change/", "Change the own password", Handler::Async(change_password))
             .with_body(Schema::Json(|| strings_schema("PasswordChange", ["current_password", "new_password"])))
             .answers(204, Schema::Nothing)
-            .while_expired(),
+            .while_expired()
+            .while_lacking_factor(),
     ]
 }
 

@@ -145,7 +145,8 @@ fn caller_of(request: &Request, conn: &mut Conn, tester: Tester) -> Result<Calle
     caller.check_address(request.address)?;
     let (resource, action) = MUST_HOLD;
     let access = RouteAccess::Permission(resource, action);
-    caller.fulfils(Requirement { access, while_expired: false, for_narrowed: false }, now)?;
+    caller
+        .fulfils(Requirement { access, while_expired: false, while_lacking_factor: false, for_narrowed: false }, now)?;
     Ok(caller)
 }
 
