@@ -1,7 +1,7 @@
 //! The part of an account that a sign-in needs: its state, its password, its authentication method, its address ranges, and the
 //! permissions of its roles (`docs/reference/sign-in.md`).
 
-use crate::second_factors::IS_ASKED;
+use crate::second_factors::rule_sql::IS_ASKED;
 use crate::settings::IdentitySettings;
 use crate::system_events::{self, AuthEvent};
 use kit::account_type::AccountType;

@@ -2,7 +2,7 @@
 
 use crate::access_tokens::AccessTokens;
 use crate::account::{columns, permissions_of_roles, read_account_type, read_ranges};
-use crate::second_factors::IS_LACKING;
+use crate::second_factors::rule_sql::IS_LACKING;
 use kit::authenticate::{Authenticate, Credential, Identifying};
 use kit::build::Build;
 use kit::caller::{Agent, Caller, CredentialClaims};

@@ -12,8 +12,8 @@ use identity::is_person;
 use identity::second_factors::challenges::ChallengePurpose;
 use identity::sessions::SessionOrigin;
 use identity::sign_in::login::{FirstStep, SignInPurpose};
-use identity::sign_in::second_factor::repeat_second_step;
 use identity::sign_in::second_form::{self, SentForm};
+use identity::sign_in::second_step::repeat_second_step;
 use identity::single_sign_on::start;
 use identity::single_sign_on::transaction::SignInStart;
 use identity::single_sign_on::way_back::ReturnTarget;
@@ -208,7 +208,14 @@ async fn sign_in_by_password(request: &Arc<Request>) -> Result<Answer, StepFailu
     match PERSON.sign_in_by_password(request, username.clone(), password).await {
         Ok(FirstStep::SignedIn(person)) => Ok(person_signed_in(request, &step, person)),
         Ok(FirstStep::NeedsFactor(second)) => {
-            Ok(pages::second_step(request, &step.authorization, &step.transaction, &second, StatusCode::OK, ""))
+            let (shared, user) = (request.clone(), second.user);
+            let read = move |conn: &mut Conn| must_change_password(&shared, conn, user);
+            Ok(match request.build.db.read_short::<_, StoreError>(read).await? {
+                true => pages::password_too_old(request),
+                false => {
+                    pages::second_step(request, &step.authorization, &step.transaction, &second, StatusCode::OK, "")
+                }
+            })
         }
         Err(refusal) => Ok(sign_in_failed(request, &step, refusal, &username).await?),
     }

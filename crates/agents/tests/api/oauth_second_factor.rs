@@ -3,7 +3,7 @@
 use crate::TestServer;
 use crate::dance::{ADDRESS, GrantTokens, decide, hidden_field, redirect_parameters, send_password, with_agent};
 use serde_json::json;
-use testkit::{ADMIN, ApiClient, Browser, CodeGenerator, PASSWORD, Reply, SECOND, message};
+use testkit::{ADMIN, ApiClient, Browser, CodeGenerator, DAY, PASSWORD, Reply, SECOND, message};
 
 const FACTORS: &str = "/api/users/me/second-factors/";
 const RULES: &str = "/api/security/second-factors/";
@@ -71,6 +71,18 @@ async fn a_challenge_of_the_page_begins_no_session() {
     assert_eq!(refused.status, 401);
     assert!(refused.text.contains("name=\"password\""), "{}", refused.text);
     assert_eq!(send_code(&mut browser, &page, &code).await.status, 303);
+}
+
+#[tokio::test]
+async fn a_password_that_is_too_old_is_told_before_the_code() {
+    let (server, api, agent) = with_agent().await;
+    add_generator(&server, &api).await;
+    api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
+    server.advance(DAY);
+    let mut browser = Browser::new(&server);
+    let first = browser.open(&agent.authorization(&[]), None).await;
+    let page = send_password(&mut browser, &first, ADMIN, PASSWORD).await;
+    assert!(page.text.contains("Your password is too old."), "{}", page.text);
 }
 
 #[tokio::test]

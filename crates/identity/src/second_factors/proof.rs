@@ -120,6 +120,7 @@ pub fn use_passkey(
 /// The second step of a sign-in.
 #[derive(Clone, Debug)]
 pub struct SecondStep {
+    pub user: UserId,
     /// The token of the challenge.
     pub challenge: String,
     /// The ways to prove it: `totp`, `passkey`, `recovery_code`.
@@ -152,7 +153,7 @@ impl SecondStep {
         if recovery_codes::count_left(conn, user)? > 0 {
             methods.push("recovery_code");
         }
-        Ok(Some(SecondStep { challenge, methods, options }))
+        Ok(Some(SecondStep { user, challenge, methods, options }))
     }
 
     /// Returns the body of the answer.

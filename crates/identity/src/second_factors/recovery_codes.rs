@@ -1,7 +1,7 @@
 //! Recovery codes: `/api/users/me/second-factors/recovery-codes/`. Each replaces a factor once, for example after its loss.
 
 use super::notices::{self, Notice};
-use super::own::{lock_account, require_person, require_recent_sign_in};
+use super::owner::{lock_account, require_person, require_recent_sign_in};
 use http::Method;
 use kit::answer::{Answer, Outcome};
 use kit::ids::UserId;

@@ -2,7 +2,8 @@
 //! (`docs/reference/second-factors.md`).
 
 use super::notices::{self, Notice};
-use super::{delete_all, own};
+use super::owner::lock_account;
+use super::removal::delete_all;
 use crate::account::{account_type_of, is_person};
 use crate::sessions;
 use crate::users::rules::{holds_all_of, require_change};
@@ -34,7 +35,7 @@ fn reset(request: &Request, conn: &mut Conn) -> Outcome {
     let (caller, user) = (request.caller()?, request.id());
     let exists = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0").arg(user);
     conn.query_optional(&exists, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
-    let username = own::lock_account(conn, user)?.username;
+    let username = lock_account(conn, user)?.username;
     let account_type = account_type_of(conn, user)?;
     require_change(caller, account_type)?;
     if caller.user != user {

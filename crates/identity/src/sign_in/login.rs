@@ -1,7 +1,7 @@
 //! `/api/auth/login/`, `refresh/` and `logout/` (`docs/reference/sign-in.md`). All failed logins get the same 401 after the same
 //! work: a read, a hash, a write. Neither the answer nor its timing reveals the reason.
 
-use super::second_factor::{begin_second_step, second_step_schema};
+use super::second_step::{begin_second_step, second_step_schema};
 use crate::account::{SignInAccount, sign_in_refused};
 use crate::attempts::{self, AddressAttempt, check_address, count_failure};
 use crate::hasher::{Hasher, QueuePath};

@@ -7,6 +7,7 @@ pub mod pages;
 pub mod passkey;
 pub mod second_factor;
 pub mod second_form;
+pub mod second_step;
 pub mod set_password;
 
 use kit::route::Route;

@@ -4,8 +4,8 @@
 use super::aim::{Aim, MAX_RETURN_TO, lead_on};
 use super::form::form_field;
 use super::login::{FirstStep, SESSION, SignInPurpose};
-use super::second_factor::repeat_second_step;
 use super::second_form::{self, SentForm};
+use super::second_step::repeat_second_step;
 use super::set_password;
 use crate::attempts::{self, AddressAttempt, check_address, count_failure};
 use crate::authenticate::ACCESS_TOKEN;

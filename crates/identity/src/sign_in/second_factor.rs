@@ -4,13 +4,12 @@
 use super::login::{ErasedPurpose, SESSION, SignInPurpose, complete_sign_in, failure_event};
 use crate::account::{SignInAccount, sign_in_refused};
 use crate::attempts::{self, AddressAttempt, check_address, count_failure};
-use crate::second_factors::challenges::{self, ChallengePurpose};
-use crate::second_factors::proof::{Proof, SecondStep, use_proof};
+use crate::second_factors::challenges;
+use crate::second_factors::proof::{Proof, use_proof};
 use crate::sessions;
 use crate::system_events::{self, AuthEvent};
 use kit::answer::Answer;
 use kit::commit::{CommittedOutcome, write};
-use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -18,7 +17,7 @@ use resource::openapi::{filled_text, object, titled};
 use resource::{Errors, message};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use store::{Conn, StoreError};
+use store::Conn;
 
 /// The reason of the system event of a wrong proof.
 const REASON: &str = "second_factor";
@@ -50,16 +49,6 @@ fn proof_schema() -> Json {
     titled("SecondFactorProof", body)
 }
 
-/// Returns the schema of an answer that asks for the second step.
-pub fn second_step_schema() -> Json {
-    let methods = json!({"type": "array", "items": {"type": "string", "enum": ["totp", "passkey", "recovery_code"]}});
-    let seconds = json!({"type": "integer", "description": "Seconds until the challenge ends"});
-    let mut step = object([("challenge", json!({"type": "string"})), ("methods", methods), ("expires_in", seconds)]);
-    step["properties"]["options"] =
-        json!({"type": "object", "description": "The options of WebAuthn, if `methods` contains `passkey`"});
-    titled("SecondFactorChallenge", step)
-}
-
 fn prove(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let (body, mut errors) = (request.object()?, Errors::new());
@@ -87,32 +76,6 @@ pub fn sent_challenge(request: &Request, errors: &mut Errors) -> Result<String, 
             Some(text) => Ok(text.into_owned()),
         },
     }
-}
-
-/// Begins the second step of a user, whose row must be locked. Returns `None` if the user has no factor any more.
-pub fn begin_second_step(
-    request: &Request,
-    conn: &mut Conn,
-    user: UserId,
-    purpose: ChallengePurpose,
-) -> Result<Option<SecondStep>, StoreError> {
-    let challenge = challenges::begin(request, conn, user, purpose)?;
-    SecondStep::load(request, conn, user, challenge)
-}
-
-/// Returns the second step of a challenge, if the challenge still lives. A page shows it again.
-pub async fn repeat_second_step(
-    request: &Arc<Request>,
-    challenge: String,
-    purpose: ChallengePurpose,
-) -> Result<Option<SecondStep>, Refusal> {
-    let shared = request.clone();
-    let read = move |conn: &mut Conn| match challenges::find(&shared, conn, &challenge, purpose)?.and_then(|it| it.user)
-    {
-        Some(user) => SecondStep::load(&shared, conn, user, challenge.clone()),
-        None => Ok(None),
-    };
-    Ok(request.build.db.read::<_, StoreError>(read).await?)
 }
 
 impl<T: Send + 'static> SignInPurpose<T> {

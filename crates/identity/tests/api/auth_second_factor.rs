@@ -21,6 +21,13 @@ async fn a_password_and_a_code_sign_in() {
     assert_eq!(challenge.len(), 43, "256 bits");
     let expected = json!({"challenge": challenge, "methods": ["totp", "recovery_code"], "expires_in": 300});
     assert_eq!(step, expected);
+    // The password alone begins no session, and a client cannot leave the factor out.
+    assert_eq!(count(&server, "sessions").await, 1);
+    server
+        .anonymous()
+        .post(PATH, json!({"challenge": challenge}))
+        .await
+        .refuses(json!({"code": ["This field is required."]}));
     let code = with.generator.code(server.clock.now());
     let pair = prove(&server, &step["challenge"], "code", code).await.ok();
     assert_eq!(pair.as_object().unwrap().keys().collect::<Vec<_>>(), ["access_token", "refresh_token", "expires_in"]);

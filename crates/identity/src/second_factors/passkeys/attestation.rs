@@ -1,13 +1,8 @@
 //! The binary data of authenticators: the attestation object of a creation and the authenticator data (WebAuthn, sections 6.1 and
 //! 6.5). The statement of an attestation is skipped.
 
-use super::public_key;
-use ciborium_ll::{Decoder, Header};
+use super::cbor::CborReader;
 
-/// The maximum number of CBOR items of a value.
-const MAX_ITEMS: usize = 1_000;
-/// The maximum length of a byte or text string, in bytes.
-const MAX_STRING: usize = 64 * 1024;
 /// The lengths of the parts of authenticator data, in bytes.
 const HASH: usize = 32;
 const AAGUID: usize = 16;
@@ -74,104 +69,6 @@ pub fn authenticator_data(object: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Reads CBOR values (RFC 8949) of definite length, without recursion.
-pub struct CborReader<'a> {
-    decoder: Decoder<&'a [u8]>,
-    items: usize,
-}
-
-impl<'a> CborReader<'a> {
-    pub fn new(bytes: &'a [u8]) -> CborReader<'a> {
-        CborReader { decoder: Decoder::from(bytes), items: 0 }
-    }
-
-    fn header(&mut self) -> Option<Header> {
-        self.items += 1;
-        if self.items > MAX_ITEMS { None } else { self.decoder.pull().ok() }
-    }
-
-    /// Reads the beginning of a map. Returns its number of pairs.
-    pub fn map(&mut self) -> Option<usize> {
-        match self.header()? {
-            Header::Map(Some(pairs)) => Some(pairs),
-            _ => None,
-        }
-    }
-
-    /// Reads a byte or text string.
-    pub fn string(&mut self) -> Option<Vec<u8>> {
-        match self.header()? {
-            Header::Bytes(Some(length)) | Header::Text(Some(length)) => self.string_of(length),
-            _ => None,
-        }
-    }
-
-    fn string_of(&mut self, length: usize) -> Option<Vec<u8>> {
-        if length > MAX_STRING {
-            return None;
-        }
-        let (mut bytes, mut buffer) = (Vec::new(), [0; 256]);
-        let mut segments = self.decoder.bytes(Some(length));
-        while let Some(mut segment) = segments.pull().ok()? {
-            while let Some(piece) = segment.pull(&mut buffer).ok()? {
-                bytes.extend_from_slice(piece);
-            }
-        }
-        Some(bytes)
-    }
-
-    /// Reads an integer.
-    pub fn integer(&mut self) -> Option<i64> {
-        match self.header()? {
-            Header::Positive(number) => i64::try_from(number).ok(),
-            Header::Negative(number) => i64::try_from(number).ok().map(|number| -1 - number),
-            _ => None,
-        }
-    }
-
-    /// Skips a value.
-    pub fn skip(&mut self) -> Option<()> {
-        let mut left = 1_usize;
-        while left > 0 {
-            left -= 1;
-            let more = match self.header()? {
-                Header::Map(Some(pairs)) => pairs.checked_mul(2)?,
-                Header::Array(Some(items)) => items,
-                Header::Tag(_) => 1,
-                Header::Bytes(Some(length)) | Header::Text(Some(length)) => {
-                    self.string_of(length)?;
-                    0
-                }
-                Header::Positive(_) | Header::Negative(_) | Header::Float(_) | Header::Simple(_) => 0,
-                _ => return None,
-            };
-            left = left.checked_add(more).filter(|left| *left <= MAX_ITEMS)?;
-        }
-        Some(())
-    }
-}
-
-/// Reads a public key in the form of COSE (RFC 9052, section 7).
-pub fn cose_key(bytes: &[u8]) -> Option<public_key::CoseKey> {
-    let mut reader = CborReader::new(bytes);
-    let mut key = public_key::CoseKey::default();
-    for _ in 0..reader.map()? {
-        match reader.integer()? {
-            1 => key.kind = reader.integer()?,
-            3 => key.algorithm = reader.integer()?,
-            -1 => match reader.header()? {
-                Header::Positive(curve) => key.curve = i64::try_from(curve).ok()?,
-                Header::Bytes(Some(length)) => key.modulus = reader.string_of(length)?,
-                _ => return None,
-            },
-            -2 => key.x = reader.string()?,
-            -3 => key.y = reader.string()?,
-            _ => reader.skip()?,
-        }
-    }
-    Some(key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +100,19 @@ mod tests {
             &deep,
         ] {
             assert_eq!(authenticator_data(object), None, "{:?}", &object[..object.len().min(20)]);
+        }
+    }
+
+    #[test]
+    fn edited_objects_are_read_or_refused() {
+        let object = b"\xa3\x63fmt\x64none\x67attStmt\xa1\x63x5c\x81\x41\x00\x68authData\x42\x01\x02";
+        for at in 0..object.len() {
+            for byte in 0..=u8::MAX {
+                let mut edited = object.to_vec();
+                edited[at] = byte;
+                authenticator_data(&edited);
+            }
+            assert_eq!(authenticator_data(&object[..at]), None);
         }
     }
 

@@ -30,7 +30,7 @@ struct AuthenticatorResponse {
     user_handle: Option<String>,
 }
 
-/// What the browser states about the page that used the passkey.
+/// Statements of the browser about the page that used the passkey.
 #[derive(Deserialize)]
 pub struct ClientData {
     #[serde(rename = "type")]

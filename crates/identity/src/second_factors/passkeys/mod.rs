@@ -2,6 +2,7 @@
 //! the host of the build's address (`docs/decisions/0019-passkeys-are-verified-here.md`).
 
 mod attestation;
+mod cbor;
 mod credential;
 mod public_key;
 

@@ -1,6 +1,6 @@
 //! Public keys of passkeys: their form in COSE and in the database, and the check of signatures.
 
-use super::attestation;
+use super::cbor::{CborReader, IntegerOrBytes};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{
@@ -21,17 +21,37 @@ const MAX_MODULUS: usize = 1024;
 /// The maximum length of an exponent, in bytes.
 const MAX_EXPONENT: usize = 8;
 
-/// The members of a key in the form of COSE.
+/// The members of a key in the form of COSE (RFC 9052, section 7).
 #[derive(Default)]
-pub struct CoseKey {
-    pub kind: i64,
-    pub algorithm: i64,
-    pub curve: i64,
+struct CoseKey {
+    kind: i64,
+    algorithm: i64,
+    curve: i64,
     /// The modulus of an RSA key.
-    pub modulus: Vec<u8>,
+    modulus: Vec<u8>,
     /// The first coordinate, or the exponent of an RSA key.
-    pub x: Vec<u8>,
-    pub y: Vec<u8>,
+    x: Vec<u8>,
+    y: Vec<u8>,
+}
+
+impl CoseKey {
+    fn parse(bytes: &[u8]) -> Option<CoseKey> {
+        let (mut reader, mut key) = (CborReader::new(bytes), CoseKey::default());
+        for _ in 0..reader.map()? {
+            match reader.integer()? {
+                1 => key.kind = reader.integer()?,
+                3 => key.algorithm = reader.integer()?,
+                -1 => match reader.integer_or_bytes()? {
+                    IntegerOrBytes::Integer(curve) => key.curve = curve,
+                    IntegerOrBytes::Bytes(modulus) => key.modulus = modulus,
+                },
+                -2 => key.x = reader.string()?,
+                -3 => key.y = reader.string()?,
+                _ => reader.skip()?,
+            }
+        }
+        Some(key)
+    }
 }
 
 /// A public key.
@@ -49,7 +69,7 @@ pub enum PublicKey {
 impl PublicKey {
     /// Reads a key in the form of COSE; `None` if it has another algorithm or a wrong length.
     pub fn from_cose(bytes: &[u8]) -> Option<PublicKey> {
-        let CoseKey { kind, algorithm, curve, modulus, x, y } = attestation::cose_key(bytes)?;
+        let CoseKey { kind, algorithm, curve, modulus, x, y } = CoseKey::parse(bytes)?;
         match (algorithm, kind, curve) {
             (ES256, 2, 1) if x.len() == COORDINATE && y.len() == COORDINATE => {
                 Some(PublicKey::Es256([&[4], x.as_slice(), &y].concat()))
@@ -135,6 +155,15 @@ mod tests {
             [es256(1, 0x26, 1, 32), es256(2, 0x27, 1, 32), es256(2, 0x26, 2, 32), es256(2, 0x26, 1, 31), vec![0xa0]]
         {
             assert_eq!(PublicKey::from_cose(&key), None);
+        }
+        let key = es256(2, 0x26, 1, 32);
+        for at in 0..key.len() {
+            for byte in 0..=u8::MAX {
+                let mut edited = key.clone();
+                edited[at] = byte;
+                PublicKey::from_cose(&edited);
+            }
+            assert_eq!(PublicKey::from_cose(&key[..at]), None);
         }
     }
 }
