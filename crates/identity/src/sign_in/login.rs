@@ -130,11 +130,14 @@ impl<T> FirstStep<T> {
     }
 }
 
+/// Runs for the user of a completed sign-in, and puts the outcome aside.
+type ErasedCompletion = dyn Fn(&Request, &mut Conn, UserId) -> Result<(), Refusal> + Send + Sync;
+
 /// A purpose without the type of its outcome, so that signing in is compiled once. The outcome is put aside.
 pub struct ErasedPurpose {
     pub challenge: ChallengePurpose,
     pub takes: fn(AccountType) -> bool,
-    pub then: Box<dyn Fn(&Request, &mut Conn, UserId) -> Result<(), Refusal> + Send + Sync>,
+    pub then: Box<ErasedCompletion>,
 }
 
 /// The place for the outcome of an [`ErasedPurpose`].
