@@ -158,6 +158,15 @@ pub enum UserCommand {
         #[command(flatten)]
         user: UserPassword,
     },
+    /// Remove a user's lost second factors and end its sessions
+    ResetSecondFactors {
+        /// Domain of the user's build
+        #[arg(long, value_name = "DOMAIN")]
+        build: String,
+        /// The user's e-mail address
+        #[arg(long)]
+        username: String,
+    },
 }
 
 /// A user of a build and a password.
@@ -282,6 +291,14 @@ mod tests {
         assert!(is_refused(&format!("chancery user set-password {user} --password-stdin --password-file x")));
         let cli = parse(&format!("chancery user set-password {user}"));
         assert!(matches!(cli.command, Command::User(UserCommand::SetPassword { user }) if user.password.is_none()));
+    }
+
+    #[test]
+    fn second_factors_of_a_user_are_reset() {
+        let cli = parse("chancery user reset-second-factors --build a.example --username u@a.example");
+        let Command::User(UserCommand::ResetSecondFactors { build, username }) = cli.command else { panic!() };
+        assert_eq!((build.as_str(), username.as_str()), ("a.example", "u@a.example"));
+        assert!(is_refused("chancery user reset-second-factors --build a.example"));
     }
 
     #[test]

@@ -158,6 +158,11 @@ async fn user(command: UserCommand, settings: ProgramSettings) -> Result<(), Com
             builds::set_password(&app, &build, &user.username, &password(&user)?).await?;
             print_line(format_args!("The password of {} was set.", user.username))?;
         }
+        UserCommand::ResetSecondFactors { build, username } => {
+            let build = builds::find(&app, &build).await?;
+            builds::reset_second_factors(&app, &build, &username).await?;
+            print_line(format_args!("The second factors of {username} were removed."))?;
+        }
     }
     app.store.close().await;
     Ok(())

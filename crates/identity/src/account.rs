@@ -1,6 +1,7 @@
 //! The part of an account that a sign-in needs: its state, its password, its authentication method, its address ranges, and the
 //! permissions of its roles (`docs/reference/sign-in.md`).
 
+use crate::second_factors::rule_sql::IS_ASKED;
 use crate::settings::IdentitySettings;
 use crate::system_events::{self, AuthEvent};
 use kit::account_type::AccountType;
@@ -88,6 +89,7 @@ pub fn as_caller(conn: &mut Conn, user: UserId) -> Result<Caller, StoreError> {
         permissions: Permissions::for_account_type(account_type).union(permissions_of_roles(conn, user)?),
         version: 0,
         password_expires_at: None,
+        lacks_second_factor: false,
         session_expires_at: 0,
         ranges: None,
         last_used_at: AtomicI64::new(0),
@@ -132,6 +134,8 @@ pub struct SignInAccount {
     method: String,
     /// The stored address ranges; `None` if the account is not restricted to them.
     ranges: Option<Ranges>,
+    /// Is true if the account is asked for a second factor after its password.
+    pub is_asked_for_factor: bool,
 }
 
 impl SignInAccount {
@@ -163,8 +167,9 @@ impl SignInAccount {
             "SELECT u.id, u.password_hash, u.status, u.locked_until, u.failed_attempts, u.failed_since, \
              u.is_ip_restriction_enabled, u.allowed_ip_ranges, (SELECT ",
             method_sql!("u.account_type"),
-            " FROM security x WHERE x.id = 1), u.account_type FROM users u WHERE u.is_deleted = 0 AND "
+            " FROM security x WHERE x.id = 1), u.account_type, CASE WHEN "
         ));
+        sql.push(IS_ASKED).push(" THEN 1 ELSE 0 END FROM users u WHERE u.is_deleted = 0 AND ");
         let [
             id,
             hash,
@@ -176,6 +181,7 @@ impl SignInAccount {
             ranges,
             method,
             account_type,
+            is_asked,
         ] = columns();
         sql.append(condition);
         conn.query_optional(&sql, |row| {
@@ -189,6 +195,7 @@ impl SignInAccount {
                 ranges: if row.flag(is_restricted)? { Some(read_ranges(row, ranges)?) } else { None },
                 method: row.text(method)?.to_owned(),
                 account_type: read_account_type(row.text(account_type)?)?,
+                is_asked_for_factor: row.flag(is_asked)?,
             })
         })
     }

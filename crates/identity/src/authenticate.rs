@@ -2,6 +2,7 @@
 
 use crate::access_tokens::AccessTokens;
 use crate::account::{columns, permissions_of_roles, read_account_type, read_ranges};
+use crate::second_factors::rule_sql::IS_LACKING;
 use kit::authenticate::{Authenticate, Credential, Identifying};
 use kit::build::Build;
 use kit::caller::{Agent, Caller, CredentialClaims};
@@ -114,6 +115,7 @@ fn read_caller(row: &Row<'_>, session: SessionId, version: i64) -> Result<Caller
         task,
         connector,
         client,
+        is_lacking,
     ] = columns();
     let account_type = read_account_type(row.text(account_type)?)?;
     let ranges = if row.flag(is_restricted)? { Some(read_ranges(row, ranges)?) } else { None };
@@ -139,6 +141,7 @@ fn read_caller(row: &Row<'_>, session: SessionId, version: i64) -> Result<Caller
         narrowed_to: row.opt_id(task)?,
         version,
         password_expires_at: set_at.map(|set_at| set_at.saturating_add(rotation * DAY_US)),
+        lacks_second_factor: row.flag(is_lacking)?,
         ranges,
         session_expires_at: row.int(expires_at)?,
         last_used_at: AtomicI64::new(row.int(used_at)?),
@@ -155,12 +158,15 @@ fn load_where(
     let mut sql = Sql::new(
         "SELECT u.id, u.account_type, u.is_ip_restriction_enabled, u.allowed_ip_ranges, u.password_set_at, \
          (SELECT x.password_rotation_interval FROM security x WHERE x.id = 1), s.last_used_at, \
-         CASE WHEN s.single_sign_on_id IS NULL THEN 1 ELSE 0 END, s.expires_at, s.task, s.connector, s.user_agent \
-         FROM sessions s JOIN users u ON u.id = s.user_id \
-         WHERE s.id = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND u.is_deleted = 0 AND u.status = 'active'",
+         CASE WHEN s.single_sign_on_id IS NULL THEN 1 ELSE 0 END, s.expires_at, s.task, s.connector, s.user_agent, \
+         CASE WHEN s.single_sign_on_id IS NULL AND s.task IS NULL AND ",
     )
     .arg(claims.session)
     .arg(now);
+    sql.push(IS_LACKING).push(
+        " THEN 1 ELSE 0 END FROM sessions s JOIN users u ON u.id = s.user_id \
+         WHERE s.id = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND u.is_deleted = 0 AND u.status = 'active'",
+    );
     sql.push(condition);
     let found = conn.query_optional(&sql, |row| read_caller(row, claims.session, version))?;
     let Some(mut caller) = found.filter(|found| found.user == claims.user) else { return Ok(None) };

@@ -54,12 +54,15 @@ fn start_schema() -> Json {
         or_null(permissions_schema(), "As `/api/users/permissions/`; null while the password must be changed");
     let text = |text: &str| json!({"type": "string", "description": text});
     let names = json!({"type": "array", "items": {"type": "string"}});
-    let ui_config =
-        or_null(names, "The components that have a UI configuration; null while the password must be changed");
+    let ui_config = or_null(
+        names,
+        "The components that have a UI configuration; null while the password must be changed, or a second factor is lacking",
+    );
     let fields = [
         ("access_token", json!({"type": "string"})),
         ("expires_in", json!({"type": "integer", "description": "Seconds until the access token ends"})),
         ("password_change_required", json!({"type": "boolean"})),
+        ("second_factor_required", json!({"type": "boolean"})),
         ("user", user),
         ("permissions", permissions),
         ("ui_config", ui_config),
@@ -184,10 +187,13 @@ fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
     let claims = CredentialClaims::of_session(found.user, found.session, expires_at);
     let Some(caller) = authenticate::load(conn, claims, request.now)? else { return Ok(BrowserStart::Over) };
     let must_change_password = caller.must_change_password(request.now);
+    let lacks_second_factor = caller.lacks_second_factor;
     let (mut user, mut permissions, mut ui_config) = (Json::Null, Json::Null, Json::Null);
     if !must_change_password {
         permissions = caller.permissions.to_json();
-        ui_config = ui_configurations(conn)?.into();
+        if !lacks_second_factor {
+            ui_config = ui_configurations(conn)?.into();
+        }
         let instance = view::instance(&request.with_caller(Arc::new(caller)), conn, found.user)?;
         user = serde_json::from_slice(&instance)
             .map_err(|error| StoreError::internal(format_args!("a user is no JSON: {error}")))?;
@@ -197,6 +203,7 @@ fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
         "access_token": access_token,
         "expires_in": seconds,
         "password_change_required": must_change_password,
+        "second_factor_required": lacks_second_factor,
         "user": user,
         "permissions": permissions,
         "ui_config": ui_config,

@@ -3,6 +3,7 @@
 
 use crate::hasher::QueuePath;
 use crate::passwords;
+use crate::second_factors;
 use crate::security;
 use crate::sessions;
 use crate::users::create;
@@ -367,6 +368,14 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
         })
         .await
         .map_err(refusal_line)
+}
+
+/// Removes the second factors of a user, and ends all sessions.
+pub async fn reset_second_factors(app: &App, build: &Arc<Build>, username: &str) -> Result<(), BuildFailure> {
+    match second_factors::reset_by_operator(app, build, username).await.map_err(refusal_line)? {
+        true => Ok(()),
+        false => Err(format!("{username}: there is no such user")),
+    }
 }
 
 /// Formats an error of the store as the line of a failed command.

@@ -79,6 +79,7 @@ fn find(conn: &mut Conn, condition: &Sql) -> Result<Option<Caller>, StoreError> 
             permissions: own.map_or(held, |own| own.intersection(held)),
             version,
             password_expires_at: None,
+            lacks_second_factor: false,
             session_expires_at: row.int(expires_at)?,
             ranges: if row.flag(is_restricted)? { Some(read_ranges(row, ranges)?) } else { None },
             last_used_at: AtomicI64::new(row.opt_int(used_at)?.unwrap_or(0)),

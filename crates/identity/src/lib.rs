@@ -20,6 +20,7 @@ mod preferences;
 pub mod principals;
 pub mod provisioning;
 mod roles;
+pub mod second_factors;
 pub mod security;
 pub mod sessions;
 mod settings;
@@ -61,6 +62,7 @@ pub static MODULE: Module = Module {
             roles::routes(),
             user_groups::routes(),
             security::routes(),
+            second_factors::routes(),
             single_sign_on::routes(),
             sign_ins::routes(),
         ];
@@ -114,6 +116,7 @@ pub static MODULE: Module = Module {
         users::actions::ON_LEAVING,
         preferences::ON_USER_LEAVING,
         api_keys::ON_USER_LEAVING,
+        second_factors::ON_USER_LEAVING,
         user_groups::ON_USER_LEAVING,
         single_sign_on::ON_USER_LEAVING,
         user_groups::ON_LEAVING,
@@ -126,7 +129,11 @@ pub static MODULE: Module = Module {
         agent_sessions::ON_USER_CHANGED,
     ],
     object_rights: &[user_groups::rights::holds_groups],
-    sealed_columns: &[SealedColumn { table: "single_sign_on", column: "client_secret", row: "secret_key" }],
+    sealed_columns: &[
+        SealedColumn { table: "single_sign_on", column: "client_secret", row: "secret_key" },
+        second_factors::SEALED_COLUMNS[0],
+        second_factors::SEALED_COLUMNS[1],
+    ],
     callers: &[authenticate::ACCESS_TOKEN, key_callers::API_KEY],
     slots: |settings, keys, slots| {
         slots.insert(single_sign_on::Providers::new(settings.outbound_allow.clone()));
@@ -138,7 +145,12 @@ pub static MODULE: Module = Module {
         slots.insert(sessions::TaskLinks::default());
         slots.insert(settings);
         let mails = &mut slots.entry::<MailKinds>().0;
-        mails.extend([&mailed_links::ACTIVATION, &mailed_links::RESET, &users::RENAMED]);
+        mails.extend([
+            &mailed_links::ACTIVATION,
+            &mailed_links::RESET,
+            &users::RENAMED,
+            &second_factors::notices::NOTICE,
+        ]);
         Ok(())
     },
     build_slots: |slots| slots.insert(Arc::<Attempts>::default()),

@@ -3,6 +3,7 @@
 
 use crate::access_tokens::AccessTokens;
 use crate::account::SignInAccount;
+use crate::second_factors::challenges;
 use crate::settings::IdentitySettings;
 use crate::single_sign_on::configuration::is_enabled;
 use crate::system_events::{self, AuthEvent};
@@ -269,6 +270,7 @@ pub fn end_all(conn: &mut Conn, user: UserId, now: i64, but: Option<SessionId>) 
     ] {
         conn.exec(&Sql::new(text).arg(user).arg(but))?;
     }
+    challenges::end_of_user(conn, user)?;
     conn.exec(&Sql::new("UPDATE users SET sessions_ended_at = $1 WHERE id = $2").arg(now).arg(user)).map(|_| ())
 }
 

@@ -31,6 +31,8 @@ pub struct Requirement {
     pub access: RouteAccess,
     /// Is true if the route may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
+    /// Is true if the route may be called while the account lacks a second factor (`docs/reference/second-factors.md`).
+    pub while_lacking_factor: bool,
     /// Is true if sessions that are narrowed to one object may call the route ([`Caller::narrowed_to`]).
     pub for_narrowed: bool,
     /// Is true if API keys may call the route.
@@ -92,6 +94,8 @@ pub struct Caller {
     pub version: i64,
     /// The time at which the password must be changed.
     pub password_expires_at: Option<i64>,
+    /// Is true if the account must have a second factor and has none.
+    pub lacks_second_factor: bool,
     /// The expiry of the session unless it is refreshed. It may have been refreshed since the caller was read.
     pub session_expires_at: i64,
     /// The addresses from which the account may call; `None`: any.
@@ -169,6 +173,9 @@ impl Caller {
         }
         if !requirement.while_expired && self.must_change_password(now) {
             return Err(Refusal::detail(StatusCode::FORBIDDEN, "Password change required."));
+        }
+        if !requirement.while_lacking_factor && self.lacks_second_factor {
+            return Err(Refusal::detail(StatusCode::FORBIDDEN, "Second factor required."));
         }
         match requirement.access {
             RouteAccess::Permission(resource, action) => self.require_permission(resource, action),

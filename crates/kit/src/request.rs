@@ -174,6 +174,7 @@ impl Request {
             requirement: Requirement {
                 access: RouteAccess::Authenticated,
                 while_expired: true,
+                while_lacking_factor: true,
                 for_narrowed: true,
                 for_keys: true,
             },

@@ -191,6 +191,8 @@ pub struct Route {
     names: OnceLock<Option<Vec<String>>>,
     /// Is true if the route may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
+    /// Is true if the route may be called while the account lacks a second factor (`docs/reference/second-factors.md`).
+    pub while_lacking_factor: bool,
     /// Is true if sessions that are narrowed to one object may call the route; its handler compares the object.
     pub for_narrowed: bool,
     /// Is true if API keys may not call the route.
@@ -251,6 +253,7 @@ impl Route {
             action,
             names: OnceLock::new(),
             while_expired: false,
+            while_lacking_factor: false,
             for_narrowed: false,
             refuses_keys: false,
             optional_sign_in: false,
@@ -431,6 +434,7 @@ impl Route {
         Requirement {
             access: self.access,
             while_expired: self.while_expired,
+            while_lacking_factor: self.while_lacking_factor,
             for_narrowed: self.for_narrowed,
             for_keys: !self.refuses_keys,
         }
@@ -493,6 +497,11 @@ impl Route {
     /// Allows calls while the password must be changed.
     pub fn while_expired(mut self) -> Route {
         self.while_expired = true;
+        self
+    }
+    /// Allows calls while the account lacks a second factor.
+    pub fn while_lacking_factor(mut self) -> Route {
+        self.while_lacking_factor = true;
         self
     }
     /// Allows calls of sessions that are narrowed to one object. The handler refuses other objects ([`Caller::reaches`]).

@@ -33,7 +33,7 @@ const REFERENCES_TO_USERS: [DroppedReference; 4] = [
 ];
 
 /// Returns the migrations of the database of a build.
-pub const fn build(conversions: &Conversions) -> [Migration; 29] {
+pub const fn build(conversions: &Conversions) -> [Migration; 30] {
     [
         Migration::sql("0001_identity", include_str!("../build/0001_identity.sql")),
         Migration::sql("0002_outbound_mail", include_str!("../build/0002_outbound_mail.sql")),
@@ -63,6 +63,7 @@ pub const fn build(conversions: &Conversions) -> [Migration; 29] {
         Migration::sql("0025_document_requests", include_str!("../build/0025_document_requests.sql")),
         Migration::sql("0026_references_to_users", "").without_references(&REFERENCES_TO_USERS),
         Migration::sql("0027_counter_slots", include_str!("../build/0027_counter_slots.sql")),
+        Migration::sql("0028_second_factors", include_str!("../build/0028_second_factors.sql")),
         Migration::sql("0029_api_keys", include_str!("../build/0029_api_keys.sql")),
         Migration::sql("0030_scim", include_str!("../build/0030_scim.sql")),
     ]

@@ -143,6 +143,7 @@ fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) ->
         // Links that are not mailed yet get their tokens later.
         "UPDATE task_links SET hash = 'unsent-' || CAST(job AS TEXT)",
         "DELETE FROM single_sign_on_tickets",
+        "DELETE FROM sign_in_challenges",
     ] {
         conn.exec(&Sql::new(text))?;
     }

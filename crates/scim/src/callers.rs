@@ -83,6 +83,7 @@ fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Ca
             permissions: Permissions::NONE,
             version,
             password_expires_at: None,
+            lacks_second_factor: false,
             session_expires_at: row.int(0)?,
             ranges: None,
             last_used_at: AtomicI64::new(row.int(1)?),

@@ -15,6 +15,7 @@
 //! databases may be created. Each server then has its own database there, and the tests are the same.
 
 mod at_once;
+mod authenticator;
 mod certificates;
 mod clickhouse;
 mod client;
@@ -48,6 +49,7 @@ mod trace;
 mod waiting;
 
 pub use at_once::{one_wins, send_concurrently, statuses};
+pub use authenticator::{CodeGenerator, Passkey};
 pub use certificates::Authority;
 pub use clickhouse::ClickHouseServer;
 pub use client::{ApiClient, Download, PreparedCall};

@@ -41,6 +41,13 @@ const RENAMED: MailTemplate = MailTemplate {
            If you did not expect this, tell your administrator.\n",
 };
 
+const ACCOUNT_NOTICE: MailTemplate = MailTemplate {
+    subject: "Signing in to your account at {domain}",
+    text: "Hello {first_name},\n\n\
+           {notice}\n\n\
+           If you did not expect this, tell your administrator.\n",
+};
+
 const REMINDER: MailTemplate = MailTemplate {
     subject: "Reminder: {task}",
     text: "Hello {first_name},\n\n\
@@ -100,6 +107,11 @@ pub fn reset(to: String, fields: &MergeFields) -> MailMessage {
 /// Returns the mail to the former address of an account with a new username: `domain`, `first_name`.
 pub fn renamed(to: String, fields: &MergeFields) -> MailMessage {
     message(&RENAMED, to, fields)
+}
+
+/// Returns the mail about a change of the ways to sign in to an account: `domain`, `first_name`, `notice`.
+pub fn account_notice(to: String, fields: &MergeFields) -> MailMessage {
+    message(&ACCOUNT_NOTICE, to, fields)
 }
 
 /// Returns the mail that reminds a person of a task: `domain`, `first_name`, `task`, `due_at`, `expires_at`.

@@ -9,8 +9,11 @@ use http::{Method, StatusCode};
 use identity::agent_sessions::{may_grant, must_change_password};
 use identity::attempts;
 use identity::is_person;
+use identity::second_factors::challenges::ChallengePurpose;
 use identity::sessions::SessionOrigin;
-use identity::sign_in::login::SignInPurpose;
+use identity::sign_in::login::{FirstStep, SignInPurpose};
+use identity::sign_in::second_form::{self, SentForm};
+use identity::sign_in::second_step::repeat_second_step;
 use identity::single_sign_on::start;
 use identity::single_sign_on::transaction::SignInStart;
 use identity::single_sign_on::way_back::ReturnTarget;
@@ -54,6 +57,15 @@ pub fn routes() -> Vec<Route> {
             "Sign in from the page of an agent",
             Handler::Async(sign_in),
             &[REQUEST, TOKEN, "username", "password"],
+        )
+        .with_guard(attempts::guard)
+        .also_answers(401, Schema::Html)
+        .also_answers(429, Schema::Html),
+        send(
+            pages::SECOND_STEP,
+            "Prove a second factor from the page of an agent",
+            Handler::Async(prove_factor),
+            &[REQUEST, TOKEN, "challenge", "code", "credential"],
         )
         .with_guard(attempts::guard)
         .also_answers(401, Schema::Html)
@@ -193,20 +205,58 @@ struct PasswordSignIn {
 async fn sign_in_by_password(request: &Arc<Request>) -> Result<Answer, StepFailure> {
     let step = check_form(request).await?;
     let (username, password) = (field(request, "username")?, field(request, "password")?);
-    let purpose = SignInPurpose {
-        takes: is_person,
-        then: |request, conn, user| {
-            Ok(PasswordSignIn { user, must_change_password: must_change_password(request, conn, user)? })
-        },
-    };
-    match purpose.sign_in_by_password(request, username.clone(), password).await {
-        Ok(PasswordSignIn { must_change_password: true, .. }) => Ok(pages::password_too_old(request)),
-        Ok(PasswordSignIn { user, .. }) => {
-            let signed_in = SignedIn { user, single_sign_on: None, at: request.now };
-            Ok(to_consent(request, &step.authorization.query, signed_in))
+    match PERSON.sign_in_by_password(request, username.clone(), password).await {
+        Ok(FirstStep::SignedIn(person)) => Ok(person_signed_in(request, &step, person)),
+        Ok(FirstStep::NeedsFactor(second)) => {
+            let (shared, user) = (request.clone(), second.user);
+            let read = move |conn: &mut Conn| must_change_password(&shared, conn, user);
+            Ok(match request.build.db.read_short::<_, StoreError>(read).await? {
+                true => pages::password_too_old(request),
+                false => {
+                    pages::second_step(request, &step.authorization, &step.transaction, &second, StatusCode::OK, "")
+                }
+            })
         }
         Err(refusal) => Ok(sign_in_failed(request, &step, refusal, &username).await?),
     }
+}
+
+/// The sign-in of a person who lets an agent work for them.
+const PERSON: SignInPurpose<PasswordSignIn> = SignInPurpose {
+    challenge: ChallengePurpose::Agent,
+    takes: is_person,
+    then: |request, conn, user| {
+        Ok(PasswordSignIn { user, must_change_password: must_change_password(request, conn, user)? })
+    },
+};
+
+fn person_signed_in(request: &Request, step: &SignInStep, person: PasswordSignIn) -> Answer {
+    if person.must_change_password {
+        return pages::password_too_old(request);
+    }
+    let signed_in = SignedIn { user: person.user, single_sign_on: None, at: request.now };
+    to_consent(request, &step.authorization.query, signed_in)
+}
+
+fn prove_factor(request: Arc<Request>) -> HandlerFuture {
+    Box::pin(async move { sign_in_by_factor(&request).await.or_else(StepFailure::into_outcome) })
+}
+
+async fn sign_in_by_factor(request: &Arc<Request>) -> Result<Answer, StepFailure> {
+    let step = check_form(request).await?;
+    let SentForm { challenge, proof } = second_form::read(request)?;
+    let refusal = match PERSON.sign_in_by_factor(request, challenge.clone(), proof).await {
+        Ok(person) => return Ok(person_signed_in(request, &step, person)),
+        Err(refusal) => refusal,
+    };
+    if refusal.is_by_rule()
+        && refusal.status == StatusCode::UNAUTHORIZED
+        && let Some(second) = repeat_second_step(request, challenge, ChallengePurpose::Agent).await?
+    {
+        let (status, error) = (refusal.status, refusal.reason.messages().join(" "));
+        return Ok(pages::second_step(request, &step.authorization, &step.transaction, &second, status, &error));
+    }
+    Ok(sign_in_failed(request, &step, refusal, "").await?)
 }
 
 /// The sign-in page with the error of a sign-in. An error that is not about the fields of the form is a page of its own.

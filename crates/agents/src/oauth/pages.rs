@@ -4,6 +4,8 @@ use super::authorization::AuthorizationRequest;
 use super::transaction::ConsentTransaction;
 use crate::mcp::tools::{TOOLS, ToolKind};
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use identity::second_factors::proof::SecondStep;
+use identity::sign_in::second_form;
 use identity::single_sign_on::start::EnabledConfiguration;
 use kit::answer::Answer;
 use kit::html::{alert, escape, page};
@@ -11,6 +13,8 @@ use kit::request::Request;
 
 /// The address of the form to sign in with a password.
 pub const SIGN_IN: &str = "/oauth/authorize/sign-in/";
+/// The address of the form to prove a second factor.
+pub const SECOND_STEP: &str = "/oauth/authorize/second-factor/";
 /// The address of the form to sign in at a provider.
 pub const SINGLE_SIGN_ON: &str = "/oauth/authorize/single-sign-on/";
 /// The address of the form to consent.
@@ -96,6 +100,24 @@ pub fn sign_in(
         escape(username),
     );
     let mut answer = unframed_page(request, status, "Sign in", &body);
+    answer.headers.push(transaction.cookie(request));
+    answer
+}
+
+/// The page to prove a second factor, with the error of a former attempt.
+pub fn second_step(
+    request: &Request,
+    authorization: &AuthorizationRequest,
+    transaction: &ConsentTransaction,
+    step: &SecondStep,
+    status: StatusCode,
+    error: &str,
+) -> Answer {
+    let hidden = hidden_fields(authorization, transaction);
+    let body =
+        second_form::form(step, SECOND_STEP, &hidden, error, &format!("/oauth/authorize?{}", authorization.query));
+    let mut answer = unframed_page(request, status, "Sign in", &body);
+    second_form::permit_script(&mut answer);
     answer.headers.push(transaction.cookie(request));
     answer
 }

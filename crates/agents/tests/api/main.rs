@@ -19,6 +19,7 @@ mod mcp_tools;
 mod oauth_attacks;
 mod oauth_authorize;
 mod oauth_grants;
+mod oauth_second_factor;
 mod oauth_single_sign_on;
 mod oauth_token;
 mod program;

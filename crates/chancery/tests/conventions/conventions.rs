@@ -3,6 +3,7 @@
 use crate::TestServer;
 use crate::message;
 use http::Method;
+use platform::kit::route::Route;
 use serde_json::{Value, json};
 use store::{Sql, StoreError};
 use testkit::{ApiClient, Reply, SECOND, send_concurrently, statuses};
@@ -707,8 +708,11 @@ async fn bearer_means_the_same_as_jwt_on_every_endpoint() {
     let admin = server.admin().await;
     let nobody = server.as_type("full").await;
     let other = server.build("b.example").await.admin().await;
-    for route in
-        platform::table().routes().filter(|route| route.method != Method::DELETE && route.own_admission.is_none())
+    // The answer of this route is random.
+    let is_random = |route: &Route| route.path == "/api/auth/passkey/";
+    for route in platform::table()
+        .routes()
+        .filter(|route| route.method != Method::DELETE && route.own_admission.is_none() && !is_random(route))
     {
         let path = crate::routes::with_ids(route.path, &[1]);
         let wrong = ["", "x", "x y", &other.token, &admin.refresh_token];

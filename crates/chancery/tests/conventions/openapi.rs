@@ -555,6 +555,9 @@ DELETE /api/scim/tokens/{id}/ scim.tokens.delete
 POST /api/auth/login/ auth.login
 POST /api/auth/refresh/ auth.refresh
 POST /api/auth/logout/ auth.logout
+POST /api/auth/second-factor/ auth.second_factor
+POST /api/auth/passkey/ auth.passkey.begin
+POST /api/auth/passkey/confirm/ auth.passkey.confirm
 POST /api/auth/activate/ auth.activate
 POST /api/auth/password-reset/ auth.password_reset.request
 POST /api/auth/password-reset/confirm/ auth.password_reset.confirm
@@ -616,6 +619,16 @@ POST /api/user-groups/{group_id}/permission-sets/{set_id}/assignees/user-groups/
 DELETE /api/user-groups/{group_id}/permission-sets/{set_id}/assignees/user-groups/ user_groups.permission_sets.assignees.user_groups.remove
 GET /api/security/ security.retrieve
 PATCH /api/security/ security.update
+GET /api/users/me/second-factors/ users.me.second_factors.list
+POST /api/users/me/second-factors/ users.me.second_factors.create
+GET /api/users/me/second-factors/{id}/ users.me.second_factors.retrieve
+DELETE /api/users/me/second-factors/{id}/ users.me.second_factors.delete
+POST /api/users/me/second-factors/{id}/confirm/ users.me.second_factors.confirm
+GET /api/users/me/second-factors/recovery-codes/ users.me.second_factors.recovery_codes.retrieve
+POST /api/users/me/second-factors/recovery-codes/ users.me.second_factors.recovery_codes.replace
+GET /api/security/second-factors/ security.second_factors.retrieve
+PATCH /api/security/second-factors/ security.second_factors.update
+POST /api/users/{id}/reset-second-factors/ users.reset_second_factors
 GET /api/single-sign-on/ single_sign_on.list
 POST /api/single-sign-on/ single_sign_on.create
 GET /api/single-sign-on/{id}/ single_sign_on.retrieve

@@ -21,6 +21,10 @@ const CALLER: &str = "caller@example.com";
 /// The route by which the caller ends their own session.
 const OWN_SESSION: &str = "/api/users/me/sessions/{id}/";
 
+/// The caller's second factors, and the route by which they confirm one.
+const FACTORS: &str = "/api/users/me/second-factors/";
+const CONFIRM: &str = "/api/users/me/second-factors/{id}/confirm/";
+
 /// The route by which a caller begins to link an identity.
 const LINK_IDENTITY: &str = "/api/single-sign-on/{id}/link/";
 /// Routes whose result goes only to the caller or to another server.
@@ -93,6 +97,8 @@ impl OutlivedScene {
         let client = process.client("localhost");
         let admin = client.sign_in(ADMIN, PASSWORD).await;
         let caller = client.sign_in(CALLER, PASSWORD).await;
+        // The caller has factors, and signs in with a password.
+        scene.installation.sql("build_1", "UPDATE security SET second_factor_super_admin = 'off' WHERE id = 1");
         for route in table().routes() {
             let is_write = matches!(route.method, Method::POST | Method::PATCH | Method::PUT | Method::DELETE);
             // Operators have no session that could end, and agents have tests of their own (`crates/agents/tests/api`).
@@ -231,6 +237,23 @@ impl OutlivedScene {
                 }
                 return (path, json!({"value": 1}));
             }
+            ("POST", FACTORS) => json!({"type": "totp", "name": "Phone"}),
+            ("POST", CONFIRM) => {
+                let factor = json!({"type": "totp", "name": "Tablet"});
+                let factor = caller.post(FACTORS, factor).await.expect_created();
+                let later = "UPDATE second_factors SET created_at = 9000000000000000 WHERE id = ";
+                self.installation.sql("build_1", &format!("{later}{}", factor["id"]));
+                // `begin` replaces the secret by its present code.
+                return (CONFIRM.replace("{id}", &factor["id"].to_string()), json!({"code": factor["secret"]}));
+            }
+            ("DELETE", "/api/users/me/second-factors/{id}/") => {
+                return (route.path.replace("{id}", &self.add_factor(caller.id)), json!({}));
+            }
+            ("POST", "/api/users/me/second-factors/recovery-codes/") => {
+                self.add_factor(caller.id);
+                json!({})
+            }
+            ("PATCH", "/api/security/second-factors/") => json!({"external": "off"}),
             ("PATCH", "/api/security/") => json!({"password_complexity": {"min_length": 7}}),
             ("PATCH", "/api/administration/company-details/") => json!({"admin_last_name": "Changed"}),
             ("PATCH", "/api/administration/smtp-settings/") => settings,
@@ -286,6 +309,16 @@ impl OutlivedScene {
             (method, path) => panic!("{method} {path} is new: say here how a call of it succeeds"),
         };
         (route.path.to_owned(), body)
+    }
+
+    /// Adds a confirmed factor to a user. Returns its id.
+    fn add_factor(&self, user: i64) -> String {
+        let n = self.writes.len();
+        let columns = "user_id, type, name, name_fold, created_at, confirmed_at, secret_row";
+        let factor = format!("({user}, 'totp', 'factor {n}', 'factor {n}', 0, 0, '')");
+        self.installation.sql("build_1", &format!("INSERT INTO second_factors({columns}) VALUES {factor}"));
+        let id = format!("SELECT CAST(max(id) AS TEXT) FROM second_factors WHERE user_id = {user}");
+        self.installation.sql("build_1", &id)[0][0].clone().unwrap()
     }
 
     /// Binds an identity to a user, like a sign-in at a provider. Returns its id.
@@ -620,7 +653,12 @@ const TOKENS_LAST: Duration = Duration::from_secs(6);
 
 /// Sends the header and half of the body. Returns when the server requests the body, because it has then admitted the caller.
 async fn begin<'a>(address: SocketAddr, caller: &ApiClient, write: &'a Write) -> HalfSentWrite<'a> {
-    let body = write.body.to_string();
+    let mut body = write.body.clone();
+    if write.route.path == CONFIRM {
+        let generator = testkit::CodeGenerator::new(body["code"].as_str().unwrap());
+        body["code"] = generator.code(web::clock::Clock::system().now()).into();
+    }
+    let body = body.to_string();
     let (first_half, second_half) = body.split_at(body.len() / 2);
     let mut path = write.path.clone();
     if path == OWN_SESSION {

@@ -178,6 +178,7 @@ async fn public_endpoints_need_no_token() {
         "GET /.well-known/oauth-authorization-server/",
         "GET /oauth/authorize/",
         "POST /oauth/authorize/sign-in/",
+        "POST /oauth/authorize/second-factor/",
         "POST /oauth/authorize/single-sign-on/",
         "POST /oauth/authorize/consent/",
         "POST /oauth/token/",
@@ -191,11 +192,15 @@ async fn public_endpoints_need_no_token() {
         "POST /api/auth/login/",
         "POST /api/auth/refresh/",
         "POST /api/auth/logout/",
+        "POST /api/auth/second-factor/",
+        "POST /api/auth/passkey/",
+        "POST /api/auth/passkey/confirm/",
         "POST /api/auth/activate/",
         "POST /api/auth/password-reset/",
         "POST /api/auth/password-reset/confirm/",
         "GET /sign-in/",
         "POST /sign-in/",
+        "POST /sign-in/second-factor/",
         "POST /sign-in/single-sign-on/",
         "GET /activate/",
         "POST /activate/",
@@ -255,6 +260,7 @@ pub async fn create_rows(tenant: &TestBuild, count: i64) {
         let sso = json!({"name": format!("SSO {n}"), "client_id": "c", "client_secret": "s", "tenant_id": "t", "provider": "provider_a"});
         admin.post("/api/single-sign-on/", sso).await.expect_created();
         bind_identity(tenant, user).await;
+        add_factor(tenant, n).await;
         let group = admin.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.id();
         let sets = format!("/api/user-groups/{n}/permission-sets/");
         admin.post(&sets, json!({"name": "Readers", "permissions": {"user_groups": ["view"]}})).await.expect_created();
@@ -327,6 +333,18 @@ async fn fill_keys(admin: &ApiClient, count: i64) {
         let token = json!({"name": format!("Token {n}"), "single_sign_on": n});
         admin.post("/api/scim/tokens/", token).await.expect_created();
     }
+}
+
+/// Adds a factor to the super admin, who is not asked for it.
+async fn add_factor(tenant: &TestBuild, n: i64) {
+    let factor = Sql::new(
+        "INSERT INTO second_factors(user_id, type, name, name_fold, created_at, confirmed_at, secret_row) \
+         VALUES (1, 'totp', $1, $1, 0, 0, '')",
+    )
+    .arg(format!("factor {n}"));
+    let rule = Sql::new("UPDATE security SET second_factor_super_admin = 'off' WHERE id = 1");
+    let add = move |conn: &mut Conn| conn.exec(&factor).and_then(|_| conn.exec(&rule));
+    tenant.build.db.write::<_, StoreError>(add).await.unwrap();
 }
 
 /// Binds an identity to a user, like a sign-in at a provider.
@@ -529,6 +547,35 @@ async fn a_required_password_change_blocks_all_other_routes() {
     }
     let again = user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.ok();
     user.post("/api/auth/logout/", json!({"refresh_token": again["refresh_token"]})).await.expect_empty();
+}
+
+#[tokio::test]
+async fn a_lacking_second_factor_blocks_all_other_routes() {
+    let server = TestServer::start().await;
+    let admin = server.admin().await;
+    let user = server.as_type("internal").await;
+    admin.patch("/api/security/second-factors/", json!({"internal": "required"})).await.ok();
+    let mut open = Vec::new();
+    for route in routes_of_accounts() {
+        let reply = call(&user, route, &with_ids(route.path, &[1])).await;
+        if reply != (403, message::detail("Second factor required.")) {
+            open.push(format!("{} {}", route.method, route.path));
+        }
+    }
+    let expected = [
+        "GET /api/users/permissions/",
+        "GET /api/users/me/",
+        "POST /api/auth/password-change/",
+        "GET /api/users/me/second-factors/",
+        "POST /api/users/me/second-factors/",
+        "OPTIONS /api/users/me/second-factors/",
+        "GET /api/users/me/second-factors/{id}/",
+        "DELETE /api/users/me/second-factors/{id}/",
+        "POST /api/users/me/second-factors/{id}/confirm/",
+        "GET /api/users/me/second-factors/recovery-codes/",
+        "POST /api/users/me/second-factors/recovery-codes/",
+    ];
+    assert_eq!(BTreeSet::from_iter(open.iter().map(String::as_str)), BTreeSet::from(expected));
 }
 
 #[test]

@@ -11,7 +11,8 @@ use platform::events::history_client::HistoryAddress;
 use std::time::Duration;
 use store::StoreEngine;
 use testkit::{
-    API_KEY, ApiClient, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Installation, Reply, SECRET_KEY, TestSettings,
+    API_KEY, ApiClient, CodeGenerator, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Installation, Reply, SECOND,
+    SECRET_KEY, TestSettings,
 };
 
 /// The `Host` of requests to the history service.
@@ -90,6 +91,7 @@ impl PageSession {
                 let token = self.server.as_type(name).await.token;
                 self.names.insert(name.to_owned(), token);
             }
+            self.name_code(name);
             assert!(self.names.contains_key(name), "{at}: nothing has named {{{name}}}");
         }
         let text = pattern::filled(text, &self.names);
@@ -103,6 +105,19 @@ impl PageSession {
         };
         let headers = lines.map(header).collect();
         PageRequest { method: method.to_owned(), target: target.to_owned(), headers, body: body.trim_end().to_owned() }
+    }
+
+    /// Gives `code` and `next_code` the codes of the generator that an answer has shown as `secret`.
+    fn name_code(&mut self, name: &str) {
+        let steps = match name {
+            "code" => 0,
+            "next_code" => 1,
+            _ => return,
+        };
+        if let Some(secret) = self.names.get("secret") {
+            let code = CodeGenerator::new(secret).code(self.server.clock.now() + steps * 30 * SECOND);
+            self.names.insert(name.to_owned(), code);
+        }
     }
 
     /// Returns the answer to a request. Requests to the history service, which receives events in the background, and requests

@@ -325,6 +325,9 @@ async fn fill_build(installation: &Installation, process: &Process, build: &str)
         "name": "Company", "client_id": "c", "client_secret": "s3cret-X", "tenant_id": "t", "provider": "provider_a",
     });
     admin.post("/api/single-sign-on/", configuration).await.expect_created();
+    crate::second_factors::create_account(installation, build, "coder@example.com");
+    let coder = process.client(build).sign_in("coder@example.com", PASSWORD).await;
+    crate::second_factors::add_generator(&coder).await;
     let repository = json!({"repository_url": "https://127.0.0.1:1/a.git", "username": "u", "token": "the token"});
     admin.post("/api/custom-components/repository/", repository).await.expect_created();
     let webhook = json!({

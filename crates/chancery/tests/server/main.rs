@@ -26,6 +26,7 @@ mod outages;
 mod process;
 mod processes;
 mod record_writers;
+mod second_factors;
 #[path = "../served/mod.rs"]
 mod served;
 mod sign_in_burst;

@@ -1,13 +1,17 @@
 //! `/api/auth/login/`, `refresh/` and `logout/` (`docs/reference/sign-in.md`). All failed logins get the same 401 after the same
 //! work: a read, a hash, a write. Neither the answer nor its timing reveals the reason.
 
+use super::second_step::{begin_second_step, second_step_schema};
 use crate::account::{SignInAccount, sign_in_refused};
 use crate::attempts::{self, AddressAttempt, check_address, count_failure};
 use crate::hasher::{Hasher, QueuePath};
 use crate::passwords;
+use crate::second_factors::challenges::ChallengePurpose;
+use crate::second_factors::proof::SecondStep;
 use crate::sessions::{self, RefreshOutcome, SessionOrigin};
 use crate::single_sign_on::logout;
 use crate::system_events::{self, AuthEvent};
+use http::StatusCode;
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
 use kit::commit::{CommittedOutcome, write};
@@ -17,7 +21,7 @@ use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::openapi::{filled_text, object, titled};
 use serde_json::{Value as Json, json};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use store::{Conn, Sql};
 
 pub fn routes() -> Vec<Route> {
@@ -27,6 +31,7 @@ pub fn routes() -> Vec<Route> {
             .with_guard(attempts::guard)
             .with_body(Schema::Json(login_schema))
             .answers(200, Schema::Json(sessions::tokens_schema))
+            .also_answers(202, Schema::Json(second_step_schema))
             .answers_secret(),
         Route::post("/api/auth/refresh/", "Exchange a refresh token for a new pair", Handler::Write(refresh))
             .public()
@@ -76,22 +81,24 @@ pub fn logged_out_schema() -> Json {
 fn login(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let [username, password] = request.texts(["username", "password"])?;
-        let tokens = sign_in(&request, username, password).await?;
-        Ok(Answer::value(&tokens))
+        Ok(match SESSION.sign_in_by_password(&request, username, password).await? {
+            FirstStep::SignedIn(tokens) => Answer::value(&tokens),
+            FirstStep::NeedsFactor(step) => Answer { status: StatusCode::ACCEPTED, ..Answer::value(&step.to_json()) },
+        })
     })
 }
 
-/// Signs in with a password and returns the tokens of the new session.
-pub async fn sign_in(request: &Arc<Request>, username: String, password: String) -> Result<Json, Refusal> {
-    let session = SignInPurpose {
-        takes: |_| true,
-        then: |request, conn, user| Ok(sessions::begin(request, conn, user, SessionOrigin::Password)?),
-    };
-    session.sign_in_by_password(request, username, password).await
-}
+/// Signing in to a session with tokens.
+pub const SESSION: SignInPurpose<Json> = SignInPurpose {
+    challenge: ChallengePurpose::Session,
+    takes: |_| true,
+    then: |request, conn, user| Ok(sessions::begin(request, conn, user, SessionOrigin::Password)?),
+};
 
 /// The purpose of a sign-in.
 pub struct SignInPurpose<T> {
+    /// The purpose of a challenge between its steps.
+    pub challenge: ChallengePurpose,
     /// Returns whether accounts of a type may sign in for this purpose. Others are refused like a wrong password.
     pub takes: fn(AccountType) -> bool,
     /// Runs for the user, in the transaction that decides the sign-in.
@@ -106,24 +113,77 @@ impl<T> Clone for SignInPurpose<T> {
 
 impl<T> Copy for SignInPurpose<T> {}
 
+/// The outcome of a right password.
+pub enum FirstStep<T> {
+    SignedIn(T),
+    /// The account has a second factor.
+    NeedsFactor(SecondStep),
+}
+
+impl<T> FirstStep<T> {
+    /// Converts the outcome of a sign-in.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> FirstStep<U> {
+        match self {
+            FirstStep::SignedIn(outcome) => FirstStep::SignedIn(convert(outcome)),
+            FirstStep::NeedsFactor(step) => FirstStep::NeedsFactor(step),
+        }
+    }
+}
+
+/// Runs for the user of a completed sign-in, and puts the outcome aside.
+type ErasedCompletion = dyn Fn(&Request, &mut Conn, UserId) -> Result<(), Refusal> + Send + Sync;
+
+/// A purpose without the type of its outcome, so that signing in is compiled once. The outcome is put aside.
+pub struct ErasedPurpose {
+    pub challenge: ChallengePurpose,
+    pub takes: fn(AccountType) -> bool,
+    pub then: Box<ErasedCompletion>,
+}
+
+/// The place for the outcome of an [`ErasedPurpose`].
+pub struct PurposeOutcome<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> PurposeOutcome<T> {
+    /// Returns the outcome of a sign-in that has succeeded.
+    pub fn take(&self) -> Result<T, Refusal> {
+        web::lock(&self.0).take().ok_or_else(sign_in_refused)
+    }
+}
+
 impl<T: Send + 'static> SignInPurpose<T> {
+    /// Returns the purpose without its type, and the place for its outcome.
+    pub fn erase(self) -> (ErasedPurpose, PurposeOutcome<T>) {
+        let outcome = Arc::new(Mutex::new(None));
+        let (place, then) = (outcome.clone(), self.then);
+        let then = Box::new(move |request: &Request, conn: &mut Conn, user| {
+            let done = then(request, conn, user)?;
+            *web::lock(&place) = Some(done);
+            Ok(())
+        });
+        (ErasedPurpose { challenge: self.challenge, takes: self.takes, then }, PurposeOutcome(outcome))
+    }
+
     /// Signs in with a password.
     pub async fn sign_in_by_password(
         self,
         request: &Arc<Request>,
         username: String,
         password: String,
-    ) -> Result<T, Refusal> {
-        sign_in_by_password(request, username, password, self).await
+    ) -> Result<FirstStep<T>, Refusal> {
+        let (purpose, outcome) = self.erase();
+        Ok(match sign_in_by_password(request, username, password, purpose).await? {
+            FirstStep::SignedIn(()) => FirstStep::SignedIn(outcome.take()?),
+            FirstStep::NeedsFactor(step) => FirstStep::NeedsFactor(step),
+        })
     }
 }
 
-async fn sign_in_by_password<T: Send + 'static>(
+async fn sign_in_by_password(
     request: &Arc<Request>,
     username: String,
     password: String,
-    purpose: SignInPurpose<T>,
-) -> Result<T, Refusal> {
+    purpose: ErasedPurpose,
+) -> Result<FirstStep<()>, Refusal> {
     let mut attempt = AddressAttempt::begin(request)?;
     let (shared, name) = (request.clone(), username.clone());
     let hash = request
@@ -143,7 +203,7 @@ async fn sign_in_by_password<T: Send + 'static>(
         .await?;
     attempt.count_as_failed();
     let decided = write(request, move |request, conn| {
-        decide_login(request, conn, &username, checked.as_deref(), is_right, purpose)
+        decide_login(request, conn, &username, checked.as_deref(), is_right, &purpose)
     })
     .await;
     let is_signed_in = matches!(decided, Ok(CommittedOutcome::Done(_)));
@@ -156,14 +216,14 @@ async fn sign_in_by_password<T: Send + 'static>(
 
 /// Decides a login after its password was verified, on the present state of the account. A right password is refused if parallel
 /// guesses have locked the account meanwhile.
-fn decide_login<T>(
+fn decide_login(
     request: &Request,
     conn: &mut Conn,
     username: &str,
     checked: Option<&str>,
     is_right: bool,
-    purpose: SignInPurpose<T>,
-) -> Result<CommittedOutcome<T>, Refusal> {
+    purpose: &ErasedPurpose,
+) -> Result<CommittedOutcome<FirstStep<()>>, Refusal> {
     check_address(request, conn)?;
     let account = SignInAccount::load_by_username_for_change(conn, username)?;
     let signed_in = account
@@ -171,12 +231,13 @@ fn decide_login<T>(
         .filter(|account| is_right && account.is_open_to_passwords(request) && account.hash.as_deref() == checked)
         .filter(|account| (purpose.takes)(account.account_type));
     if let Some(account) = signed_in {
-        let sql = Sql::new(
-            "UPDATE users SET last_login = $1, failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
-        );
-        conn.exec(&sql.arg(request.now).arg(account.id))?;
-        system_events::write(request, conn, AuthEvent::LoginSuccess, Some(account.id), Some("password"))?;
-        return Ok(CommittedOutcome::Done((purpose.then)(request, conn, account.id)?));
+        if account.is_asked_for_factor
+            && let Some(step) = begin_second_step(request, conn, account.id, purpose.challenge)?
+        {
+            return Ok(CommittedOutcome::Done(FirstStep::NeedsFactor(step)));
+        }
+        complete_sign_in(request, conn, account.id, "password", purpose)?;
+        return Ok(CommittedOutcome::Done(FirstStep::SignedIn(())));
     }
     let (event, reason) = match &account {
         Some(account) if account.is_active && !(purpose.takes)(account.account_type) => {
@@ -192,8 +253,24 @@ fn decide_login<T>(
     Ok(CommittedOutcome::Refused(sign_in_refused()))
 }
 
+/// Completes a sign-in, and takes back the count of failures.
+pub fn complete_sign_in(
+    request: &Request,
+    conn: &mut Conn,
+    user: UserId,
+    reason: &str,
+    purpose: &ErasedPurpose,
+) -> Result<(), Refusal> {
+    let sql = Sql::new(
+        "UPDATE users SET last_login = $1, failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
+    );
+    conn.exec(&sql.arg(request.now).arg(user))?;
+    system_events::write(request, conn, AuthEvent::LoginSuccess, Some(user), Some(reason))?;
+    (purpose.then)(request, conn, user)
+}
+
 /// Returns the system event of a failed login, with the reason that the answer does not contain.
-fn failure_event(request: &Request, account: Option<&SignInAccount>, is_right: bool) -> (AuthEvent, &'static str) {
+pub fn failure_event(request: &Request, account: Option<&SignInAccount>, is_right: bool) -> (AuthEvent, &'static str) {
     match account {
         None => (AuthEvent::LoginFailed, "unknown_account"),
         Some(account) if !account.is_active => (AuthEvent::LoginFailedInactiveAccount, "password"),

@@ -4,10 +4,17 @@ pub mod aim;
 mod form;
 pub mod login;
 pub mod pages;
+pub mod passkey;
+pub mod second_factor;
+pub mod second_form;
+pub mod second_step;
 pub mod set_password;
 
 use kit::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    [login::routes(), set_password::routes(), pages::routes()].into_iter().flatten().collect()
+    [login::routes(), second_factor::routes(), passkey::routes(), set_password::routes(), pages::routes()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

@@ -3,13 +3,17 @@
 
 use super::aim::{Aim, MAX_RETURN_TO, lead_on};
 use super::form::form_field;
-use super::login::{self, SignInPurpose};
+use super::login::{FirstStep, SESSION, SignInPurpose};
+use super::second_form::{self, SentForm};
+use super::second_step::repeat_second_step;
 use super::set_password;
 use crate::attempts::{self, AddressAttempt, check_address, count_failure};
 use crate::authenticate::ACCESS_TOKEN;
 use crate::browser_sessions;
 use crate::mailed_links::{self, LinkKind};
 use crate::passwords;
+use crate::second_factors::challenges::ChallengePurpose;
+use crate::second_factors::proof::SecondStep;
 use crate::sessions::SessionOrigin;
 use crate::single_sign_on::start::{self, EnabledConfiguration};
 use administration::company_details;
@@ -29,6 +33,9 @@ use store::{Conn, StoreError};
 
 /// The characters that are encoded in the address of a `mailto:` link.
 const NOT_IN_MAILTO: &AsciiSet = &NON_ALPHANUMERIC.remove(b'@').remove(b'.').remove(b'-').remove(b'_').remove(b'+');
+
+/// The address of the form of the second step.
+const SECOND_STEP: &str = "/sign-in/second-factor/";
 
 pub fn routes() -> Vec<Route> {
     let show =
@@ -51,6 +58,14 @@ pub fn routes() -> Vec<Route> {
             "Sign in from the page",
             Handler::Async(sign_in),
             &["username", "password", "keep", "for", "return_to"],
+        )
+        .from_own_pages_alone()
+        .also_answers(303, Schema::Nothing),
+        send(
+            SECOND_STEP,
+            "Prove a second factor from the page",
+            Handler::Async(prove_factor),
+            &["challenge", "code", "credential", "keep", "for", "return_to"],
         )
         .from_own_pages_alone()
         .also_answers(303, Schema::Nothing),
@@ -105,23 +120,81 @@ fn sign_in(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let (username, password) = (form_field(&request, "username")?, form_field(&request, "password")?);
         let aim = Aim::from_form(&request)?;
-        let signed_in = match &aim {
-            Aim::Browser { return_to, .. } => {
-                let session = SignInPurpose { takes: |_| true, then: begin_browser_session };
-                let cookie = session.sign_in_by_password(&request, username.clone(), password).await;
-                cookie.map(|cookie| lead_on(return_to, Some(cookie)))
+        let first_step = match &aim {
+            Aim::Browser { .. } => {
+                let step = BROWSER_SESSION.sign_in_by_password(&request, username.clone(), password).await;
+                step.map(|step| step.map(PageSession::Browser))
             }
-            Aim::Tokens { return_to, .. } => match login::sign_in(&request, username.clone(), password).await {
-                Ok(tokens) => signed_in(&request, &tokens, return_to).await,
-                Err(refusal) => Err(refusal),
-            },
+            Aim::Tokens { .. } => {
+                let step = SESSION.sign_in_by_password(&request, username.clone(), password).await;
+                step.map(|step| step.map(PageSession::Tokens))
+            }
         };
-        match signed_in {
+        match first_step {
+            Ok(FirstStep::SignedIn(session)) => session.answer(&request, &aim).await,
+            Ok(FirstStep::NeedsFactor(step)) => Ok(second_step_page(&request, StatusCode::OK, "", &step, &aim)),
             Err(refusal) => sign_in_failed(&request, refusal, &username, &aim).await,
-            answer => answer,
         }
     })
 }
+
+/// A session that began on the page.
+enum PageSession {
+    Browser(browser_sessions::Cookie),
+    Tokens(Json),
+}
+
+impl PageSession {
+    async fn answer(self, request: &Request, aim: &Aim) -> Outcome {
+        match self {
+            PageSession::Browser(cookie) => Ok(lead_on(aim.return_to(), Some(cookie))),
+            PageSession::Tokens(tokens) => signed_in(request, &tokens, aim.return_to()).await,
+        }
+    }
+}
+
+fn prove_factor(request: Arc<Request>) -> HandlerFuture {
+    Box::pin(async move {
+        let SentForm { challenge, proof } = second_form::read(&request)?;
+        let aim = Aim::from_form(&request)?;
+        let session = match &aim {
+            Aim::Browser { .. } => {
+                BROWSER_SESSION.sign_in_by_factor(&request, challenge.clone(), proof).await.map(PageSession::Browser)
+            }
+            Aim::Tokens { .. } => {
+                SESSION.sign_in_by_factor(&request, challenge.clone(), proof).await.map(PageSession::Tokens)
+            }
+        };
+        let refusal = match session {
+            Ok(session) => return session.answer(&request, &aim).await,
+            Err(refusal) if !is_about_fields(&refusal) => return Err(refusal),
+            Err(refusal) => refusal,
+        };
+        match repeat_second_step(&request, challenge, ChallengePurpose::Session).await? {
+            Some(step) => {
+                let error = refusal.reason.messages().join(" ");
+                Ok(second_step_page(&request, refusal.status, &error, &step, &aim))
+            }
+            None => sign_in_failed(&request, refusal, "", &aim).await,
+        }
+    })
+}
+
+fn second_step_page(request: &Request, status: StatusCode, error: &str, step: &SecondStep, aim: &Aim) -> Answer {
+    let keep = match aim {
+        Aim::Browser { is_kept: true, .. } => "<input name=\"keep\" type=\"hidden\" value=\"true\">",
+        _ => "",
+    };
+    let hidden = aim.fields() + keep;
+    let mut answer =
+        page(request, status, "Sign in", &second_form::form(step, SECOND_STEP, &hidden, error, "/sign-in/"));
+    second_form::permit_script(&mut answer);
+    answer
+}
+
+/// Signing in to a session of a browser.
+const BROWSER_SESSION: SignInPurpose<browser_sessions::Cookie> =
+    SignInPurpose { challenge: ChallengePurpose::Session, takes: |_| true, then: begin_browser_session };
 
 fn begin_browser_session(
     request: &Request,

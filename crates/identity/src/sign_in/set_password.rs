@@ -47,6 +47,7 @@ pub fn routes() -> Vec<Route> {
             .with_body(Schema::Json(|| strings_schema("PasswordChange", ["current_password", "new_password"])))
             .answers(204, Schema::Nothing)
             .while_expired()
+            .while_lacking_factor()
             .without_keys(),
     ]
 }

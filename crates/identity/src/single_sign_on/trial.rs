@@ -146,7 +146,9 @@ fn caller_of(request: &Request, conn: &mut Conn, tester: Tester) -> Result<Calle
     caller.check_address(request.address)?;
     let (resource, action) = MUST_HOLD;
     let access = RouteAccess::Permission(resource, action);
-    caller.fulfils(Requirement { access, while_expired: false, for_narrowed: false, for_keys: false }, now)?;
+    let requirement =
+        Requirement { access, while_expired: false, while_lacking_factor: false, for_narrowed: false, for_keys: false };
+    caller.fulfils(requirement, now)?;
     Ok(caller)
 }
 

@@ -74,7 +74,8 @@ pub fn routes() -> Vec<Route> {
         Route::view("/api/users/me/", &ME, |request, conn| {
             let user = request.caller()?.user;
             view::answer(request, conn, StatusCode::OK, user)
-        }),
+        })
+        .while_lacking_factor(),
         Route::edit("/api/users/me/", &ME, edit).without_keys(),
         Route::options("/api/users/me/", |_| Ok(Answer::value(&options::instance_document(&ME)))),
         Route::list("/api/users/me/sessions/", &SESSION, list_sessions),

@@ -48,7 +48,8 @@ pub fn routes() -> Vec<Route> {
             "The permissions of the caller",
             Handler::NoDatabase(permissions),
         )
-        .answers(200, Schema::Json(permissions_schema)),
+        .answers(200, Schema::Json(permissions_schema))
+        .while_lacking_factor(),
         Route::view("/api/users/{id}/", &USER, view).requires("users", "view"),
         Route::edit_async("/api/users/{id}/", &USER, edit).requires("users", "edit"),
         Route::delete("/api/users/{id}/", delete).requires("users", "delete"),

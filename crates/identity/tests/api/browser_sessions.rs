@@ -90,6 +90,7 @@ async fn a_cookie_is_exchanged_for_all_that_a_front_end_needs_to_start() {
         "access_token",
         "expires_in",
         "password_change_required",
+        "second_factor_required",
         "user",
         "permissions",
         "ui_config",

@@ -6,12 +6,16 @@
 
 mod api_keys;
 mod auth;
+mod auth_passkey;
+mod auth_second_factor;
 mod browser_sessions;
 mod permissions;
 mod races;
 mod rights_that_end;
 mod roles;
+mod second_factors;
 mod security;
+mod security_second_factors;
 mod sign_ins;
 mod single_sign_on;
 mod sso_sign_in;
@@ -23,6 +27,8 @@ mod users;
 mod users_actions;
 mod users_me;
 mod users_me_preferences;
+mod users_me_second_factors;
+mod users_reset_second_factors;
 
 use testkit::{message, shown};
 

@@ -693,3 +693,31 @@ async fn a_directory_sees_the_accounts_of_former_versions() {
     assert_eq!(directory.get("/api/scim/v2/Groups").await.ok()["totalResults"], 0);
     process.stop();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_from_before_have_no_factors_and_get_them() {
+    for stored in FormerData::open_versions().await {
+        let process = stored.installation.serve_api();
+        let client = process.client("localhost");
+        // Nobody is asked for a factor, since no rule requires one.
+        let api = client.sign_in(ADMIN, PASSWORD).await;
+        let optional =
+            json!({"internal": "optional", "external": "optional", "full": "optional", "super_admin": "optional"});
+        assert_eq!(api.get("/api/security/second-factors/").await.ok(), optional);
+        assert_eq!(api.get("/api/users/me/second-factors/").await.ok()["total_count"], 0);
+        crate::second_factors::add_generator(&api).await;
+        let required = json!({"super_admin": "required"});
+        api.patch("/api/security/second-factors/", required).await.ok();
+        process.stop();
+        // The factor and the rule exist after the next start.
+        let process = stored.installation.serve_api();
+        let step = process.client("localhost").login(ADMIN, PASSWORD).await.expect(202);
+        assert_eq!(step["methods"], json!(["totp", "recovery_code"]));
+        let session = stored.sessions().find(|session| session["username"] == ADMIN);
+        if let Some(session) = session {
+            let before = process.client("localhost").with_token(session["access_token"].as_str().unwrap());
+            assert_ne!(before.get("/api/users/").await.status, 500);
+        }
+        process.stop();
+    }
+}
