@@ -475,8 +475,9 @@ mod tests {
     fn all_sets_stay_within_their_bytes_and_the_largest_finds_its_place() {
         let cache = KnownSets::default();
         let state = || SetVersion { version: 1, sets: Arc::default() };
-        let set_key =
-            |build: &str, principal: i64| (build.to_owned(), ClassId::new(1), PrincipalId::new(principal), VIEW, None);
+        let set_key = |build: &str, principal: i64| {
+            (build.to_owned(), ClassId::new(1), PrincipalId::new(principal), VIEW, SetHolder::Account)
+        };
         let keep = |build: &str, principal: i64, bytes: usize| {
             let key = set_key(build, principal);
             cache.0.insert(key.clone(), CachedSet { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });
