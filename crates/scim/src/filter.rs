@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused() {
-        let many = vec!["id eq \"1\""; 11].join(" and ");
+        let many = ["id eq \"1\""; 11].join(" and ");
         for wrong in [
             "",
             " ",

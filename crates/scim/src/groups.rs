@@ -435,16 +435,24 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Removes a user from the groups of the directory.
-pub fn leave_groups(conn: &mut Conn, directory: &Directory, user: UserId) -> Result<(), Refusal> {
+/// Locks the groups of the directory with a member, and returns them with their names.
+pub fn lock_groups_of(
+    conn: &mut Conn,
+    directory: &Directory,
+    user: UserId,
+) -> Result<Vec<(GroupId, String)>, StoreError> {
     let sql = Sql::new(
         "SELECT t.id, t.name FROM user_groups t JOIN scim_groups x ON x.group_id = t.id \
          JOIN user_group_members m ON m.group_id = t.id AND m.user_id = $1 WHERE x.single_sign_on = $2 \
          ORDER BY t.id FOR UPDATE",
     );
     let sql = sql.arg(user).arg(directory.configuration);
-    let groups: Vec<(GroupId, String)> = conn.query_all(&sql, |row| Ok((row.id(0)?, row.text(1)?.to_owned())))?;
-    for (group, name) in groups {
+    conn.query_all(&sql, |row| Ok((row.id(0)?, row.text(1)?.to_owned())))
+}
+
+/// Removes a user from the groups of the directory.
+pub fn leave_groups(conn: &mut Conn, directory: &Directory, user: UserId) -> Result<(), Refusal> {
+    for (group, name) in lock_groups_of(conn, directory, user)? {
         provisioning::change_members(&directory.request, conn, (group, &name), &[], &[user.get()])?;
     }
     Ok(())

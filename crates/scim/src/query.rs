@@ -76,7 +76,7 @@ impl Projection {
     /// Returns whether an attribute is shown, completely or in part.
     pub fn shows(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
-        let is_part = |selected: &String| selected.strip_prefix(&name).is_some_and(|rest| is_below(rest));
+        let is_part = |selected: &String| selected.strip_prefix(&name).is_some_and(is_below);
         let is_selected = self.only.as_ref().is_none_or(|only| only.iter().any(is_part));
         is_selected && !self.without.contains(&name)
     }

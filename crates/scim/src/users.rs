@@ -243,8 +243,11 @@ fn deleted_account(conn: &mut Conn, directory: &Directory, draft: &UserDraft) ->
 /// Makes a deleted account active again with the attributes of a draft. Its type does not change.
 fn revive(conn: &mut Conn, directory: &Directory, id: UserId, draft: &UserDraft) -> Result<(), Refusal> {
     let before = provisioning::load(conn, id)?;
-    let sql = Sql::new("UPDATE scim_users SET is_deleted = 0 WHERE single_sign_on = $1 AND user_id = $2");
-    conn.exec(&sql.arg(directory.configuration).arg(id))?;
+    let text = "UPDATE scim_users SET is_deleted = 0 WHERE single_sign_on = $1 AND user_id = $2 AND is_deleted = 1";
+    if conn.exec(&Sql::new(text).arg(directory.configuration).arg(id))? == 0 {
+        // Another request has revived the account since.
+        return Err(uniqueness("userName"));
+    }
     let stored = find(conn, directory.configuration, id)?;
     let mut draft = draft.clone();
     draft.texts.remove(&Attribute::UserType);
@@ -306,6 +309,8 @@ fn set_active(conn: &mut Conn, directory: &Directory, id: UserId, is_active: boo
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let directory = Directory::load(request, conn)?;
     let (id, configuration) = (path_id(request), directory.configuration);
+    // Changes of a group lock it before its members, so the groups come first.
+    groups::lock_groups_of(conn, &directory, id)?;
     provisioning::load(conn, id)?;
     let stored = find(conn, configuration, id)?;
     request.check_if_match(|| Ok(stored.render(request).1))?;

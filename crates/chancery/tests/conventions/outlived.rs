@@ -12,10 +12,11 @@ use platform::table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use testkit::{ADMIN, ApiClient, DAY, FakeServer, Forger, Installation, PASSWORD, Process, TextRow, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use web::clock::Clock;
 
 const CALLER: &str = "caller@example.com";
 /// The route by which the caller ends their own session.
@@ -276,7 +277,7 @@ impl OutlivedScene {
                 service.as_object_mut().unwrap().remove("delay_activation");
                 let service = make("/api/users/", &service).await;
                 let collection = format!("/api/users/{service}/api-keys/");
-                let tomorrow = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64 + DAY;
+                let tomorrow = Clock::system().now() + DAY;
                 let key = json!({"name": "Key", "permissions": null, "expires_at": resource::time::show(tomorrow)});
                 return match method {
                     "POST" => (collection, key),

@@ -128,7 +128,7 @@ async fn an_api_key_ends_in_every_process() {
         "password": PASSWORD,
     });
     let service = admin.post("/api/users/", service).await.id();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as i64;
+    let now = web::clock::Clock::system().now();
     let expires_at = resource::time::show(now + testkit::DAY);
     let mut programs = Vec::new();
     for name in ["Deleted", "Other"] {

@@ -25,9 +25,7 @@ async fn a_token_is_good_for_scim_alone() {
     }
     // A token of another build.
     let other = server.build("b.example").await;
-    let token = client.call("GET", "/").header("x", "y");
-    drop(token);
-    let (api, _) = (server.admin().await, ());
+    let api = server.admin().await;
     let made = api.post(TOKENS, json!({"name": "Again", "single_sign_on": 1})).await.expect_created();
     let token = made["token"].as_str().unwrap();
     let there = other.anonymous().with_header("authorization", &format!("Bearer {token}"));
@@ -142,7 +140,7 @@ async fn sizes_are_bounded() {
     let server = TestServer::start().await;
     let (_, client) = with_directory(&server).await;
     let path = format!("{USERS}{}", user(&client, "a@example.com").await);
-    let comparisons = vec!["id%20eq%20%221%22"; 11].join("%20and%20");
+    let comparisons = ["id%20eq%20%221%22"; 11].join("%20and%20");
     expect_refusal(&client.get(&format!("{USERS}?filter={comparisons}")).await, 400, Some("invalidFilter"));
     let operation = json!({"op": "replace", "path": "title", "value": "x"});
     patch(&client, &path, json!(vec![&operation; 1_000])).await.ok();
@@ -219,6 +217,34 @@ async fn two_changes_at_once_do_not_undo_each_other() {
     let calls = (0..8)
         .map(|_| with_body(client.call("POST", USERS), &json!({"userName": "same@example.com", "externalId": "s"})));
     assert_eq!(statuses(&send_concurrently(calls).await), [201, 409, 409, 409, 409, 409, 409, 409]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_is_deleted_and_revived_while_groups_change() {
+    let server = TestServer::start().await;
+    let (_, client) = with_directory(&server).await;
+    let id = user(&client, "a@example.com").await;
+    let mut teams = Vec::new();
+    for n in 0..4 {
+        teams.push(format!("{GROUPS}{}", group(&client, &format!("Team {n}"), &[&id]).await));
+    }
+    let path = format!("{USERS}{id}");
+    let add = json!({"Operations": [{"op": "add", "path": "members", "value": [{"value": id}]}]});
+    let remove = json!({"Operations": [{"op": "remove", "path": "members"}]});
+    let changes = teams.iter().flat_map(|team| [&remove, &add].map(|body| with_body(client.call("PATCH", team), body)));
+    let calls: Vec<_> = changes.chain([client.call("DELETE", &path)]).collect();
+    for status in statuses(&send_concurrently(calls).await) {
+        assert!([200, 204, 400].contains(&status), "{status}");
+    }
+    for team in &teams {
+        assert_eq!(client.get(team).await.ok()["members"], json!([]));
+    }
+    // One of several POSTs revives it.
+    let calls = (0..6).map(|_| with_body(client.call("POST", USERS), &json!({"userName": "a@example.com"})));
+    assert_eq!(statuses(&send_concurrently(calls).await), [201, 409, 409, 409, 409, 409]);
+    for team in &teams {
+        assert_eq!(client.get(team).await.ok()["members"], json!([]));
+    }
 }
 
 #[tokio::test]

@@ -664,7 +664,7 @@ async fn api_keys_work_for_accounts_of_former_versions() {
         "password": PASSWORD,
     });
     let service = api.post("/api/users/", service).await.id();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as i64;
+    let now = web::clock::Clock::system().now();
     let key = json!({"name": "Key", "permissions": null, "expires_at": resource::time::show(now + testkit::DAY)});
     let made = api.post(&format!("/api/users/{service}/api-keys/"), key).await.expect_created();
     let program = process.client("localhost").with_token(made["key"].as_str().unwrap());
