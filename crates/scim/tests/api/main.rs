@@ -9,7 +9,6 @@ mod discovery;
 mod groups;
 mod libraries;
 mod set_up;
-mod speed;
 mod tokens;
 mod users;
 
