@@ -12,11 +12,12 @@ export interface components {
             /** @description Seconds until the access token ends */
             expires_in: number;
             password_change_required: boolean;
+            second_factor_required: boolean;
             /** @description As `/api/users/me/`; null while the password must be changed */
             user: components["schemas"]["Me"] | null;
             /** @description As `/api/users/permissions/`; null while the password must be changed */
             permissions: components["schemas"]["OwnPermissions"] | null;
-            /** @description The components that have a UI configuration; null while the password must be changed */
+            /** @description The components that have a UI configuration; null while the password must be changed, or a second factor is lacking */
             ui_config: string[] | null;
             /** @description The domain of the build */
             build: string;
