@@ -10,6 +10,8 @@ const client = createClient<paths>({ baseUrl: url });
 
 const login = await client.POST("/api/auth/login/", { body: { username, password } });
 if (!login.data) throw new Error(JSON.stringify(login.error));
+// An account with a second factor gets a challenge instead of tokens. Programs sign in with accounts without one.
+if (!("access_token" in login.data)) throw new Error("the account has a second factor");
 const headers = { Authorization: `Bearer ${login.data.access_token}` };
 
 const anna: components["schemas"]["UserCreate"] = {

@@ -146,10 +146,7 @@ impl SignInAccount {
 
     /// Loads the account with a username and locks its row.
     pub fn load_by_username_for_change(conn: &mut Conn, username: &str) -> Result<Option<SignInAccount>, StoreError> {
-        SignInAccount::find(
-            conn,
-            &Sql::new("u.username_fold = $1 FOR NO KEY UPDATE").arg(resource::fold(username.trim())),
-        )
+        SignInAccount::find_locked(conn, &Sql::new("u.username_fold = $1").arg(resource::fold(username.trim())))
     }
 
     /// Loads the account of a user.
@@ -159,7 +156,17 @@ impl SignInAccount {
 
     /// Loads the account of a user and locks its row.
     pub fn load_by_id_for_change(conn: &mut Conn, user: UserId) -> Result<Option<SignInAccount>, StoreError> {
-        SignInAccount::find(conn, &Sql::new("u.id = $1 FOR NO KEY UPDATE").arg(user))
+        SignInAccount::find_locked(conn, &Sql::new("u.id = $1").arg(user))
+    }
+
+    /// Locks the row before it is read, so that rules and factors are those after a wait for the lock.
+    fn find_locked(conn: &mut Conn, condition: &Sql) -> Result<Option<SignInAccount>, StoreError> {
+        // SQLite has one writer, which waits for nobody.
+        if !conn.is_embedded() {
+            let mut sql = Sql::new("SELECT 1 FROM users u WHERE u.is_deleted = 0 AND ");
+            conn.query_optional(sql.append(condition).push(" FOR NO KEY UPDATE"), |_| Ok(()))?;
+        }
+        SignInAccount::find(conn, condition)
     }
 
     fn find(conn: &mut Conn, condition: &Sql) -> Result<Option<SignInAccount>, StoreError> {

@@ -26,7 +26,7 @@ use resource::{Field, FieldKind, Id, Resource, message, options};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use store::{Conn, Sql, StoreError};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 
 /// The maximum number of users in one request.
 const MAX_USERS_IN_BATCH: usize = 100;
@@ -290,15 +290,11 @@ impl<P: Id> AssigneeCollection<P> {
 
     /// Inserts entries for checked ids that do not have one yet, and writes the log.
     pub fn insert(&self, parent: &Parent<P>, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
-        let mut sql = Sql::new("INSERT INTO ");
-        sql.name(&self.shape.resource.table).push("(").name(self.parent_column).push(", ");
-        sql.name(self.principals.column()).push(", created_at, created_by) VALUES ");
-        for (n, id) in ids.iter().enumerate() {
-            sql.push(if n > 0 { ", (" } else { "(" }).bind(parent.id.to_number()).push(", ").bind(*id).push(", ");
-            let by = request.caller.as_ref().map(|caller| caller.user);
-            sql.bind(request.now).push(", ").bind(by).push(")");
-        }
-        conn.exec(&sql)?;
+        let by = request.caller.as_ref().map_or(BorrowedArgument::Null, |caller| caller.user.into());
+        let [parent_id, now] = [parent.id.to_number(), request.now].map(BorrowedArgument::Int);
+        let rows: Vec<_> = ids.iter().map(|id| [parent_id, BorrowedArgument::Int(*id), now, by]).collect();
+        let columns = [self.parent_column, self.principals.column(), "created_at", "created_by"];
+        conn.insert_rows(&self.shape.resource.table, &columns, &rows, "")?;
         let changes = log::Diff::from_iter([(self.log_names.field.to_owned(), json!([[], ids]))]);
         let names = &self.log_names;
         log::write(request, conn, names.add, names.parent, parent.id.to_number(), &parent.name, changes)

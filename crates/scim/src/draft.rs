@@ -98,7 +98,8 @@ impl UserDraft {
     }
 
     /// Carries out an operation of a PATCH.
-    pub fn apply(&mut self, operation: Operation, path: Option<&str>, value: &Json) -> Result<(), Refusal> {
+    pub fn apply(&mut self, operation: Operation, path: Option<&str>, value: Option<&Json>) -> Result<(), Refusal> {
+        let value = value_of(operation, path, value)?;
         match path {
             None if operation == Operation::Remove => {
                 Err(bad_request("noTarget", "The operation remove needs a path."))
@@ -125,14 +126,14 @@ impl UserDraft {
         if path.is_enterprise {
             return match path.attribute.as_str() {
                 "organization" => self.set_text(operation, Organization, "organization", value),
-                "" if operation == Operation::Remove => self.remove(&[Organization]),
+                "" if operation == Operation::Remove || value.is_null() => self.remove(&[Organization]),
                 "" => self.assign_members(operation, &format!("{ENTERPRISE}:"), value),
                 _ => Ok(()),
             };
         }
         match path.attribute.as_str() {
             "active" => self.set_active(operation, value),
-            "name" if operation == Operation::Remove => self.remove(&[GivenName, FamilyName]),
+            "name" if operation == Operation::Remove || value.is_null() => self.remove(&[GivenName, FamilyName]),
             "name" => self.assign_members(operation, "name.", value),
             "phonenumbers" => match (&path.item, operation) {
                 (Some(item), _) => self.set_phone(operation, item, &path.part, value),
@@ -161,6 +162,7 @@ impl UserDraft {
         match value {
             _ if operation == Operation::Remove => self.remove(&[attribute]),
             Json::Null => self.remove(&[attribute]),
+            Json::String(text) if text.contains('\0') => Err(invalid_value(name, message::NUL)),
             Json::String(text) => {
                 self.texts.insert(attribute, text.trim().to_owned());
                 Ok(())
@@ -194,9 +196,14 @@ impl UserDraft {
             let Json::Object(parts) = number else {
                 return Err(invalid_value("phoneNumbers", "A number is an object."));
             };
-            let kind = parts.get("type").and_then(Json::as_str).and_then(phone);
+            let kind = filter::member(parts, "type").and_then(Json::as_str).and_then(phone);
             if let Some(attribute) = kind {
-                self.set_text(Operation::Add, attribute, "phoneNumbers", parts.get("value").unwrap_or(&Json::Null))?;
+                self.set_text(
+                    Operation::Add,
+                    attribute,
+                    "phoneNumbers",
+                    filter::member(parts, "value").unwrap_or(&Json::Null),
+                )?;
             }
         }
         Ok(())
@@ -212,9 +219,12 @@ impl UserDraft {
         };
         match (kind, part, value) {
             (Some(attribute), "value", value) => self.set_text(operation, attribute, "phoneNumbers", value),
-            (Some(attribute), "", Json::Object(parts)) => {
-                self.set_text(operation, attribute, "phoneNumbers", parts.get("value").unwrap_or(&Json::Null))
-            }
+            (Some(attribute), "", Json::Object(parts)) => self.set_text(
+                operation,
+                attribute,
+                "phoneNumbers",
+                filter::member(parts, "value").unwrap_or(&Json::Null),
+            ),
             (Some(attribute), "", value) => self.set_text(operation, attribute, "phoneNumbers", value),
             _ => Ok(()),
         }
@@ -272,6 +282,15 @@ impl UserDraft {
     /// Returns the id of the directory. An empty one is none.
     pub fn external_id(&self) -> Result<Option<&str>, Refusal> {
         check_external_id(self.text(ExternalId))
+    }
+}
+
+/// Returns the value of an operation. Only `remove` needs none.
+pub fn value_of<'a>(operation: Operation, path: Option<&str>, value: Option<&'a Json>) -> Result<&'a Json, Refusal> {
+    match value {
+        Some(value) => Ok(value),
+        None if operation == Operation::Remove => Ok(&Json::Null),
+        None => Err(invalid_value(path.unwrap_or("value"), message::REQUIRED)),
     }
 }
 
@@ -344,7 +363,7 @@ mod tests {
     fn patched(operations: &[(Operation, Option<&str>, Json)]) -> UserDraft {
         let mut draft = UserDraft::from_resource(&json!({"userName": "a@b.example", "title": "Clerk"})).unwrap();
         for (operation, path, value) in operations {
-            draft.apply(*operation, *path, value).unwrap();
+            draft.apply(*operation, *path, Some(value)).unwrap();
         }
         draft
     }
@@ -395,13 +414,13 @@ mod tests {
         for (path, value) in
             [("title", json!(5)), ("active", json!("yes")), ("name", json!("A B")), ("phoneNumbers", json!(["1"]))]
         {
-            assert!(draft.apply(Operation::Replace, Some(path), &value).is_err(), "{path}");
+            assert!(draft.apply(Operation::Replace, Some(path), Some(&value)).is_err(), "{path}");
         }
         for path in ["", " ", "phoneNumbers[type eq \"work\"", "phoneNumbers]x[", "phoneNumbers[type eq \"work\"]value"]
         {
-            assert!(draft.apply(Operation::Replace, Some(path), &json!("1")).is_err(), "{path}");
+            assert!(draft.apply(Operation::Replace, Some(path), Some(&json!("1"))).is_err(), "{path}");
         }
-        assert!(draft.apply(Operation::Remove, None, &Json::Null).is_err());
+        assert!(draft.apply(Operation::Remove, None, Some(&Json::Null)).is_err());
     }
 
     #[test]

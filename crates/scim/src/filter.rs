@@ -2,7 +2,8 @@
 
 use crate::error::bad_request;
 use kit::refusal::Refusal;
-use serde_json::Value as Json;
+use resource::message;
+use serde_json::{Map, Value as Json};
 
 /// The maximum number of comparisons of a filter.
 const MAX_COMPARISONS: usize = 10;
@@ -98,6 +99,7 @@ impl FilterValue {
     /// Returns the text.
     pub fn text(&self) -> Result<&str, Refusal> {
         match self {
+            FilterValue::Text(text) if text.contains('\0') => Err(invalid(message::NUL)),
             FilterValue::Text(text) => Ok(text),
             FilterValue::Boolean(_) => Err(invalid("The attribute is a text.")),
         }
@@ -115,6 +117,11 @@ impl FilterValue {
     pub fn id(&self) -> Result<i64, Refusal> {
         Ok(number(self.text()?))
     }
+}
+
+/// Returns a member of an object. Names of attributes have any case.
+pub fn member<'a>(object: &'a Map<String, Json>, name: &str) -> Option<&'a Json> {
+    object.iter().find(|(member, _)| member.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
 /// Returns the number of an id; 0 if the text is not one.

@@ -2,7 +2,7 @@
 //! among their members the users that it sees.
 
 use crate::callers::{ADMISSION, Directory};
-use crate::draft::{Operation, SchemaPath, check_external_id};
+use crate::draft::{self, Operation, SchemaPath, check_external_id};
 use crate::error::{self, bad_request, invalid_value, scim_answer, uniqueness};
 use crate::filter::{self, Comparison, invalid};
 use crate::patch;
@@ -245,7 +245,8 @@ impl GroupDraft {
         if draft.name.is_none() { Err(invalid_value("displayName", message::REQUIRED)) } else { Ok(draft) }
     }
 
-    fn apply(&mut self, operation: Operation, path: Option<&str>, value: &Json) -> Result<(), Refusal> {
+    fn apply(&mut self, operation: Operation, path: Option<&str>, value: Option<&Json>) -> Result<(), Refusal> {
+        let value = draft::value_of(operation, path, value)?;
         match path {
             None if operation == Operation::Remove => {
                 Err(bad_request("noTarget", "The operation remove needs a path."))
@@ -266,6 +267,7 @@ impl GroupDraft {
         let text = |name: &str| match value {
             _ if operation == Operation::Remove => Ok(None),
             Json::Null => Ok(None),
+            Json::String(text) if text.contains('\0') => Err(invalid_value(name, message::NUL)),
             Json::String(text) => Ok(Some(text.trim().to_owned())),
             _ => Err(invalid_value(name, message::STRING)),
         };
@@ -286,7 +288,7 @@ impl GroupDraft {
             member => std::slice::from_ref(member),
         };
         match operation {
-            Operation::Remove if sent.is_empty() => self.members.clear(),
+            Operation::Remove if value.is_null() => self.members.clear(),
             Operation::Remove => {
                 for member in sent {
                     self.members.remove(&member_id(member)?);
@@ -326,8 +328,9 @@ impl GroupDraft {
 
 /// Returns the id of a sent member. Groups in groups are not supported.
 fn member_id(member: &Json) -> Result<i64, Refusal> {
-    let is_user = member.get("type").and_then(Json::as_str).is_none_or(|kind| kind.eq_ignore_ascii_case("user"));
-    let value = member.get("value").and_then(Json::as_str).filter(|_| is_user);
+    let part = |name: &str| member.as_object().and_then(|object| filter::member(object, name)).and_then(Json::as_str);
+    let is_user = part("type").is_none_or(|kind| kind.eq_ignore_ascii_case("user"));
+    let value = part("value").filter(|_| is_user);
     value
         .map(filter::number)
         .ok_or_else(|| invalid_value("members", "A member is an object with the id of a user as value."))
@@ -346,15 +349,13 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn replace(request: &Request, conn: &mut Conn) -> Outcome {
-    let draft = GroupDraft::from_resource(&patch::body(request)?)?;
-    edit(request, conn, |_| Ok(draft))
+    edit(request, conn, |_| GroupDraft::from_resource(&patch::body(request)?))
 }
 
 fn change(request: &Request, conn: &mut Conn) -> Outcome {
-    let operations = patch::operations(request)?;
     edit(request, conn, |mut draft| {
-        for operation in operations {
-            draft.apply(operation.operation, operation.path.as_deref(), &operation.value)?;
+        for operation in patch::operations(request)? {
+            draft.apply(operation.operation, operation.path.as_deref(), operation.value.as_ref())?;
         }
         Ok(draft)
     })
@@ -398,15 +399,17 @@ fn store(
 }
 
 /// Locks the users with these ids that the directory sees, and returns their ids.
-fn visible_members(conn: &mut Conn, directory: &Directory, ids: &[i64]) -> Result<Vec<i64>, Refusal> {
-    let mut known = provisioning::lock_accounts(conn, ids)?;
+fn visible_members(conn: &mut Conn, directory: &Directory, ids: &[i64]) -> Result<BTreeSet<i64>, Refusal> {
+    let mut known: BTreeSet<i64> = provisioning::lock_accounts(conn, ids)?.into_iter().collect();
     if known.is_empty() {
         return Ok(known);
     }
     let mut sql = Sql::new("SELECT user_id FROM scim_users WHERE is_deleted = 1 AND single_sign_on = ");
     sql.bind(directory.configuration).push(" AND user_id").push_any(known.iter().copied());
-    let deleted = conn.query_all(&sql, |row| row.int(0))?;
-    known.retain(|id| !deleted.contains(id));
+    conn.for_each_row(&sql, |row| {
+        known.remove(&row.int(0)?);
+        Ok(())
+    })?;
     Ok(known)
 }
 

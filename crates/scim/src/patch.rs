@@ -13,7 +13,8 @@ const MAX_OPERATIONS: usize = 1_000;
 pub struct PatchOperation {
     pub operation: Operation,
     pub path: Option<String>,
-    pub value: Json,
+    /// `None` if the operation has none.
+    pub value: Option<Json>,
 }
 
 /// Reads the body of a request, which is an object.
@@ -41,12 +42,12 @@ fn no_operations() -> Refusal {
 
 fn operation(sent: Json) -> Result<PatchOperation, Refusal> {
     let Json::Object(members) = sent else { return Err(bad_request("invalidSyntax", "An operation is an object.")) };
-    let (mut name, mut path, mut value) = (None, None, Json::Null);
+    let (mut name, mut path, mut value) = (None, None, None);
     for (member, sent) in members {
         match member.to_ascii_lowercase().as_str() {
             "op" => name = sent.as_str().map(str::to_ascii_lowercase),
             "path" => path = Some(sent),
-            "value" => value = sent,
+            "value" => value = Some(sent),
             _ => {}
         }
     }

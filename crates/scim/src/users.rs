@@ -258,15 +258,13 @@ fn revive(conn: &mut Conn, directory: &Directory, id: UserId, draft: &UserDraft)
 }
 
 fn replace(request: &Request, conn: &mut Conn) -> Outcome {
-    let draft = UserDraft::from_resource(&patch::body(request)?)?;
-    edit(request, conn, |_| Ok(draft))
+    edit(request, conn, |_| UserDraft::from_resource(&patch::body(request)?))
 }
 
 fn change(request: &Request, conn: &mut Conn) -> Outcome {
-    let operations = patch::operations(request)?;
     edit(request, conn, |mut draft| {
-        for operation in operations {
-            draft.apply(operation.operation, operation.path.as_deref(), &operation.value)?;
+        for operation in patch::operations(request)? {
+            draft.apply(operation.operation, operation.path.as_deref(), operation.value.as_ref())?;
         }
         Ok(draft)
     })

@@ -211,7 +211,7 @@ await journey('a field of many records is emptied only by those who say so', asy
   await dialog.getByLabel('Clear “Note”').check()
   assert.equal(await save.count(), 0)
   await tab.isAccessible('emptying a field')
-  await dialog.getByRole('button', { name: 'Empty the field of 2 records' }).waitFor()
+  await dialog.getByRole('button', { name: 'Clear the field of 2 records' }).waitFor()
   // Yes and no are chosen. An untouched box is not an answer.
   await dialog.locator('[name=field]').selectOption('paid')
   assert.equal(await save.isDisabled(), true)

@@ -10,7 +10,7 @@ use files::storage_limit;
 use files::stored_files::{FILE_COLUMNS, StoredFile, label_schema};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
-use kit::ids::{ClassId, DocumentTemplateId, FileId, RecordId};
+use kit::ids::{ClassId, DocumentTemplateId, FileId, RecordId, UserId};
 use kit::jobs;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -445,13 +445,20 @@ fn downloadable(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusa
     let template = template_of_path(conn, request, &held)?;
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS)
-        .push(", r.requester, r.shown FROM document_runs r JOIN files f ON f.id = r.file WHERE r.record = ");
+        .push(", r.requester, r.shown, r.api_key FROM document_runs r JOIN files f ON f.id = r.file WHERE r.record = ");
     sql.bind(held.id).push(" AND r.template = ").bind(template.id);
     sql.push(" AND f.uuid = ").bind(request.uuid().to_string());
-    let found =
-        conn.query_optional(&sql, |row| Ok((StoredFile::read(row, 0)?, row.id(4)?, row.json::<RelatedRecords>(5)?)))?;
-    let (file, requester, shown) = found.ok_or_else(Refusal::not_found)?;
-    if request.caller()?.user == requester {
+    let found = conn.query_optional(&sql, |row| {
+        Ok((StoredFile::read(row, 0)?, row.id::<UserId>(4)?, row.json::<RelatedRecords>(5)?, row.opt_id(6)?))
+    })?;
+    let (file, requester, shown, key) = found.ok_or_else(Refusal::not_found)?;
+    let caller = request.caller()?;
+    // A narrowed key may view less than its account, which may have requested the document by itself or by another key.
+    let is_requester = match caller.key.filter(|own| own.is_narrowed) {
+        Some(own) => key == Some(own.id),
+        None => true,
+    };
+    if caller.user == requester && is_requester {
         return Ok(file);
     }
     needs_classes(request, conn, template.id)?;

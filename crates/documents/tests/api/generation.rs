@@ -581,6 +581,9 @@ async fn a_run_has_the_rights_of_the_api_key_that_asked_for_it() {
     // The customers are hidden from the narrowed key, although its account is a super admin.
     let refused = narrowed.post(GENERATE, body(invoice, template)).await;
     assert!(refused.status >= 400, "{refused:?}");
+    // Nor does it get the document that its account requested by another key.
+    whole.get(&address(&run)).await.ok();
+    narrowed.get(&address(&run)).await.expect_reply(403, message::forbidden());
     // The job reads the key again.
     let caller = server.build.db.read::<_, StoreError>(move |conn| {
         identity::as_caller_by_key(conn, kit::ids::UserId::new(service), kit::ids::ApiKeyId::new(2), 0)

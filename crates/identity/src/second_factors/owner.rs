@@ -36,11 +36,14 @@ pub struct LockedAccount {
 
 /// Locks the row of an account, so that its factors are changed one after the other.
 pub fn lock_account(conn: &mut Conn, user: UserId) -> Result<LockedAccount, Refusal> {
-    let mut sql = Sql::new("SELECT u.username, ").arg(user);
-    sql.push(RULE_OF_USER).push(" FROM users u WHERE u.id = $1 FOR NO KEY UPDATE");
-    let (username, rule) = conn.query_one(&sql, |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
-    // A later statement reads the factors that a transaction added while this one waited for the lock.
-    let sql = Sql::new("SELECT count(*) FROM second_factors WHERE user_id = $1 AND confirmed_at IS NOT NULL").arg(user);
-    let confirmed = conn.query_one(&sql, |row| row.int(0))?;
+    let sql = Sql::new("SELECT u.username FROM users u WHERE u.id = $1 FOR NO KEY UPDATE").arg(user);
+    let username = conn.query_one(&sql, |row| Ok(row.text(0)?.to_owned()))?;
+    // A later statement reads the rule and the factors that a transaction changed while this one waited for the lock.
+    let mut sql = Sql::new("SELECT ").arg(user);
+    sql.push(RULE_OF_USER).push(
+        ", (SELECT count(*) FROM second_factors f WHERE f.user_id = u.id AND f.confirmed_at IS NOT NULL) \
+         FROM users u WHERE u.id = $1",
+    );
+    let (rule, confirmed) = conn.query_one(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
     Ok(LockedAccount { username, rule, confirmed })
 }

@@ -15,7 +15,7 @@ use store::{Conn, Sql, StoreError};
 const NAMES: [&str; 3] = ["code", "recovery_code", "credential"];
 
 /// A proof.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Proof {
     /// The present code of a generator.
     Code(String),
@@ -58,14 +58,20 @@ impl Proof {
     }
 
     /// Reads the proof of a form: the answer of a passkey, or a field for codes of both kinds.
-    pub fn from_form(code: String, credential: String) -> Proof {
+    ///
+    /// # Errors
+    /// 400 if both fields are empty.
+    pub fn from_form(code: String, credential: String) -> Result<Proof, Refusal> {
+        if code.trim().is_empty() && credential.is_empty() {
+            return Err(Errors::single("code", message::REQUIRED).into());
+        }
         let digits: String = code.chars().filter(|character| !character.is_whitespace()).collect();
         let is_generated = digits.len() == codes::DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
-        match credential.is_empty() {
+        Ok(match credential.is_empty() {
             false => Proof::Credential(credential),
             true if is_generated => Proof::Code(code),
             true => Proof::RecoveryCode(code),
-        }
+        })
     }
 }
 
@@ -118,7 +124,7 @@ pub fn use_passkey(
 }
 
 /// The second step of a sign-in.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SecondStep {
     pub user: UserId,
     /// The token of the challenge.

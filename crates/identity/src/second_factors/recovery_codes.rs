@@ -2,9 +2,11 @@
 
 use super::notices::{self, Notice};
 use super::owner::{lock_account, require_person, require_recent_sign_in};
+use super::rules::SECOND_FACTOR_RULES;
 use http::Method;
 use kit::answer::{Answer, Outcome};
 use kit::ids::UserId;
+use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -60,6 +62,7 @@ fn replace(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let codes = create(request, conn, user)?;
     notices::send(request, conn, user, Notice::RecoveryCodesReplaced)?;
+    log::write(request, conn, "replace_recovery_codes", &SECOND_FACTOR_RULES, None, "", log::Diff::new())?;
     Ok(Answer::value(&json!({RECOVERY_CODES: codes})))
 }
 

@@ -2,7 +2,7 @@
 //! (`docs/reference/second-factors.md`).
 
 use super::notices::{self, Notice};
-use super::owner::lock_account;
+use super::owner::{lock_account, require_recent_sign_in};
 use super::removal::delete_all;
 use crate::account::{account_type_of, is_person};
 use crate::sessions;
@@ -44,7 +44,9 @@ fn reset(request: &Request, conn: &mut Conn) -> Outcome {
     if !is_person(account_type) {
         return Err(Refusal::bad_request("Action is not available."));
     }
+    // With a stolen session alone, nobody removes the factors of its account.
     if caller.user == user {
+        require_recent_sign_in(request, conn)?;
         check_caller_again(request, conn)?;
     }
     delete_all(conn, user)?;

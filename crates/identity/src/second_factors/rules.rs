@@ -17,7 +17,7 @@ const SUPER_ADMIN: &str = "super_admin";
 const RULES: &[(&str, &str)] = &[("off", "Off"), ("optional", "Optional"), ("required", "Required")];
 
 /// The rule of each account type.
-static SECOND_FACTOR_RULES: LazyLock<Resource> = LazyLock::new(|| {
+pub static SECOND_FACTOR_RULES: LazyLock<Resource> = LazyLock::new(|| {
     let rule = |name: &'static str| Field::new(name, FieldKind::choices(RULES)).column(format!("second_factor_{name}"));
     let fields = ["internal", "external", "full", SUPER_ADMIN].map(rule);
     Resource::new("second_factors", "SecondFactorRules", "security", fields)

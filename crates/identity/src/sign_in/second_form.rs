@@ -27,7 +27,7 @@ pub struct SentForm {
 /// Reads a sent form.
 pub fn read(request: &Request) -> Result<SentForm, Refusal> {
     let [challenge, code, credential] = FIELDS.map(|name| form_field(request, name));
-    Ok(SentForm { challenge: challenge?, proof: Proof::from_form(code?, credential?) })
+    Ok(SentForm { challenge: challenge?, proof: Proof::from_form(code?, credential?)? })
 }
 
 /// Returns the form, which is sent to `action` with the hidden fields of its page, below the error of a former attempt. A link leads

@@ -64,11 +64,12 @@ async fn a_wrong_answer_is_refused_and_locks_nobody() {
     let server = TestServer::start().await;
     let mut passkey = add_passkey(&server.admin().await, "ES256", "Laptop").await;
     type Change = fn(&mut Passkey);
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 6] = [
         ("another origin", |it| it.origin = "https://b.example".to_owned()),
         ("another relying party", |it| it.party = "b.example".to_owned()),
         ("a frame of another site", |it| it.cross_origin = Some(true)),
         ("another user", |it| it.user_handle = Some("AAAA".to_owned())),
+        ("no user", |it| it.user_handle = None),
         ("an unknown passkey", |it| it.id = vec![1; 32]),
     ];
     let (id, handle) = (passkey.id.clone(), passkey.user_handle.clone());
@@ -85,7 +86,7 @@ async fn a_wrong_answer_is_refused_and_locks_nobody() {
     let mut other = Passkey::new("ES256", ORIGIN);
     other.id.clone_from(&passkey.id);
     confirm(&server, &begun, other.sign(&begun["options"])).await.expect_reply(401, refused());
-    assert_eq!(outcomes(&server).await[1..], vec![(2, json!("passkey")); 6]);
+    assert_eq!(outcomes(&server).await[1..], vec![(2, json!("passkey")); 7]);
     assert_eq!(server.anonymous().login(ADMIN, PASSWORD).await.status, 202);
 }
 

@@ -447,6 +447,10 @@ async fn the_page_asks_for_a_code_in_a_second_form() {
         let form = [("challenge", challenge.as_str()), ("code", code), ("keep", &keep), ("return_to", &return_to)];
         browser.call("POST", "/sign-in/second-factor/").form(&form).send().await
     };
+    // An empty form proves nothing, and counts as no attempt.
+    for _ in 0..10 {
+        assert_eq!(send(" ").await.status, 400);
+    }
     let wrong = send("123").await;
     assert_eq!(wrong.status, 401);
     assert!(wrong.text.contains("Unable to sign in with the credentials given."), "{}", wrong.text);

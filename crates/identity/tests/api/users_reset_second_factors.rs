@@ -60,7 +60,10 @@ async fn only_who_holds_what_the_account_holds_resets() {
     server.account("one_time_completion").await;
     let users = admin.get("/api/users/?account_type=one_time_completion").await.ids();
     reset(&admin, json!(users[0])).await.refuses(not_available);
-    // Their own reset ends their own session.
+    // Their own reset needs a recent sign-in, and ends their own session.
+    server.advance(11 * testkit::MINUTE);
+    reset(&admin, json!(1)).await.expect_reply(403, message::detail("Please sign in again."));
+    let admin = server.admin().await;
     reset(&admin, json!(1)).await.expect_empty();
     admin.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }

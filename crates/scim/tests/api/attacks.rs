@@ -142,6 +142,10 @@ async fn sizes_are_bounded() {
     let path = format!("{USERS}{}", user(&client, "a@example.com").await);
     let comparisons = ["id%20eq%20%221%22"; 11].join("%20and%20");
     expect_refusal(&client.get(&format!("{USERS}?filter={comparisons}")).await, 400, Some("invalidFilter"));
+    for attribute in ["userName", "externalId", "displayName"] {
+        let filter = format!("{USERS}?filter={attribute}%20eq%20%22%5Cu0000%22");
+        expect_refusal(&client.get(&filter).await, 400, Some("invalidFilter"));
+    }
     let operation = json!({"op": "replace", "path": "title", "value": "x"});
     patch(&client, &path, json!(vec![&operation; 1_000])).await.ok();
     expect_refusal(&patch(&client, &path, json!(vec![&operation; 1_001])).await, 400, Some("invalidValue"));
@@ -152,6 +156,8 @@ async fn sizes_are_bounded() {
     expect_refusal(&deep, 400, Some("invalidSyntax"));
     let members: Vec<Value> = (10..60_000).map(|id| json!({"value": id.to_string()})).collect();
     let team = format!("{GROUPS}{}", group(&client, "Team", &[]).await);
+    let missing = patch(&client, &team, json!([{"op": "replace", "path": "members"}])).await;
+    expect_refusal(&missing, 400, Some("invalidValue"));
     let many = patch(&client, &team, json!([{"op": "add", "path": "members", "value": members}])).await;
     expect_refusal(&many, 409, None);
     assert_eq!(many["detail"], "Limit of 1000 User Group Members has been exceeded.");

@@ -71,6 +71,8 @@ async fn entra_id_and_okta_patch_members() {
         (json!([{"op": "Add", "path": "members", "value": [{"$ref": null, "value": b}]}]), vec![a, b]),
         (json!([{"op": "Remove", "path": "members", "value": value(&[a])}]), vec![b]),
         (json!([{"op": "Replace", "path": "displayName", "value": "Crew"}]), vec![b]),
+        (json!([{"op": "Remove", "path": "members", "value": []}]), vec![b]),
+        (json!([{"op": "Add", "path": "members", "value": [{"Value": b}]}]), vec![b]),
         // Okta
         (json!([{"op": "add", "path": "members", "value": value(&[a, c])}]), vec![a, b, c]),
         (json!([{"op": "remove", "path": format!("members[value eq \"{b}\"]")}]), vec![a, c]),

@@ -101,7 +101,11 @@ impl RelyingParty {
         self.check_client_data(&client_data, "webauthn.get", is_challenge)?;
         let bytes = sent.authenticator_data()?;
         let data = AuthenticatorData::parse(&bytes)?;
-        let is_of_owner = sent.user_handle().is_none_or(|handle| handle == stored.user_handle);
+        // A passkey alone must name its owner, since no password has named the account.
+        let is_of_owner = match sent.user_handle() {
+            Some(handle) => handle == stored.user_handle,
+            None => !asked.must_verify_user,
+        };
         if !is_of_owner || !self.has_created(&data, asked.must_verify_user) {
             return None;
         }
