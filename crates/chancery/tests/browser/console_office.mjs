@@ -237,7 +237,7 @@ await journey('a class is deleted by its name alone', async (page, tab) => {
   await page.keyboard.press('Escape')
   await go(page, '/records/invoice/2')
   await choose(page, 'Actions', 'Delete')
-  await dialog.getByText('The record can be restored for 30 days.').waitFor()
+  await dialog.getByText('The record can be restored for 30 days, without its tasks.').waitFor()
   assert.equal(await dialog.getByText('You cannot undo this.').count(), 0)
 })
 

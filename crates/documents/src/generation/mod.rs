@@ -453,7 +453,7 @@ fn downloadable(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusa
     })?;
     let (file, requester, shown, key) = found.ok_or_else(Refusal::not_found)?;
     let caller = request.caller()?;
-    // A narrowed key may view less than its account, which may have requested the document by itself or by another key.
+    // A narrowed key may view less than its account, which may have requested the document in a session or by another key.
     let is_requester = match caller.key.filter(|own| own.is_narrowed) {
         Some(own) => key == Some(own.id),
         None => true,

@@ -50,7 +50,9 @@ const VIEWABLE_GROUPS: &str = concat!(
 
 /// The values of `{caller}` and `{owner}` for a caller. The second one owns nothing if ownership grants the caller nothing.
 pub fn principal_tokens(caller: &Caller) -> [(&'static str, UserId); 2] {
-    [("{caller}", caller.user), ("{owner}", caller.ownership())]
+    // An agent may name the groups that its person owns (`docs/reference/mcp-server.md`).
+    let owner = if caller.agent.is_some() { caller.user } else { caller.ownership() };
+    [("{caller}", caller.user), ("{owner}", owner)]
 }
 
 /// Returns the condition that the caller may view the group whose id is in the column.
