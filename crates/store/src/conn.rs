@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::postgresql::connection::PostgresConnection as Postgres;
 use crate::postgresql::look_ahead::StatementRecorder;
 use crate::row::{OnRow, QueryError, Row};
-use crate::sql::{BorrowedArgument, Insert, Sql};
+use crate::sql::{Argument, BorrowedArgument, Insert, Sql};
 use crate::sqlite::connection::SqliteConnection as Sqlite;
 use crate::state_tag::StateTag;
 
@@ -142,17 +142,18 @@ impl Conn {
 
     /// Runs a statement that returns no rows and whose success the script takes for granted. PostgreSQL receives it together with
     /// the next statement, without a round trip of its own. Its error is returned by the next statement or by the commit, and fails
-    /// the transaction.
+    /// the transaction. A large statement is sent immediately, so that few bytes wait.
     pub fn exec_later(&mut self, sql: &Sql) -> Result<(), StoreError> {
-        match &mut self.connection {
-            ConnectionKind::Postgres(connection) if self.in_transaction => {
-                self.failed.clone().map_or(Ok(()), Err)?;
-                let args = sql.args().to_vec();
-                let result = count(&mut self.statements, self.deadline).and_then(|()| connection.exec_later(sql, args));
-                result.map_err(|error| self.mark_failed(error))
-            }
-            _ => self.exec(sql).map(drop),
+        if !self.in_transaction || !may_wait(sql.args().iter().map(Argument::borrowed)) {
+            return self.exec(sql).map(drop);
         }
+        self.check_deadline()?;
+        let result = match &mut self.connection {
+            ConnectionKind::Sqlite(connection) => connection.exec(sql).map(drop),
+            ConnectionKind::Postgres(connection) => connection.exec_later(sql, sql.args().to_vec()),
+            ConnectionKind::LookAhead(look_ahead) => look_ahead.exec().map(drop),
+        };
+        result.map_err(|error| self.mark_failed(error))
     }
 
     /// Runs one statement for each row of arguments, efficiently for thousands of rows. Calls `done` for each row, in
@@ -233,7 +234,7 @@ impl Conn {
                 enlarged.and_then(|()| connection.insert_rows(&insert, rows, go_on, done))
             }
             ConnectionKind::Postgres(connection) => go_on().and_then(|()| match rows {
-                [row] if self.in_transaction && insert.is_silent() => {
+                [row] if self.in_transaction && insert.is_silent() && may_wait(row.iter().copied()) => {
                     connection.exec_later(&insert.single_row(), row.iter().map(|arg| (*arg).into()).collect())
                 }
                 _ => connection.insert_rows(&insert, rows, done),
@@ -264,8 +265,7 @@ impl Conn {
     /// Runs a statement that locks a table, together with the next statement. On PostgreSQL only.
     pub(crate) fn lock_later(&mut self, sql: &Sql) -> Result<(), StoreError> {
         match &mut self.connection {
-            ConnectionKind::Postgres(connection) if self.in_transaction => {
-                self.failed.clone().map_or(Ok(()), Err)?;
+            ConnectionKind::Postgres(connection) if self.in_transaction && self.failed.is_none() => {
                 connection.lock_later(sql.text());
                 Ok(())
             }
@@ -386,6 +386,20 @@ impl Conn {
             _ => unreachable!("a real connection where a script was to be learnt"),
         }
     }
+}
+
+/// The maximum size of the arguments of a statement that waits for the next one, in bytes.
+const MAX_WAITING_BYTES: usize = 16 * 1024;
+
+/// Returns whether arguments are few enough to wait for the next statement.
+fn may_wait<'a>(args: impl Iterator<Item = BorrowedArgument<'a>>) -> bool {
+    let bytes = args.map(|arg| match arg {
+        BorrowedArgument::Null | BorrowedArgument::Int(_) => 8,
+        BorrowedArgument::Text(text) => text.len(),
+        BorrowedArgument::Blob(bytes) => bytes.len(),
+        BorrowedArgument::Ints(numbers) => 8 * numbers.len(),
+    });
+    bytes.sum::<usize>() <= MAX_WAITING_BYTES
 }
 
 fn count(statements: &mut u64, deadline: Instant) -> Result<(), StoreError> {

@@ -305,6 +305,14 @@ async fn a_deferred_statement_is_part_of_its_transaction(fixture: &mut Fixture) 
     });
     assert_eq!(many.await, Ok::<_, StoreError>(()));
     assert_eq!(count(&database).await, 1);
+    // A large statement keeps its place.
+    let large = database.write(move |conn| {
+        conn.exec_later(&add("small"))?;
+        conn.exec_later(&add(&"x".repeat(20_000)))?;
+        conn.exec_later(&Sql::new("DELETE FROM users WHERE name <> 'u149'"))
+    });
+    assert_eq!(large.await, Ok::<_, StoreError>(()));
+    assert_eq!(count(&database).await, 1);
     let read_behind = database.write(move |conn| {
         conn.exec_later(&add("Ada"))?;
         conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))

@@ -127,7 +127,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 /// Reads the confirmed factor of the path as an instance.
 fn load_confirmed(request: &Request, conn: &mut Conn, user: UserId) -> Result<Instance, Refusal> {
     let mut condition = own_confirmed(user);
-    condition.push(" AND t.id = ").bind(request.id::<UserId>().get());
+    condition.push(" AND t.id = ").bind(request.id::<i64>());
     rows::view(request, conn, &SHAPE, &condition)?.ok_or_else(Refusal::not_found)
 }
 
@@ -203,7 +203,7 @@ fn load_own(request: &Request, conn: &mut Conn, user: UserId) -> Result<OwnFacto
     let sql = Sql::new(
         "SELECT id, type, name, confirmed_at, created_at, challenge_hash FROM second_factors WHERE id = $1 AND user_id = $2",
     );
-    let factor = conn.query_optional(&sql.arg(request.id::<UserId>()).arg(user), |row| {
+    let factor = conn.query_optional(&sql.arg(request.id::<i64>()).arg(user), |row| {
         Ok(OwnFactor {
             id: row.int(0)?,
             is_passkey: row.text(1)? == "passkey",

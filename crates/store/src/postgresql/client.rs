@@ -13,6 +13,7 @@ use tokio_postgres::{Config, Error, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error;
+use crate::sql::Argument;
 
 /// The future that sends and receives the bytes of a connection. It ends with the connection.
 pub(super) type ConnectionFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
@@ -130,9 +131,8 @@ impl PostgresClient {
     /// Sends a BEGIN together with the first statement of the transaction.
     pub fn defer_begin(&mut self, sql: &'static str) {
         self.has_begun = false;
-        let client = self.client.clone();
-        let outcome = Box::pin(async move { client.batch_execute(sql).await });
-        self.deferred.push(DeferredStatement { text: sql.to_owned(), is_begin: true, is_cached: false, outcome });
+        self.defer(None, sql, Vec::new());
+        self.deferred.iter_mut().for_each(|statement| statement.is_begin = true);
     }
 
     /// Returns whether the server has begun the transaction of the last deferred BEGIN.
@@ -142,12 +142,7 @@ impl PostgresClient {
 
     /// Sends a statement that returns no rows together with the next statement. `prepared`: the prepared statement, and whether it
     /// was cached. A statement that is not prepared has no arguments.
-    pub fn defer<A: BorrowToSql + Send + 'static>(
-        &mut self,
-        prepared: Option<(Statement, bool)>,
-        text: &str,
-        args: Vec<A>,
-    ) {
+    pub fn defer(&mut self, prepared: Option<(Statement, bool)>, text: &str, args: Vec<Argument>) {
         let (client, sent_text) = (self.client.clone(), text.to_owned());
         let (statement, is_cached) = prepared.map_or((None, false), |(statement, cached)| (Some(statement), cached));
         let outcome = Box::pin(async move {

@@ -180,7 +180,7 @@ impl PostgresConnection {
 
     /// Locks a table, together with the next statement.
     pub fn lock_later(&mut self, sql: &str) {
-        self.client.defer(None, sql, Vec::<Argument>::new());
+        self.client.defer(None, sql, Vec::new());
     }
 
     /// Limits the time for which the transaction waits for each lock to [`LOCK_TIME`].
