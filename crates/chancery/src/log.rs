@@ -9,20 +9,20 @@ use std::fmt::{Debug, Write as _};
 use std::io::Write as _;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::{Directive, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, registry};
 
 /// Returns the filter of the log: `RUST_LOG`, or `info` when it is not set.
 ///
 /// Words that are not levels are refused, although the filter accepts them as names of crates. `RUST_LOG=inof` would log nothing.
-pub fn filter() -> Result<EnvFilter, CommandFailure> {
+pub fn filter() -> Result<Targets, CommandFailure> {
     let set = std::env::var_os("RUST_LOG").unwrap_or_default();
     parse(set.to_str().ok_or("RUST_LOG: not valid UTF-8")?)
 }
 
-fn parse(set: &str) -> Result<EnvFilter, CommandFailure> {
+fn parse(set: &str) -> Result<Targets, CommandFailure> {
     let wrong = |part: &str| {
         format!(
             "RUST_LOG: {part:?} is none of off, error, warn, info, debug, trace, nor one of them for a part of the \
@@ -33,18 +33,18 @@ fn parse(set: &str) -> Result<EnvFilter, CommandFailure> {
     // The parser would accept the empty text as a level.
     let is_level = |level: &str| !level.is_empty() && level.parse::<LevelFilter>().is_ok();
     let is_directive = |part: &str| match part.rsplit_once('=') {
-        Some((target, level)) => !target.is_empty() && is_level(level.trim()) && part.parse::<Directive>().is_ok(),
+        Some((target, level)) => !target.is_empty() && is_level(level.trim()) && part.parse::<Targets>().is_ok(),
         None => is_level(part),
     };
     match parts.iter().find(|part| !is_directive(part)) {
         Some(part) => Err(wrong(part)),
-        None if parts.is_empty() => Ok(EnvFilter::new("info")),
-        None => EnvFilter::try_new(parts.join(",")).map_err(|_| wrong(set)),
+        None if parts.is_empty() => Ok(Targets::new().with_default(LevelFilter::INFO)),
+        None => parts.join(",").parse().map_err(|_| wrong(set)),
     }
 }
 
 /// Starts the log, once in a process.
-pub fn start(filter: EnvFilter) {
+pub fn start(filter: Targets) {
     // The call fails if the log was started before, which is not an error.
     let _ = registry().with(filter).with(JsonLogLayer).try_init();
 }

@@ -3,7 +3,7 @@
 
 use crate::rights::{ALL, CLASS_VIEW, from_permissions, global, load_class_actions};
 use identity::visibility::{visible_groups, visible_users};
-use identity::{as_caller, roles_of};
+use identity::{as_caller, as_caller_by_key, roles_of};
 use kit::caller::Caller;
 use kit::ids::{ClassId, GroupId, UserId};
 use kit::permissions::Permissions;
@@ -12,7 +12,7 @@ use kit::request::Request;
 use resource::json::{JsonWriter, USER_REFERENCE};
 use resource::{Errors, message, openapi};
 use serde_json::{Value as Json, json};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use store::{Conn, Row, Sql, StoreError};
 
 /// A resource with its actions, in the order of answers.
@@ -125,7 +125,11 @@ impl AccessSubject {
         };
         let (is_usable, is_active) = (status != "anonymized", status == "active");
         let is_caller = user == caller.user;
-        Ok(Some(AccessSubject { caller: as_caller(conn, user)?, is_usable, is_active, reference, is_caller }))
+        let subject = match caller.key.filter(|_| is_caller) {
+            Some(key) => as_caller_by_key(conn, user, key.id, request.now)?.ok_or_else(Refusal::forbidden)?,
+            None => as_caller(conn, user)?,
+        };
+        Ok(Some(AccessSubject { caller: subject, is_usable, is_active, reference, is_caller }))
     }
 
     /// Removes ids and names that the caller may not view from the grants of another user. These are roles, the permission sets
@@ -169,7 +173,8 @@ impl AccessSubject {
     pub fn grants_of_class(&self, conn: &mut Conn, class: ClassId) -> Result<Vec<Grant>, StoreError> {
         let user = self.caller.user;
         let account_type = self.caller.account_type;
-        let bits = match account_type.is_super() {
+        // A service account has no roles, so all permissions of its key come from the account type.
+        let bits = match account_type.is_super() || self.caller.key.is_some() {
             true => global(&self.caller),
             false => from_permissions(Permissions::for_account_type(account_type)),
         };
@@ -177,7 +182,7 @@ impl AccessSubject {
             name: Some(account_type.name().to_owned()),
             ..Grant::owner_access(AccessWay::AccountType, bits)
         }];
-        if crate::rights::owns_class(conn, user, class)? {
+        if crate::rights::owns_class(conn, self.caller.ownership(), class)? {
             grants.push(Grant::owner_access(AccessWay::ClassOwner, ALL));
         }
         grants.extend(roles_of(conn, user)?.into_iter().map(|role| Grant {
@@ -263,6 +268,20 @@ fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<GroupId>) -> Re
 }
 
 /// Reads the user reference in the columns from `at` on.
+/// Loads the references to users, as JSON, and their full names.
+pub fn load_references(conn: &mut Conn, users: Vec<UserId>) -> Result<HashMap<UserId, (Vec<u8>, String)>, StoreError> {
+    if users.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut sql = Sql::new("SELECT t.full_name");
+    for column in USER_REFERENCE {
+        sql.push(", t.").name(column);
+    }
+    sql.push(" FROM users t WHERE t.id").push_any(users);
+    let read = |row: &Row<'_>| Ok((row.id(1)?, (reference(row, 1)?, row.text(0)?.to_owned())));
+    Ok(conn.query_all(&sql, read)?.into_iter().collect())
+}
+
 fn reference(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> {
     let mut out = JsonWriter::with_capacity(256);
     out.raw("{");

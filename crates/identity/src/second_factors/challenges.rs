@@ -17,8 +17,9 @@ pub const SECONDS: i64 = 300;
 const MAX_FAILURES: i64 = 5;
 /// The maximum number of challenges of an account. The oldest ones end.
 const MAX_OF_ACCOUNT: i64 = 10;
-/// The maximum number of challenges of a client's network for sign-ins by a passkey alone. The oldest ones end.
-const MAX_OF_NETWORK: i64 = 500;
+/// The maximum number of challenges of a client's widest network for sign-ins by a passkey alone. The oldest ones end. An
+/// attacker needs 25 networks to reach [`MAX_OF_BUILD`].
+const MAX_OF_NETWORK: i64 = 2000;
 /// The maximum number of challenges of a build for sign-ins by a passkey alone.
 const MAX_OF_BUILD: i64 = 50_000;
 
@@ -58,7 +59,7 @@ pub fn begin(
 /// Begins a challenge without an account, for a sign-in by a passkey alone. Returns its token.
 pub fn begin_without_user(request: &Request, conn: &mut Conn) -> Result<String, Refusal> {
     delete_expired(request, conn)?;
-    let network = networks_of(request.address).first().map(network_name).unwrap_or_default();
+    let network = networks_of(request.address).last().map(network_name).unwrap_or_default();
     delete_oldest(conn, Sql::new("c.network = ").bind(network.as_str()), MAX_OF_NETWORK)?;
     let count = Sql::new("SELECT count(*) FROM sign_in_challenges WHERE network IS NOT NULL");
     if conn.query_one(&count, |row| row.int(0))? >= MAX_OF_BUILD {
@@ -117,10 +118,10 @@ pub fn find(
     conn.query_optional(&sql, |row| Ok(LiveChallenge { user: row.opt_id(0)? }))
 }
 
-/// Counts a failure of a challenge, which may end it.
-pub fn count_failure(conn: &mut Conn, token: &str) -> Result<(), StoreError> {
-    let sql = Sql::new("UPDATE sign_in_challenges SET failures = failures + 1 WHERE hash = $1").arg(sha256_hex(token));
-    conn.exec(&sql)?;
+/// Counts a failure of a challenge, which may end it. A challenge of another purpose does not change.
+pub fn count_failure(conn: &mut Conn, token: &str, purpose: ChallengePurpose) -> Result<(), StoreError> {
+    let sql = Sql::new("UPDATE sign_in_challenges SET failures = failures + 1 WHERE hash = $1 AND purpose = $2");
+    conn.exec(&sql.arg(sha256_hex(token)).arg(purpose.name()))?;
     let sql = Sql::new("DELETE FROM sign_in_challenges WHERE hash = $1 AND failures >= $2");
     conn.exec(&sql.arg(sha256_hex(token)).arg(MAX_FAILURES)).map(drop)
 }

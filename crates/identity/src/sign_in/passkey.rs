@@ -136,7 +136,7 @@ fn decide(
         _ => AuthEvent::LoginFailed,
     };
     system_events::write(request, conn, event, account.map(|account| account.id), Some(REASON))?;
-    challenges::count_failure(conn, challenge)?;
+    challenges::count_failure(conn, challenge, ChallengePurpose::Passkey)?;
     count_failure(request, conn)?;
     Ok(CommittedOutcome::Refused(sign_in_refused()))
 }

@@ -138,7 +138,7 @@ fn decide_proof(
     let (event, reason) =
         if is_open { (AuthEvent::LoginFailed, REASON) } else { failure_event(request, Some(&account), true) };
     system_events::write(request, conn, event, Some(account.id), Some(reason))?;
-    challenges::count_failure(conn, challenge)?;
+    challenges::count_failure(conn, challenge, purpose.challenge)?;
     account.count_wrong_password(request, conn)?;
     count_failure(request, conn)?;
     Ok(CommittedOutcome::Refused(sign_in_refused()))

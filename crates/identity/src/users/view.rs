@@ -40,7 +40,7 @@ pub static LIST: LazyLock<RowShape> =
 fn extra_columns() -> Sql {
     let mut extra = Sql::new("t.account_type, ");
     tokens(&mut extra, SHOWN_STATUS, &[("{now}", NOW)]);
-    extra.push(ROLE_NAMES);
+    extra.push(ROLE_NAMES).push(", t.id");
     extra
 }
 
@@ -128,7 +128,9 @@ fn write_meta(
         out.comma().opt_text(may_name_roles.then_some(name));
     }
     out.raw("]}");
-    let may_change = rules::require_change(caller, account_type).is_ok();
+    let id = UserId::new(row.int(at + 3)?.unwrap_or_default());
+    let is_other = rules::require_other_account(caller, id).is_ok();
+    let may_change = is_other && rules::require_change(caller, account_type).is_ok();
     let holds = |action| match action {
         "list" => true,
         "edit" | "delete" => caller.has_permission("users", action) && may_change,
@@ -140,7 +142,7 @@ fn write_meta(
         for new_type in rules::allowed_type_changes(caller, account_type) {
             out.comma().text(new_type.name());
         }
-        out.raw("]").name("is_mail_set_up").bool(row.int(at + 3)? == Some(1));
+        out.raw("]").name("is_mail_set_up").bool(row.int(at + 4)? == Some(1));
     }
     out.raw("}");
     Ok(())

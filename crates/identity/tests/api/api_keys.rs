@@ -263,6 +263,12 @@ async fn a_narrowed_key_is_no_super_admin() {
     let shown = program.get("/api/users/1/").await.ok();
     assert_eq!(shown["_meta"]["permissions"]["edit"], false);
     assert_eq!(shown["_meta"]["allowed_account_type_changes"], json!([]));
+    // It does not change its own account either, and the account says so.
+    let own = program.get(&format!("/api/users/{account}/")).await.ok();
+    assert_eq!(
+        own["_meta"]["permissions"],
+        json!({"list": true, "view": true, "create": true, "edit": false, "delete": false})
+    );
 
     // The configuration vouches for what the key holds.
     let configuration = json!({

@@ -51,7 +51,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
             may =
                 record_access::actions(conn, caller, on_class, &[(held.id, held.owner)])?.remove(&held.id).unwrap_or(0);
             grants.extend(person.grants_of_class(conn, held.class.id)?);
-            let is_owner = held.owner == Some(caller.user);
+            let is_owner = caller.has_rights_of(held.owner);
             grants.extend(is_owner.then(|| Grant::owner_access(AccessWay::Owner, RECORD_ALL)));
         }
         person.hide(request, conn, held.class.id, &mut grants)?;

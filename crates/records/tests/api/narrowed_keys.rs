@@ -65,3 +65,27 @@ async fn a_permission_gives_what_a_role_gives() {
     narrowed.patch(&path, json!({"owner": service})).await.expect_reply(403, message::forbidden());
     assert_eq!(narrowed.get(RECORDS).await.ids(), [record]);
 }
+
+#[tokio::test]
+async fn access_tells_what_the_key_may_do() {
+    let server = TestServer::start().await;
+    let api = with_class(&server).await;
+    let service = server.as_type("service_internal").await.id;
+    let permissions = json!({"object_records": ["list", "view"], "object_classes": ["view"]});
+    let narrowed = with_key(&server, &api, service, "Reader", permissions).await;
+    let whole = with_key(&server, &api, service, "Whole", json!(null)).await;
+    let own = whole.post(RECORDS, json!({"owner": service})).await.id();
+    let granted = |answer: &Value, resource: &str| -> Vec<String> {
+        let actions = answer["permissions"][resource].as_object().unwrap();
+        actions.iter().filter(|(_, is_granted)| **is_granted == json!(true)).map(|(name, _)| name.clone()).collect()
+    };
+    for path in [format!("/api/object-records/{own}/access/"), "/api/object-classes/1/access/".to_owned()] {
+        let answer = narrowed.get(&path).await.ok();
+        for action in granted(&answer, "object_records") {
+            assert!(["list", "view"].contains(&action.as_str()), "{path}: {answer}");
+        }
+        let ways = answer["ways"].as_array().unwrap();
+        assert!(!ways.is_empty() && ways.iter().all(|way| way["source"] == "account_type"), "{path}: {answer}");
+        assert!(granted(&whole.get(&path).await.ok(), "object_records").contains(&"delete".to_owned()));
+    }
+}

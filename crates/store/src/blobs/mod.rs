@@ -8,6 +8,7 @@ mod document_store;
 pub mod health;
 mod outage;
 mod s3;
+mod s3_client;
 
 pub use document_store::DocumentStore;
 pub use outage::Outage;

@@ -5,17 +5,16 @@
 
 use super::directory::temporary_file;
 use super::outage::Outage;
+use super::s3_client::{BucketConnector, client};
 use super::{BlobContent, BlobError, BlobKey, BlobListing, assert_valid_part, blocking, clamp_range, is_name, pieces};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use http::{Method, StatusCode, header};
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::signer::{SignedUrlOptions, Signer};
-use object_store::{
-    ClientConfigKey, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, ObjectStoreScheme, RetryConfig,
-};
-use reqwest::{Body, Client, NoProxy, Proxy, redirect};
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, ObjectStoreScheme, RetryConfig};
+use reqwest::{Body, Client};
 use std::error::Error as _;
 use std::fs::File;
 use std::future::ready;
@@ -34,7 +33,6 @@ const MAX_RETRY_TIME: Duration = Duration::from_secs(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The maximum time without a byte from the bucket. A whole download has no limit, because its reader may be slow.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
-const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The rate that extends the time limit of an upload beyond [`MAX_SILENCE`], in bytes per second.
 const MIN_BYTES_PER_SECOND: u64 = 64 * 1024;
 /// The validity of the address of an upload. The upload must begin within it.
@@ -64,7 +62,10 @@ impl S3Bucket {
         directory: PathBuf,
     ) -> Result<S3Bucket, String> {
         let (builder, root) = builder(url, environment)?;
-        let uploads = upload_client(&builder).map_err(|error| error_text(error, "the client cannot be made"))?;
+        let unmade = |error| error_text(error, "the client cannot be made");
+        let uploads = client(&builder, None).map_err(unmade)?;
+        let calls = client(&builder, Some(MAX_SILENCE)).map_err(unmade)?;
+        let builder = builder.with_http_connector(BucketConnector(calls));
         let without_retries = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let probe = builder.clone().with_retry(without_retries).build().map_err(|error| error.to_string())?;
         let bucket = builder.build().map_err(|error| error.to_string())?;
@@ -259,22 +260,6 @@ struct PutFailure {
     cause: String,
 }
 
-/// Creates a client with the connection settings of the library's own client.
-fn upload_client(bucket: &AmazonS3Builder) -> reqwest::Result<Client> {
-    let value = |key| bucket.get_config_value(&AmazonS3ConfigKey::Client(key));
-    let is_on = |key| value(key).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1");
-    let mut builder = Client::builder()
-        .redirect(redirect::Policy::none())
-        .connect_timeout(MAX_CONNECT_TIME)
-        .https_only(!is_on(ClientConfigKey::AllowHttp))
-        .tls_danger_accept_invalid_certs(is_on(ClientConfigKey::AllowInvalidCertificates));
-    if let Some(proxy) = value(ClientConfigKey::ProxyUrl) {
-        let excludes = value(ClientConfigKey::ProxyExcludes).unwrap_or_default();
-        builder = builder.proxy(Proxy::all(proxy)?.no_proxy(NoProxy::from_string(&excludes)));
-    }
-    builder.build()
-}
-
 /// Returns the empty range of a file.
 fn nothing_of(size: u64) -> BlobContent {
     BlobContent::Stream { size, length: 0, stream: stream::empty().boxed() }
@@ -295,8 +280,7 @@ pub(super) fn builder(
     // nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = RetryConfig { max_retries: MAX_RETRIES, retry_timeout: MAX_RETRY_TIME, ..RetryConfig::default() };
-    let client = ClientOptions::new().with_timeout_disabled().with_read_timeout(MAX_SILENCE);
-    let mut builder = AmazonS3Builder::new().with_retry(retry).with_client_options(client);
+    let mut builder = AmazonS3Builder::new().with_retry(retry);
     for (name, value) in environment.into_iter().filter(|(name, _)| name.starts_with("AWS_")) {
         if let Ok(key) = name.to_ascii_lowercase().parse() {
             builder = builder.with_config(key, value);
