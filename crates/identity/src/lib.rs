@@ -29,7 +29,7 @@ mod sign_ins;
 pub mod single_sign_on;
 mod super_admin_access;
 mod system_events;
-mod timezones;
+pub mod timezones;
 mod user_groups;
 pub mod users;
 pub mod visibility;

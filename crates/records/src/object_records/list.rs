@@ -22,6 +22,7 @@ use resource::select::{self, Select, select_related};
 use resource::{CheckedFilter, Field, Query, RelatedRows, Resource, fold, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
+use std::iter;
 use std::sync::Arc;
 use store::{Conn, Sql};
 
@@ -175,11 +176,14 @@ impl<'r> ListQuery<'r> {
         self.is_searched || !self.select.filters.is_empty()
     }
 
-    /// Appends the tables and the condition of the selected records.
-    fn push_from(&self, sql: &mut Sql, class: &Class, is_ordered: bool, now: i64) {
-        let ordered = self.select.ordering.iter().map(|order| order.field).filter(|_| is_ordered);
+    fn ordered_fields(&self) -> impl Iterator<Item = &Field> {
+        self.select.ordering.iter().map(|order| order.field)
+    }
+
+    /// Appends the tables and the condition of the selected records. The tables have the columns of these fields.
+    pub fn push_from<'f>(&'f self, sql: &mut Sql, class: &Class, fields: impl Iterator<Item = &'f Field>, now: i64) {
         sql.push(" FROM ").append(&self.table);
-        push_joins(sql, OWN, &class.record, self.select.filters.iter().map(CheckedFilter::own_field).chain(ordered));
+        push_joins(sql, OWN, &class.record, self.select.filters.iter().map(CheckedFilter::own_field).chain(fields));
         sql.push(" WHERE ").append(&self.condition);
         conditions(sql, OWN, &self.select.filters, &self.relations, now);
     }
@@ -197,7 +201,7 @@ impl<'r> ListQuery<'r> {
         for column in ordered.into_iter().filter(|column| *column != "id") {
             sql.push(", t.").name(column);
         }
-        self.push_from(&mut sql, class, false, request.now);
+        self.push_from(&mut sql, class, iter::empty(), request.now);
         sql.push(" LIMIT ").bind(MAX_MATCHES + 1).push(") SELECT ");
         view.select(&mut sql, request);
         sql.push(", (SELECT count(*) FROM matches) FROM (SELECT t.n FROM matches t");
@@ -214,7 +218,7 @@ impl<'r> ListQuery<'r> {
         let mut sql = Sql::new("SELECT ");
         view.select(&mut sql, request);
         sql.push(" FROM (SELECT t.n");
-        self.push_from(&mut sql, class, true, request.now);
+        self.push_from(&mut sql, class, self.ordered_fields(), request.now);
         order(&mut sql, OWN, resource, &self.select.ordering);
         sql.page(self.select.limit, self.select.offset);
         join_page(&mut sql, class);
@@ -248,14 +252,14 @@ impl<'r> ListQuery<'r> {
     /// The numbers of all selected records within their class, in the order of the list.
     pub fn numbers(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<Vec<u32>, Refusal> {
         let mut sql = Sql::new("SELECT t.n");
-        self.push_from(&mut sql, class, true, now);
+        self.push_from(&mut sql, class, self.ordered_fields(), now);
         order(&mut sql, OWN, &class.record, &self.select.ordering);
         Ok(conn.query_all(&sql, |row| number(row.int(0)?))?)
     }
 
     fn count(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<i64, Refusal> {
         let mut sql = Sql::new("SELECT count(*)");
-        self.push_from(&mut sql, class, false, now);
+        self.push_from(&mut sql, class, iter::empty(), now);
         Ok(conn.query_one(&sql, |row| row.int(0))?)
     }
 }

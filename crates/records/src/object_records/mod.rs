@@ -2,6 +2,7 @@
 //! (`docs/reference/object-records.md`).
 
 mod access;
+mod aggregate;
 pub(crate) mod assignees;
 mod assignments;
 mod batch;
@@ -72,6 +73,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(owners::routes());
     routes.extend(assignees::routes());
     routes.extend(access::routes());
+    routes.extend(aggregate::routes());
     routes
 }
 

@@ -12,6 +12,7 @@ mod object_classes;
 mod object_classes_owners;
 mod object_classes_permission_sets;
 mod object_records;
+mod object_records_aggregate;
 mod object_records_assignees;
 mod object_records_batch;
 mod object_records_changes;
