@@ -65,8 +65,8 @@ impl StoreError {
     /// The error for a mistake of the program, such as a stored value that it cannot parse or a row that must be there. Callers
     /// return it, and the edge logs it once with the line of this call and answers 500.
     #[track_caller]
-    pub fn internal(what: impl fmt::Display) -> StoreError {
-        StoreError::Internal(format!("{what} ({})", Location::caller()))
+    pub fn internal(cause: impl fmt::Display) -> StoreError {
+        StoreError::Internal(format!("{cause} ({})", Location::caller()))
     }
 
     /// The error for work that is submitted after [`crate::Store::close`].

@@ -71,19 +71,19 @@ pub struct SearchWord {
 /// assert_eq!(words("東京都"), [("京都".to_owned(), false), ("東京".to_owned(), false)]);
 /// ```
 pub fn search_words(folded: &str) -> Vec<SearchWord> {
-    let (plain, mut all) = (without_marks(folded), Vec::new());
+    let (plain, mut words) = (without_marks(folded), Vec::new());
     let mut ends_with_word = false;
     for (run, is_unspaced) in word_runs(&plain) {
         ends_with_word = !is_unspaced;
         match is_unspaced && first_character(run).len() < run.len() {
-            true => all.extend(pairs(run).map(|pair| SearchWord { word: pair.to_owned(), is_beginning: false })),
-            false => all.push(SearchWord { word: run.to_owned(), is_beginning: is_unspaced }),
+            true => words.extend(pairs(run).map(|pair| SearchWord { word: pair.to_owned(), is_beginning: false })),
+            false => words.push(SearchWord { word: run.to_owned(), is_beginning: is_unspaced }),
         }
     }
-    if let Some(last) = all.last_mut().filter(|_| ends_with_word) {
+    if let Some(last) = words.last_mut().filter(|_| ends_with_word) {
         last.is_beginning = true;
     }
-    all.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+    words.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Returns the runs of letters and digits of a text, each with the flag that its script has no blanks between words.
