@@ -40,8 +40,8 @@ fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
             for uuid in &uuids {
                 storage.blobs.remove(&key(&build, uuid)).await.map_err(to_store_error)?;
             }
-            let done = move |conn: &mut Conn| delete_file_rows(conn, &uuids);
-            build.db.write::<_, StoreError>(done).await?;
+            let delete = move |conn: &mut Conn| delete_file_rows(conn, &uuids);
+            build.db.write::<_, StoreError>(delete).await?;
         }
     })
 }

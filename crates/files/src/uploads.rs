@@ -129,8 +129,9 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
     if conn.query_one(&own.arg(caller.user).arg(request.now), |row| row.int(0))? >= most {
         return Err(Refusal::bad_request(format!("Limit of {most} uploads has been exceeded.")));
     }
-    let all = Sql::new("SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM files WHERE kept_until IS NOT NULL");
-    if conn.query_one(&all, |row| row.int(0))? + bytes > MAX_UNSPENT_BYTES {
+    let unspent_bytes =
+        Sql::new("SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM files WHERE kept_until IS NOT NULL");
+    if conn.query_one(&unspent_bytes, |row| row.int(0))? + bytes > MAX_UNSPENT_BYTES {
         return Err(StoreError::Full.into());
     }
     // The job that removes unused uploads computes its next time again.
@@ -139,12 +140,18 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
 }
 
 fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
-    let (allowed, sent) = (file_extensions(conn)?, extension(name));
-    if !sent.is_empty() && allowed.iter().any(|one| one.trim_start_matches('.').eq_ignore_ascii_case(sent)) {
+    let (allowed, name_extension) = (file_extensions(conn)?, extension(name));
+    if !name_extension.is_empty()
+        && allowed
+            .iter()
+            .any(|allowed_extension| allowed_extension.trim_start_matches('.').eq_ignore_ascii_case(name_extension))
+    {
         return Ok(());
     }
     let allowed = allowed.join(", ");
-    Err(Refusal::bad_request(format!("File extension {sent} is not allowed. Allowed extensions are: {allowed}.")))
+    Err(Refusal::bad_request(format!(
+        "File extension {name_extension} is not allowed. Allowed extensions are: {allowed}."
+    )))
 }
 
 /// Reads the arriving bytes into a new file.

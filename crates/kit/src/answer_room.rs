@@ -118,8 +118,8 @@ where
 /// Returns a complete answer with its memory reserved, for work that cannot be repeated. Returns the
 /// answer even if memory is not available, since the work may have changed something.
 pub(crate) async fn reserve_memory(request: &Request, answer: Answer) -> Outcome {
-    let made = request.reserve_made(&answer);
-    if made.is_err() {
+    let reservation = request.reserve_made(&answer);
+    if reservation.is_err() {
         let _ = request.await_room(0, Instant::now() + ROOM_TIMEOUT).await;
     }
     Ok(answer)

@@ -69,14 +69,14 @@ pub async fn call(
     let outcome = match route.handler {
         Handler::Write(handler) => {
             let writing = request.clone();
-            let done = async move {
+            let call = async move {
                 let attempt = || {
                     let around = around.clone();
                     write(&writing, move |request, conn| reserve_or_refuse(request, around(request, conn, handler)))
                 };
                 with_room(&writing, attempt).await
             };
-            serve::detached(done).await
+            serve::detached(call).await
         }
         _ => serve::run(route, request.clone(), None).await,
     };

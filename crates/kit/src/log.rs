@@ -232,10 +232,10 @@ mod tests {
         changes.insert("name", "a".into());
         assert_eq!(Json::Object(diff_of_create(&thing, &changes)), json!({"key": [null, "***"], "name": [null, "a"]}));
         assert_eq!(Json::Object(diff_of_edit(&thing, &changes, &changes)), json!({"key": ["***", "***"]}));
-        let (mut shown, mut sent) = (Changes::new(), Changes::new());
+        let (mut shown, mut edits) = (Changes::new(), Changes::new());
         shown.insert("name", "a".into());
-        sent.insert("key", "other".into());
-        assert_eq!(Json::Object(diff_of_edit(&thing, &shown, &sent)), json!({"key": ["***", "***"]}));
+        edits.insert("key", "other".into());
+        assert_eq!(Json::Object(diff_of_edit(&thing, &shown, &edits)), json!({"key": ["***", "***"]}));
     }
 
     #[test]

@@ -303,10 +303,10 @@ fn unique(resource: &Resource, error: StoreError) -> Refusal {
     match &error {
         StoreError::Unique(index) => match resource.field_of_index(index) {
             Some(field) => {
-                let taken = Errors::single(&field.name, message::UNIQUE);
-                let Some(group) = resource.group_of(field) else { return taken.into() };
+                let error = Errors::single(&field.name, message::UNIQUE);
+                let Some(group) = resource.group_of(field) else { return error.into() };
                 let mut errors = Errors::new();
-                errors.nest(group, taken);
+                errors.nest(group, error);
                 errors.into()
             }
             None => error.into(),
