@@ -60,8 +60,8 @@ impl Bitmap {
             Bitmap::Numbers(numbers) => numbers.len(),
             Bitmap::Bits(bits) => {
                 let (words, rest) = bits.as_chunks::<8>();
-                let ones = words.iter().map(|word| u64::from_ne_bytes(*word).count_ones() as usize).sum::<usize>();
-                ones + rest.iter().map(|byte| byte.count_ones() as usize).sum::<usize>()
+                let one_count = words.iter().map(|word| u64::from_ne_bytes(*word).count_ones() as usize).sum::<usize>();
+                one_count + rest.iter().map(|byte| byte.count_ones() as usize).sum::<usize>()
             }
         }
     }
@@ -82,8 +82,11 @@ impl Bitmap {
         match self {
             Bitmap::Numbers(numbers) => numbers.iter().map(|number| i64::from(*number)).collect(),
             Bitmap::Bits(bits) => {
-                let ones = |byte: u8| (0..8).filter(move |bit| byte & (1 << bit) != 0);
-                bits.iter().enumerate().flat_map(|(at, byte)| ones(*byte).map(move |bit| at as i64 * 8 + bit)).collect()
+                let one_bits = |byte: u8| (0..8).filter(move |bit| byte & (1 << bit) != 0);
+                bits.iter()
+                    .enumerate()
+                    .flat_map(|(at, byte)| one_bits(*byte).map(move |bit| at as i64 * 8 + bit))
+                    .collect()
             }
         }
     }

@@ -178,7 +178,7 @@ impl RecordPage {
         mut further: impl FnMut(&Row<'_>, usize) -> Result<(), store::StoreError>,
     ) -> Result<ControlFlow<B, RecordPage>, store::StoreError> {
         let mut records = RecordPage::new(view.clone());
-        let read = conn.for_each_row_until(sql, |row| {
+        let outcome = conn.for_each_row_until(sql, |row| {
             // Memory is reserved before the row is copied from the driver.
             let with_copy = PageSize { items: records.items.len(), bytes: records.bytes.len() + row.size_in_bytes() };
             let checked = check(with_copy);
@@ -189,7 +189,7 @@ impl RecordPage {
             further(row, behind)?;
             Ok(check(PageSize { items: records.items.len(), bytes: records.bytes.len() }))
         })?;
-        Ok(match read {
+        Ok(match outcome {
             ControlFlow::Continue(()) => ControlFlow::Continue(records),
             ControlFlow::Break(reason) => ControlFlow::Break(reason),
         })
@@ -429,9 +429,9 @@ fn labels_of(
     sql.push(" FROM ").name(&class.table()).push(" t");
     join_label(&mut sql, class, OWN);
     sql.push(" WHERE t.id").push_any(ids.iter().copied());
-    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
-    let seen = found.into_iter().filter(|(_, n, _)| visible.contains(*n));
-    Ok(seen.map(|(id, _, label)| (id, label)).collect())
+    let rows = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
+    let visible_rows = rows.into_iter().filter(|(_, n, _)| visible.contains(*n));
+    Ok(visible_rows.map(|(id, _, label)| (id, label)).collect())
 }
 
 /// Appends the column of the label of a record in the table with this alias. The label is the value of the class's label field,
@@ -460,13 +460,13 @@ pub fn answer_value(kind: FieldType, value: Json) -> Json {
 
 /// Returns a record as an answer. Its tag is that of the whole record even if only some fields are shown, so that it works for
 /// `If-Match`.
-pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &RecordAccess) -> Outcome {
-    let whole = single_record(request, conn, status, View::all_fields(held.class.clone()), held)?;
+pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, record: &RecordAccess) -> Outcome {
+    let whole = single_record(request, conn, status, View::all_fields(record.class.clone()), record)?;
     if request.query.last_value(FIELDS).is_none() {
         return Ok(whole);
     }
-    let some = single_record(request, conn, status, View::from_request(request, held.class.clone()), held)?;
-    Ok(Answer { tag: whole.tag, ..some })
+    let selected = single_record(request, conn, status, View::from_request(request, record.class.clone()), record)?;
+    Ok(Answer { tag: whole.tag, ..selected })
 }
 
 /// The values of some fields of a record.
@@ -503,8 +503,8 @@ fn read_one(request: &Request, conn: &mut Conn, view: &Arc<View>, id: RecordId) 
 }
 
 /// Returns a record with the fields of a view, with the tag of these fields.
-fn single_record(request: &Request, conn: &mut Conn, status: StatusCode, view: View, held: &RecordAccess) -> Outcome {
-    let records = read_one(request, conn, &Arc::new(view), held.id)?;
-    let beside = records.load_meta(request, conn, HashMap::from([(held.id, held.actions)]))?;
+fn single_record(request: &Request, conn: &mut Conn, status: StatusCode, view: View, record: &RecordAccess) -> Outcome {
+    let records = read_one(request, conn, &Arc::new(view), record.id)?;
+    let beside = records.load_meta(request, conn, HashMap::from([(record.id, record.actions)]))?;
     Ok(records.first_as_answer(&beside, status))
 }

@@ -35,12 +35,12 @@ pub fn records_with_words(
     }
     let texts: Vec<&Field> = class.record.fields.iter().filter(|field| field.is_text()).collect();
     let (mut matches, mut read_bytes, mut row_texts) = (Vec::new(), 0, RowTexts::default());
-    for some in numbers.numbers().chunks(AT_A_TIME) {
+    for chunk in numbers.numbers().chunks(AT_A_TIME) {
         let mut sql = Sql::new("SELECT t.n");
         texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
         sql.push(" FROM ").name(&class.table()).push(" t");
         push_joins(&mut sql, OWN, &class.record, texts.iter().copied());
-        let ended = conn.for_each_row_until(sql.push(" WHERE t.n").push_any(some.iter().copied()), |row| {
+        let ended = conn.for_each_row_until(sql.push(" WHERE t.n").push_any(chunk.iter().copied()), |row| {
             row_texts.clear();
             for column in 1..=texts.len() {
                 row_texts.add(row.opt_text_bytes(column)?.unwrap_or_default());
@@ -130,19 +130,25 @@ mod tests {
     #[test]
     fn all_words_must_be_there_the_last_one_as_a_beginning() {
         let texts = ["repair of a pump", "acme, inc. garcía", "東京都"];
-        let has = |text: &str| has_all(&texts, &sought(text));
-        assert!(has("acme") && has("acme repair") && has("pump pump rep") && has("garcia inc") && has("garcí"));
-        assert!(!has("rep acme") && !has("acme other") && !has("epair"));
-        assert!(has("京都") && has("京 acme") && has("都") && !has("都京"));
+        let matches = |text: &str| has_all(&texts, &sought(text));
+        assert!(
+            matches("acme")
+                && matches("acme repair")
+                && matches("pump pump rep")
+                && matches("garcia inc")
+                && matches("garcí")
+        );
+        assert!(!matches("rep acme") && !matches("acme other") && !matches("epair"));
+        assert!(matches("京都") && matches("京 acme") && matches("都") && !matches("都京"));
         let long = "word ".repeat(20_000);
-        let has = |text: &str| has_all(&[&long, "acme"], &sought(text));
-        assert!(has("word acm") && !has("word other"));
+        let matches = |text: &str| has_all(&[&long, "acme"], &sought(text));
+        assert!(matches("word acm") && !matches("word other"));
     }
 
     #[test]
     fn of_a_long_text_as_many_words_count_as_in_the_index() {
         let many: String = (0..20_000).map(|n| format!("w{n} ")).collect();
-        let has = |text: &str| has_all(&[&many, "last"], &sought(text));
-        assert!(has("w19999") && !has("last"));
+        let matches = |text: &str| has_all(&[&many, "last"], &sought(text));
+        assert!(matches("w19999") && !matches("last"));
     }
 }
