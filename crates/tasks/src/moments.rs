@@ -132,9 +132,9 @@ fn day_of_month(date: Date, day: i64) -> Date {
 /// The end of the next such day after today, in this month or year or in the next one.
 fn next_day(now: i64, such_day: impl Fn(Date) -> Date, months: i32) -> i64 {
     let today = datetime(now).date();
-    let this = such_day(today);
-    if this > today {
-        return end_of(this);
+    let day = such_day(today);
+    if day > today {
+        return end_of(day);
     }
     let next = today.first_of_month().checked_add(Span::new().months(months));
     next.map_or(micros(LAST), |next| end_of(such_day(next)))

@@ -60,7 +60,7 @@ fn schedule_moments(
             }
             _ => None,
         };
-        let is_told = |at: &i64| moments.iter().any(|((kind, _), other)| *kind == REMIND && other == at);
+        let is_told = |at: &i64| moments.iter().any(|((kind, _), reminder_at)| *kind == REMIND && reminder_at == at);
         let at = at.filter(|at| !is_told(at));
         moments.extend(at.map(|at| ((REMIND, n), at)));
     }
@@ -113,28 +113,28 @@ fn insert(
     request: &Request,
     conn: &mut Conn,
     rows: &[[BorrowedArgument<'static>; 5]],
-    then: &'static str,
+    suffix: &'static str,
 ) -> Result<(), StoreError> {
     if rows.is_empty() {
         return Ok(());
     }
     request.effects.after_commit(wake);
-    conn.insert_rows("task_moments", &["task", "kind", "n", "at", "is_done"], rows, then).map(drop)
+    conn.insert_rows("task_moments", &["task", "kind", "n", "at", "is_done"], rows, suffix).map(drop)
 }
 
 /// Updates the moments of a task whose state, due time or expiry has changed. Moments that stay and are done are not repeated.
 pub fn reset(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<(), StoreError> {
-    let mut wanted = schedule_moments(&task.plan, &task.status, task.due_at, task.expires_at);
+    let mut new_moments = schedule_moments(&task.plan, &task.status, task.due_at, task.expires_at);
     let sql = Sql::new("SELECT kind, n, at, is_done FROM task_moments WHERE task = $1").arg(task.id);
     let stored = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?, row.int(2)?, row.flag(3)?)))?;
     let mut gone = Vec::new();
     for (kind, n, at, is_done) in stored {
-        let Some(kind) = [EXPIRE, REMIND, RENEW].into_iter().find(|known| *known == kind) else { continue };
+        let Some(kind) = [EXPIRE, REMIND, RENEW].into_iter().find(|kind_name| *kind_name == kind) else { continue };
         // A task that expired and was reopened expires again.
         let is_over = kind == EXPIRE && is_done;
-        let is_wanted = wanted.get(&(kind, n)).map(|wanted| *wanted == at && !is_over);
+        let is_wanted = new_moments.get(&(kind, n)).map(|time| *time == at && !is_over);
         if is_wanted == Some(true) {
-            wanted.remove(&(kind, n));
+            new_moments.remove(&(kind, n));
         }
         // A done moment that is not wanted now stays, because it may be wanted again.
         if is_wanted == Some(false) || (is_wanted.is_none() && !is_done) {
@@ -145,8 +145,8 @@ pub fn reset(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<()
         let sql = Sql::new("DELETE FROM task_moments WHERE task = $1 AND kind = $2 AND n = $3");
         conn.exec(&sql.arg(task.id).arg(kind).arg(n))?;
     }
-    wanted.retain(|key, at| !is_past(*key, *at, request.now));
-    let rows: Vec<_> = wanted.into_iter().map(|(key, at)| row(task.id, key, at)).collect();
+    new_moments.retain(|key, at| !is_past(*key, *at, request.now));
+    let rows: Vec<_> = new_moments.into_iter().map(|(key, at)| row(task.id, key, at)).collect();
     insert(request, conn, &rows, "")
 }
 
@@ -165,9 +165,9 @@ async fn run(app: App, build: Arc<Build>) -> Result<(), StoreError> {
         let place = jobs::acquire_permit(&app, MOMENTS.name).await;
         let request = Arc::new(Request::for_system(&app, &build));
         let started = Instant::now();
-        let done = commit::write(&request, some_due).await;
+        let outcome = commit::write(&request, some_due).await;
         drop(place);
-        match done.map_err(|refusal| refusal.cause.map_or(StoreError::Busy, |cause| *cause))? {
+        match outcome.map_err(|refusal| refusal.cause.map_or(StoreError::Busy, |cause| *cause))? {
             ScheduleProgress::All => return Ok(()),
             // Other builds get their turn if very many moments are due at once.
             ScheduleProgress::Some => tokio::time::sleep(started.elapsed().min(LONGEST_TURN)).await,

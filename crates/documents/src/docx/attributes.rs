@@ -26,18 +26,18 @@ pub fn attributes(xml: &str, tag: &Range<usize>) -> impl Iterator<Item = Attribu
     let is_blank = |c: char| c.is_ascii_whitespace();
     let mut at = tag.start + xml[tag.clone()].find(|c: char| is_blank(c) || c == '>').unwrap_or(0);
     std::iter::from_fn(move || {
-        let rest = &xml[at..tag.end];
-        let name = at + (rest.len() - rest.trim_start_matches(is_blank).len());
+        let attributes_text = &xml[at..tag.end];
+        let name = at + (attributes_text.len() - attributes_text.trim_start_matches(is_blank).len());
         let equals = name + xml[name..tag.end].find(['=', '>'])?;
         let behind = xml[equals..tag.end].strip_prefix('=')?.trim_start_matches(is_blank);
         let quote = behind.chars().next().filter(|c| matches!(c, '"' | '\''))?;
         let value = tag.end - behind.len() + 1;
         let end = value + xml[value..tag.end].find(quote)?;
-        let all = at..end + 1;
-        at = all.end;
+        let range = at..end + 1;
+        at = range.end;
         let qualified = xml[name..equals].trim_end_matches(is_blank);
         let local = name + qualified.rfind(':').map_or(0, |colon| colon + 1);
-        Some(Attribute { all, name: local..name + qualified.len(), value: value..end })
+        Some(Attribute { all: range, name: local..name + qualified.len(), value: value..end })
     })
 }
 

@@ -245,9 +245,9 @@ impl Scan<'_> {
                     self.fill_paragraph("a field");
                 }
             }
-            ElementKind::Content(what) if !deleted => self.fill_paragraph(what),
+            ElementKind::Content(content) if !deleted => self.fill_paragraph(content),
             ElementKind::Break if !deleted => match kind_of_break(element) {
-                Some(what) => self.fill_paragraph(what),
+                Some(content) => self.fill_paragraph(content),
                 None => self.push_character('\n', &open.source, None),
             },
             ElementKind::Character(character) if !deleted => self.push_character(character, &open.source, None),
@@ -360,11 +360,11 @@ impl Scan<'_> {
         self.open.iter_mut().rev().find(|open| open.kind == ElementKind::Block(BlockKind::Table))
     }
 
-    fn fill_paragraph(&mut self, what: &'static str) {
+    fn fill_paragraph(&mut self, content: &'static str) {
         if let Some(paragraph) = self.paragraph()
             && paragraph.beside.is_none_or(|before| before == SOMETHING)
         {
-            paragraph.beside = Some(what);
+            paragraph.beside = Some(content);
         }
     }
 
@@ -420,7 +420,11 @@ impl Scan<'_> {
             _ => InlineKind::Other,
         };
         let preserves = kind == InlineKind::Text
-            && element.attributes().with_checks(false).flatten().any(|other| other.key.as_ref() == b"xml:space");
+            && element
+                .attributes()
+                .with_checks(false)
+                .flatten()
+                .any(|attribute| attribute.key.as_ref() == b"xml:space");
         let paragraph = self.paragraph()?;
         paragraph.elements.push(Inline {
             kind,
@@ -510,5 +514,5 @@ fn field_mark(element: &BytesStart<'_>) -> Option<FieldMark> {
 fn value_of<'a>(element: &'a BytesStart<'_>, name: &[u8]) -> Option<std::borrow::Cow<'a, [u8]>> {
     let mut attributes = element.attributes();
     let mut attributes = attributes.with_checks(false).flatten();
-    attributes.find(|other| other.key.local_name().as_ref() == name).map(|other| other.value)
+    attributes.find(|attribute| attribute.key.local_name().as_ref() == name).map(|attribute| attribute.value)
 }

@@ -130,7 +130,7 @@ impl ParagraphText {
         let mut at = self.blocks[block].parent;
         while let Some(id) = at {
             match self.blocks[id].kind {
-                found if found == kind => return Some(id),
+                block_kind if block_kind == kind => return Some(id),
                 BlockKind::TextBox => return None,
                 _ => at = self.blocks[id].parent,
             }
@@ -155,7 +155,7 @@ impl Paragraph {
                 segment.source.clone()
             };
             match sources.last_mut() {
-                Some((last, same)) if *same == within && last.end == source.start => last.end = source.end,
+                Some((last, place)) if *place == within && last.end == source.start => last.end = source.end,
                 _ => sources.push((source, within)),
             }
         }

@@ -50,20 +50,20 @@ impl MergeField {
     }
 
     /// Returns the tags of a template without repetitions, as JSON.
-    pub fn to_json(all: &[MergeField]) -> Json {
-        let kind = |kind: TagKind| KINDS.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name);
+    pub fn to_json(fields: &[MergeField]) -> Json {
+        let kind = |kind: TagKind| KINDS.iter().find(|(candidate, _)| *candidate == kind).map(|(_, name)| *name);
         let within = |field: &MergeField| {
             let between = [BETWEEN_LOOPS.to_owned()];
             (!field.within.is_empty()).then(|| field.within.join(&between[..]))
         };
-        all.iter().map(|field| json!([kind(field.kind), field.path, within(field)])).collect()
+        fields.iter().map(|field| json!([kind(field.kind), field.path, within(field)])).collect()
     }
 
     /// Reads a column with the output of [`MergeField::to_json`].
     pub fn read(row: &Row<'_>, column: usize) -> Result<Vec<MergeField>, StoreError> {
         let stored: Vec<(String, Vec<String>, Option<Vec<String>>)> = row.json(column)?;
         let field = |(name, path, within): (String, Vec<String>, Option<Vec<String>>)| {
-            let kind = KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)?;
+            let kind = KINDS.iter().find(|(_, kind_name)| *kind_name == name).map(|(kind, _)| *kind)?;
             let within = within.unwrap_or_default();
             let within = within.split(|name| name == BETWEEN_LOOPS).filter(|path| !path.is_empty());
             let within = within.map(<[String]>::to_vec).collect();
@@ -172,8 +172,8 @@ impl<'a> Meanings<'a> {
 
     /// Returns the class of the related record whose label a tag shows.
     pub fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<ClassId>, Refusal> {
-        let Checked::Valid(Meaning::Value { level, of }) = self.meaning(conn, field)? else { return Ok(None) };
-        let (class, alias) = match of {
+        let Checked::Valid(Meaning::Value { level, of: origin }) = self.meaning(conn, field)? else { return Ok(None) };
+        let (class, alias) = match origin {
             ValueOrigin::Field(alias) => (self.enclosing_classes(conn, &field.within)?.get(level).cloned(), alias),
             ValueOrigin::Parent { class, field, .. } => (self.class(conn, class)?, field),
             ValueOrigin::Owner => return Ok(None),
@@ -224,8 +224,8 @@ impl<'a> Meanings<'a> {
         }
         // The innermost class has precedence.
         for (level, class) in classes.iter().enumerate().rev() {
-            if let Some(of) = self.resolve_path(conn, class, &field.path)? {
-                return Ok(Checked::Valid(Meaning::Value { level, of }));
+            if let Some(origin) = self.resolve_path(conn, class, &field.path)? {
+                return Ok(Checked::Valid(Meaning::Value { level, of: origin }));
             }
         }
         Ok(Checked::Invalid(InvalidTag::Unknown))
@@ -323,8 +323,8 @@ impl<'a> Meanings<'a> {
         if id == self.class.id {
             return Ok(Some(self.class.clone()));
         }
-        if let Some(known) = self.known.get(&id) {
-            return Ok(known.clone());
+        if let Some(class) = self.known.get(&id) {
+            return Ok(class.clone());
         }
         let may_view = self.leaving.class != Some(id) && (!self.as_caller || may_view(self.request, conn, id)?);
         let class = match may_view {

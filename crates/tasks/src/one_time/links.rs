@@ -163,8 +163,8 @@ fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Opti
     let (task, user) = (TaskId::new(task), UserId::new(user));
     let token = random_token();
     let sql = Sql::new("UPDATE task_links SET hash = $1 WHERE task = $2 AND user_id = $3 AND job = $4");
-    let made = conn.exec(&sql.arg(sha256_hex(&token)).arg(task).arg(user).arg(making.job))?;
-    if made == 0 || !may_open_task(conn, user, task)? {
+    let row_count = conn.exec(&sql.arg(sha256_hex(&token)).arg(task).arg(user).arg(making.job))?;
+    if row_count == 0 || !may_open_task(conn, user, task)? {
         return Ok(None);
     }
     let sql =

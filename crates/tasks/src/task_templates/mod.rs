@@ -185,8 +185,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let sql = Sql::new("SELECT form, automatic_class FROM task_templates WHERE id = $1").arg(id);
-    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_id(1)?)))?;
-    let (form, automatic_class) = found.ok_or_else(Refusal::not_found)?;
+    let row = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_id(1)?)))?;
+    let (form, automatic_class) = row.ok_or_else(Refusal::not_found)?;
     if let Some(class) = automatic_class {
         // The class is locked before its template, as by a deletion of the class.
         lock_class(conn, class)?;
@@ -213,9 +213,9 @@ fn note_automatic(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
 fn accept_new(request: &Request, conn: &mut Conn) -> Result<(Changes, PluginConfig), Refusal> {
     let (changes, mut errors) = rules::accept(request, conn, None)?;
     let mut config = None;
-    if let Some(sent) = request.object()?.get(PLUGIN_CONFIG) {
+    if let Some(config_value) = request.object()?.get(PLUGIN_CONFIG) {
         errors.remove(PLUGIN_CONFIG);
-        config = plugin_config::accept(request, conn, sent, &mut errors)?;
+        config = plugin_config::accept(request, conn, config_value, &mut errors)?;
     }
     if config.as_ref().is_some_and(|config| config.class.is_none()) && is_automatic(&changes) {
         rules::refuse_automatic(&mut errors);
@@ -267,9 +267,9 @@ fn write_meta(
     plugin_config::write(out.name(PLUGIN_CONFIG), row, at)?;
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
-        let held: Vec<(&str, bool)> =
+        let permissions: Vec<(&str, bool)> =
             CRUD.iter().map(|action| (*action, caller.has_permission(PERMISSIONS.name, action))).collect();
-        write_permissions(out, &held);
+        write_permissions(out, &permissions);
     }
     out.raw("}");
     Ok(())
