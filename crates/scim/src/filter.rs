@@ -76,8 +76,8 @@ fn value(text: &str) -> Result<(FilterValue, &str), Refusal> {
         Some(Ok(Json::Bool(value))) => FilterValue::Boolean(value),
         _ => {
             // Some directories write booleans with a capital letter.
-            let (sent, rest) = word(text);
-            return match boolean(sent) {
+            let (text_value, rest) = word(text);
+            return match boolean(text_value) {
                 Some(value) => Ok((FilterValue::Boolean(value), rest)),
                 None => Err(invalid("A value is a text in quotation marks, true or false.")),
             };

@@ -170,12 +170,12 @@ impl McpCaller {
         if call.tool.effect != Effect::Reads {
             return run::run(call, arguments).await;
         }
-        let read = || async {
+        let run = || async {
             let answer = run::read(call, arguments).await?;
             self.request.reserve_answer(answer.members.len())?;
             Ok::<_, Refusal>(answer)
         };
-        with_room(&self.request, read).await
+        with_room(&self.request, run).await
     }
 
     /// Adds the line of a call that has not stored it with its write.

@@ -237,8 +237,8 @@ fn single_parameter<'a>(parameters: &'a Query, name: &str) -> Result<Option<&'a 
 
 /// The query of the parameters that are read.
 pub fn to_query_text(parameters: &Query) -> String {
-    let read = parameters.pairs().filter(|(name, _)| PARAMETERS.contains(name));
-    form_urlencoded::Serializer::new(String::new()).extend_pairs(read).finish()
+    let pairs = parameters.pairs().filter(|(name, _)| PARAMETERS.contains(name));
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
 #[cfg(test)]

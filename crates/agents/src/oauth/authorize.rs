@@ -209,8 +209,8 @@ async fn sign_in_by_password(request: &Arc<Request>) -> Result<Answer, StepFailu
         Ok(FirstStep::SignedIn(person)) => Ok(person_signed_in(request, &step, person)),
         Ok(FirstStep::NeedsFactor(second)) => {
             let (shared, user) = (request.clone(), second.user);
-            let read = move |conn: &mut Conn| must_change_password(&shared, conn, user);
-            Ok(match request.build.db.read_short::<_, StoreError>(read).await? {
+            let load_requirement = move |conn: &mut Conn| must_change_password(&shared, conn, user);
+            Ok(match request.build.db.read_short::<_, StoreError>(load_requirement).await? {
                 true => pages::password_too_old(request),
                 false => {
                     pages::second_step(request, &step.authorization, &step.transaction, &second, StatusCode::OK, "")

@@ -137,11 +137,12 @@ impl From<StoreError> for NotImported {
 async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let id = id_of(&job);
     let later = |error: StoreError| JobFailure::new(error.to_string());
-    let (with, of) = (app.clone(), build.clone());
-    let asked = build.db.read(move |conn| load_requested_import(&with, &of, conn, id)).await.map_err(later)?;
-    let Some(asked) = asked else { return Ok(()) };
-    let n = asked.n;
-    match import(&app, &build, id, asked).await {
+    let (with, shared_build) = (app.clone(), build.clone());
+    let requested =
+        build.db.read(move |conn| load_requested_import(&with, &shared_build, conn, id)).await.map_err(later)?;
+    let Some(requested) = requested else { return Ok(()) };
+    let n = requested.n;
+    match import(&app, &build, id, requested).await {
         Ok(()) => {}
         Err(NotImported::Later(reason)) => return Err(JobFailure::new(reason)),
         Err(NotImported::Failed(errors)) => {
@@ -165,7 +166,7 @@ fn load_requested_import(
         "SELECT repository_url, username, import_n, import_by, token_row, token FROM custom_component_repositories \
          WHERE id = $1 AND status = 'processing'",
     );
-    let found = conn.query_optional(&sql.arg(id), |row| {
+    let row = conn.query_optional(&sql.arg(id), |row| {
         let token = rows::open_secret(&app.keys, build, &REPOSITORY, &TOKEN, row, 4)?;
         let username = row.text(1)?.to_owned();
         let credentials = token.map(|token| Credentials { username, token });
@@ -174,9 +175,9 @@ fn load_requested_import(
             row.id(3)?,
         ))
     })?;
-    let Some((mut asked, by)) = found else { return Ok(None) };
-    asked.is_permitted = may_import(conn, by)?;
-    Ok(Some(asked))
+    let Some((mut requested, by)) = row else { return Ok(None) };
+    requested.is_permitted = may_import(conn, by)?;
+    Ok(Some(requested))
 }
 
 /// Returns whether an account may import repositories. The actions `create` and `edit` are independent, and each is sufficient.
@@ -193,12 +194,12 @@ async fn import(
     app: &App,
     build: &Arc<Build>,
     id: ComponentRepositoryId,
-    asked: RequestedImport,
+    requested: RequestedImport,
 ) -> Result<(), NotImported> {
-    let credentials = asked.credentials.filter(|_| asked.is_permitted).ok_or(GitError::Unreachable)?;
+    let credentials = requested.credentials.filter(|_| requested.is_permitted).ok_or(GitError::Unreachable)?;
     let storage: &Storage = app.slot();
     let mut pack = storage.blobs.begin().await.map_err(to_store_error)?;
-    let fetched = git::fetch(&asked.url, &credentials, &app.settings.outbound_allow, &mut pack);
+    let fetched = git::fetch(&requested.url, &credentials, &app.settings.outbound_allow, &mut pack);
     let fetched = tokio::time::timeout(FETCH_TIMEOUT, fetched).await.map_err(|_| GitError::Unreachable)?;
     // An empty repository has no files.
     let commit = fetched?.ok_or_else(|| NotImported::Failed(missing_file_errors(&[CONFIG, INDEX])))?;
@@ -207,12 +208,12 @@ async fn import(
     let place =
         app.slot::<CommitPermits>().0.acquire(&build.holder(ShareAccount::Id(id.get())), 1, READ_PATIENCE).await;
     let place = place.ok_or_else(|| NotImported::Later("too many commits are read".to_owned()))?;
-    let read = tokio::task::spawn_blocking(move || {
+    let reading = tokio::task::spawn_blocking(move || {
         let _place = place;
         read(pack, scratch, archive, commit)
     });
-    let imported = read.await.map_err(|error| NotImported::Later(format!("it ended early: {error}")))??;
-    end(app, build, id, asked.n, imported).await
+    let imported = reading.await.map_err(|error| NotImported::Later(format!("it ended early: {error}")))??;
+    end(app, build, id, requested.n, imported).await
 }
 
 /// The result of reading a repository.

@@ -158,7 +158,7 @@ fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::check_body(conn, &IMPORTED_WITH, &request.object()?, Some(id.get()))?;
     accepted.errors.refuse()?;
     let mut changes = accepted.changes;
-    let sent = log::diff_of_edit(&REPOSITORY, &before, &changes);
+    let diff = log::diff_of_edit(&REPOSITORY, &before, &changes);
     // The log contains the request of the import and its other changes, but not the status.
     changes.insert("status", "processing".into());
     let by = request.caller()?.user;
@@ -168,7 +168,7 @@ fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
     conn.exec(&next)?;
     wait_again(conn, id)?;
     import::enqueue_import(request, conn, id)?;
-    log::write(request, conn, "import", &REPOSITORY, id.get(), &before.get(&REPOSITORY_URL).unwrap_or_default(), sent)?;
+    log::write(request, conn, "import", &REPOSITORY, id.get(), &before.get(&REPOSITORY_URL).unwrap_or_default(), diff)?;
     rows::edited_answer(request, conn, &SHAPE, id.get())
 }
 
