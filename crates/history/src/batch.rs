@@ -42,7 +42,7 @@ pub fn read(body: &[u8], max_events: usize) -> Result<Vec<SystemEvent>, HistoryR
             return Err(problems.into());
         }
     };
-    let mut seen = HashSet::with_capacity(items.len());
+    let mut unique_ids = HashSet::with_capacity(items.len());
     let mut events = Vec::with_capacity(items.len());
     for (at, item) in items.into_iter().enumerate() {
         let Some(fields) = item.0 else {
@@ -52,7 +52,7 @@ pub fn read(body: &[u8], max_events: usize) -> Result<Vec<SystemEvent>, HistoryR
         };
         if let Some(event) = event(fields, at, &mut problems)
             && problems.is_empty()
-            && seen.insert(event.id)
+            && unique_ids.insert(event.id)
         {
             events.push(event);
         }

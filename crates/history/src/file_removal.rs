@@ -82,10 +82,13 @@ async fn remove_unnamed_of(
 /// Returns whether no other history service uses the same bucket. The files of another one, for example those of a
 /// copy, are named by events that are not here.
 async fn is_only_user(service: &HistoryService) -> Result<bool, engine::EngineError> {
-    let others = service.files.other_users(service.id().await?).await?;
-    if !others.is_empty() {
-        let others = others.join(" ");
-        tracing::warn!(others, "other history services use the same bucket, so no file without an event is removed");
+    let other_services = service.files.other_users(service.id().await?).await?;
+    if !other_services.is_empty() {
+        let other_services = other_services.join(" ");
+        tracing::warn!(
+            others = other_services,
+            "other history services use the same bucket, so no file without an event is removed"
+        );
     }
-    Ok(others.is_empty())
+    Ok(other_services.is_empty())
 }

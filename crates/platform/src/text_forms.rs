@@ -95,8 +95,11 @@ fn next_index(conn: &mut Conn, n: i64, after: i64, now: i64) -> Result<Remaining
 }
 
 async fn make_index(app: &App, build: &Build, class: ClassId, field: Arc<ClassField>) -> Result<(), StoreError> {
-    let made = field.clone();
-    let is_made = match build.db.run_outside_transaction(move |conn: &mut Conn| index_in_nfc(conn, class, &made)).await
+    let indexed_field = field.clone();
+    let is_made = match build
+        .db
+        .run_outside_transaction(move |conn: &mut Conn| index_in_nfc(conn, class, &indexed_field))
+        .await
     {
         Ok(is_made) => is_made,
         Err(error) => {

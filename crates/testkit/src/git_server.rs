@@ -177,7 +177,8 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: &GitServerState
         web::lock(&shared.heard).push(line);
         let answer = web::lock(&shared.answer).clone();
         let credentials = STANDARD.encode(format!("{GIT_USERNAME}:{GIT_TOKEN}"));
-        let is_right = request.headers.get("authorization").is_some_and(|sent| *sent == format!("Basic {credentials}"));
+        let is_right =
+            request.headers.get("authorization").is_some_and(|header| *header == format!("Basic {credentials}"));
         let (status, headers, body) = match &answer {
             GitAnswer::Other(status, headers, body) => {
                 let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();

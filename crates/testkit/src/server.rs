@@ -175,8 +175,8 @@ fn is_as_usual(settings: &TestSettings) -> bool {
 /// Creates the first build before any other write to the database.
 async fn make_ready(domains: &'static [&'static Module], database: &ClaimedDatabase, settings: TestSettings) {
     let app = open(domains, settings).await;
-    let made = builds::create(&app, DOMAIN, ADMIN, PASSWORD).await;
-    made.unwrap_or_else(|error| panic!("{DOMAIN} is not made: {error}"));
+    let build = builds::create(&app, DOMAIN, ADMIN, PASSWORD).await;
+    build.unwrap_or_else(|error| panic!("{DOMAIN} is not made: {error}"));
     app.store.close().await;
     database.keep_ready();
 }
@@ -274,7 +274,7 @@ impl TestBuild {
         };
         let local = account_type.replace('_', "-");
         let username = if n == 1 { format!("{local}@example.com") } else { format!("{local}-{n}@example.com") };
-        let made = builds::create_user(
+        let user = builds::create_user(
             &self.app,
             &self.build,
             &username,
@@ -282,7 +282,7 @@ impl TestBuild {
             PASSWORD,
         )
         .await;
-        made.unwrap_or_else(|error| panic!("{username} is not made: {error}"));
+        user.unwrap_or_else(|error| panic!("{username} is not made: {error}"));
         username
     }
 

@@ -113,8 +113,8 @@ impl ClickHouseEngine {
     pub async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, EngineError> {
         let (columns, table) = (HistoryEvent::READ, Self::table::<HistoryEvent>(tenant));
         let sql = format!("SELECT {columns} FROM {table} WHERE event_id = {} LIMIT 1", tables::ids(&[id]));
-        let found: Vec<tables::HistoryRow> = self.server.rows(&sql).await?;
-        Ok(found.into_iter().next().map(Into::into))
+        let rows: Vec<tables::HistoryRow> = self.server.rows(&sql).await?;
+        Ok(rows.into_iter().next().map(Into::into))
     }
 
     pub async fn history_events(
@@ -180,7 +180,7 @@ impl ClickHouseEngine {
         let bytes = |writer: &Arc<TenantWriter>| writer.known_ids_bytes.load(Ordering::Relaxed);
         let mut total: usize = writers.values().map(bytes).sum();
         if total > MAX_KNOWN_IDS_BYTES {
-            let mut oldest: Vec<&Arc<TenantWriter>> = writers.values().filter(|other| bytes(other) > 0).collect();
+            let mut oldest: Vec<&Arc<TenantWriter>> = writers.values().filter(|writer| bytes(writer) > 0).collect();
             oldest.sort_by_key(|writer| writer.used_at.load(Ordering::Relaxed));
             for writer in oldest {
                 if total <= MAX_KNOWN_IDS_BYTES {

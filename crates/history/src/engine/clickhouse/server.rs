@@ -218,9 +218,9 @@ impl ClickHouseClient {
             while let Some(piece) = cursor.next().await? {
                 let mut rest = &piece[..];
                 while !rest.is_empty() {
-                    let (some, others) = rest.split_at(rest.len().min(16 - length));
-                    id[length..length + some.len()].copy_from_slice(some);
-                    (rest, length) = (others, length + some.len());
+                    let (piece_part, next_ids) = rest.split_at(rest.len().min(16 - length));
+                    id[length..length + piece_part.len()].copy_from_slice(piece_part);
+                    (rest, length) = (next_ids, length + piece_part.len());
                     if length == 16 {
                         take(Uuid::from_bytes(id));
                         length = 0;
@@ -251,7 +251,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, StatementFailure>>>(
     for delay in RETRY_DELAYS {
         match statement().await {
             Err(fault) if fault.is_transient() => tokio::time::sleep(delay).await,
-            done => return done,
+            outcome => return outcome,
         }
     }
     statement().await

@@ -71,8 +71,8 @@ impl Sessions {
         let sql = format!("SELECT name, comment, total_rows FROM system.tables WHERE database = '{}'", self.database);
         let tables: Vec<(String, String, Option<u64>)> = self.server.rows(&sql).await?;
         let rows = |table: &str| {
-            let found = tables.iter().find(|(name, ..)| name == table).and_then(|(.., rows)| *rows);
-            found.ok_or_else(|| {
+            let row_count = tables.iter().find(|(name, ..)| name == table).and_then(|(.., rows)| *rows);
+            row_count.ok_or_else(|| {
                 StatementFailure::Refused(UNKNOWN_TABLE, format!("{}.{table} does not exist", self.database))
             })
         };

@@ -376,12 +376,12 @@ impl TenantWriter {
         }
         stored.catch_up::<E>(&self.sessions, session, E::rows(session)).await?;
         let ids = || group.jobs.iter().flat_map(|job| job.events.iter().map(EventTable::id));
-        let mut seen = stored.stored_of::<E>(&self.sessions, ids()).await?;
+        let mut stored_ids = stored.stored_of::<E>(&self.sessions, ids()).await?;
         // Of equal ids the first is new. Within one request ids differ. An empty list means that all are new.
-        let mut is_new = if group.jobs.len() == 1 && seen.is_empty() {
+        let mut is_new = if group.jobs.len() == 1 && stored_ids.is_empty() {
             Vec::new()
         } else {
-            ids().map(|id| seen.insert(id)).collect::<Vec<bool>>()
+            ids().map(|id| stored_ids.insert(id)).collect::<Vec<bool>>()
         };
         let counts: Vec<u64> = if is_new.is_empty() {
             group.jobs.iter().map(|job| job.events.len() as u64).collect()
