@@ -70,8 +70,8 @@ impl DemoCaller {
 
     /// Creates an object and returns its id.
     pub async fn make(&mut self, path: &str, body: Json) -> Result<i64, CommandFailure> {
-        let made = self.post(path, body).await?;
-        made["id"].as_i64().ok_or_else(|| format!("POST {path}: an answer without an id: {made}"))
+        let answer = self.post(path, body).await?;
+        answer["id"].as_i64().ok_or_else(|| format!("POST {path}: an answer without an id: {answer}"))
     }
 
     /// Uploads a file and returns its token. The name must have plain characters.
@@ -107,8 +107,8 @@ impl DemoCaller {
         let status = response.status();
         let text = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
         if !status.is_success() {
-            let told: String = String::from_utf8_lossy(&text).chars().take(MAX_TOLD).collect();
-            return Err(failed(&format!("{} {told}", status.as_u16())));
+            let excerpt: String = String::from_utf8_lossy(&text).chars().take(MAX_TOLD).collect();
+            return Err(failed(&format!("{} {excerpt}", status.as_u16())));
         }
         if status == StatusCode::NO_CONTENT {
             return Ok(Json::Null);
