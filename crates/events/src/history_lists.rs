@@ -18,7 +18,7 @@ use url::form_urlencoded;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The times that the service accepts, in microseconds since 1970: the years 1900 to 2299. The times of
 /// all events are between these two.
-const MOMENTS: [i64; 2] = [-2_208_988_800_000_000, 10_413_792_000_000_000 - 1];
+const ACCEPTED_TIMES: [i64; 2] = [-2_208_988_800_000_000, 10_413_792_000_000_000 - 1];
 /// The suffix of the parameters that exclude the matches of a filter.
 pub const EXCLUDE: &str = "__exclude";
 
@@ -128,7 +128,7 @@ impl Parameters<'_> {
     fn parameter_of(&self, filter: &CheckedFilter<'_>, exclude: &str) -> (String, String) {
         let value = |value: &CheckedValue| match value {
             CheckedValue::Int(at) if matches!(filter.field().kind, FieldKind::DateTime) => {
-                time::show((*at).clamp(MOMENTS[0], MOMENTS[1]))
+                time::show((*at).clamp(ACCEPTED_TIMES[0], ACCEPTED_TIMES[1]))
             }
             // To the service 0 means that there is no user; it has no event with the number -1.
             CheckedValue::Int(0) if matches!(filter.field().kind, FieldKind::User) => "-1".to_owned(),

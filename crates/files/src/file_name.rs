@@ -25,11 +25,11 @@ fn parameter(header: &[u8], parameter_name: &[u8]) -> Option<Vec<u8>> {
             rest = &rest[name_ends + 1..];
             continue;
         }
-        let (value, behind) = value(rest[name_ends + 1..].trim_ascii_start());
+        let (value, remainder) = value(rest[name_ends + 1..].trim_ascii_start());
         if name.eq_ignore_ascii_case(parameter_name) {
             return Some(value);
         }
-        rest = bytes_after(behind, b';')?;
+        rest = bytes_after(remainder, b';')?;
     }
 }
 

@@ -118,8 +118,8 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     for (field, value) in [("uuid", file.uuid.as_str()), ("filename", name), ("extension", extension)] {
         values.insert(field, value.into());
     }
-    let by = request.caller()?.user;
-    let id = rows::insert_row(conn, &PUBLIC_FILE, &values, &[("file", file.id.into())], request.now, Some(by))?;
+    let user = request.caller()?.user;
+    let id = rows::insert_row(conn, &PUBLIC_FILE, &values, &[("file", file.id.into())], request.now, Some(user))?;
     log::write(request, conn, "create", &PUBLIC_FILE, None, &log_name(&file), diff_of_create(&values))?;
     limits::count_row(conn, &PUBLIC_FILES)?;
     // The tag is that of the file at its address.

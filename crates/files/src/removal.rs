@@ -1,4 +1,4 @@
-//! Removes files without references, and uploads that were not used in time. A process may die at any moment. The row of a file is
+//! Removes files without references, and uploads that were not used in time. A process may die at any time. The row of a file is
 //! deleted first, and its name stays in `removed_files` until its bytes are removed, too.
 
 use crate::storage::{Storage, key, to_store_error};

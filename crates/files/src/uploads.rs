@@ -184,14 +184,14 @@ fn upload_refusal(error: UploadError) -> Refusal {
 
 /// Stores the hash of the token of an arrived file, with its size and its expiry.
 fn finish(request: &Request, conn: &mut Conn, id: FileId, size: i64, hash: &str) -> Result<(), Refusal> {
-    let until = request.app.clock.now() + request.app.slot::<Storage>().upload_us;
+    let kept_until = request.app.clock.now() + request.app.slot::<Storage>().upload_us;
     let sql = Sql::new("SELECT counted FROM files WHERE id = $1 AND kept_until IS NOT NULL FOR UPDATE").arg(id);
     let counted = conn.query_optional(&sql, |row| row.opt_int(0))?.ok_or_else(Refusal::outdated)?.unwrap_or(0);
     if counted != size {
         storage_limit::reserve_bytes(conn, size - counted)?;
     }
     let sql = Sql::new("UPDATE files SET token = $1, size = $2, counted = $2, kept_until = $3 WHERE id = $4");
-    Ok(conn.exec(&sql.arg(hash).arg(size).arg(until).arg(id)).map(drop)?)
+    Ok(conn.exec(&sql.arg(hash).arg(size).arg(kept_until).arg(id)).map(drop)?)
 }
 
 /// Returns the message for a token that the caller may not use.

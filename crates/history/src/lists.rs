@@ -254,11 +254,11 @@ pub fn parameters(filters: &[FilterParameter]) -> Vec<Json> {
 fn meaning(predicate: &str) -> &'static str {
     match predicate {
         "in" => "is one of the values",
-        "gt" => "is after the moment",
-        "gte" => "is the moment or after it",
-        "lt" => "is before the moment",
-        "lte" => "is the moment or before it",
-        "range" => "lies between two moments, both included",
+        "gt" => "is after the time",
+        "gte" => "is at or after the time",
+        "lt" => "is before the time",
+        "lte" => "is at or before the time",
+        "range" => "lies between two times, both included",
         _ => "is the value",
     }
 }

@@ -60,8 +60,8 @@ const TAGS: [(&str, &str); 3] = [
 
 /// `{"detail": "…"}`
 fn detail_schema() -> Json {
-    let why = json!({"type": "string", "description": "The reason, in a sentence"});
-    titled("Refusal", object([("detail", required(why))]))
+    let reason_schema = json!({"type": "string", "description": "The reason, in a sentence"});
+    titled("Refusal", object([("detail", required(reason_schema))]))
 }
 
 fn problems() -> Json {

@@ -53,7 +53,7 @@ struct CachedAnswer {
     tag: Option<EntityTag>,
     subject: Option<AnswerSubject>,
     /// The validity of the answer, in microseconds since 1970.
-    moments: Range<i64>,
+    validity: Range<i64>,
     /// The state of the database: one tag per source.
     stamps: Box<[StateTag]>,
 }
@@ -95,7 +95,7 @@ async fn cached_or_run(
         return Ok(answer);
     }
     let answer = look(request).await?;
-    let (Some(until), Some(stamp)) = (answer.cacheable_until, before) else {
+    let (Some(end), Some(stamp)) = (answer.cacheable_until, before) else {
         cached_address.was_in_vain();
         return Ok(answer);
     };
@@ -103,7 +103,7 @@ async fn cached_or_run(
     if let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.state_tag()).await
         && after == stamp
     {
-        cache.store(key, &cached_address, stamp, now..until, &answer);
+        cache.store(key, &cached_address, stamp, now..end, &answer);
     }
     Ok(answer)
 }
@@ -164,8 +164,9 @@ impl AnswerCache {
         if cached_address.writes.swap(writes, Ordering::Relaxed) != writes {
             return None;
         }
-        let less = cached_address.rest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
-        less.is_err().then_some(cached_address)
+        let countdown =
+            cached_address.rest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+        countdown.is_err().then_some(cached_address)
     }
 
     fn store(
@@ -173,7 +174,7 @@ impl AnswerCache {
         key: AnswerKey,
         cached_address: &CachedAddress,
         stamp: StateTag,
-        moments: Range<i64>,
+        validity: Range<i64>,
         answer: &Answer,
     ) {
         // An answer with headers of its own, or with a body that is not in memory, is not cached.
@@ -182,15 +183,15 @@ impl AnswerCache {
             return;
         }
         let shown = match &cached_address.shown {
-            Some(before) if before.shows(answer, body) && before.moments.end == moments.end => {
-                before.also_at(stamp, moments.start)
+            Some(before) if before.shows(answer, body) && before.validity.end == validity.end => {
+                before.also_at(stamp, validity.start)
             }
             // The copy has exactly the length of the body; the buffer of the writer is larger.
             _ => CachedAnswer {
                 body: Bytes::copy_from_slice(body),
                 tag: answer.tag,
                 subject: answer.subject,
-                moments,
+                validity,
                 stamps: [stamp].into(),
             },
         };
@@ -210,7 +211,7 @@ impl CachedAddress {
                 subject: shown.subject,
                 ..Answer::json(StatusCode::OK, shown.body.clone())
             };
-            return shown.moments.contains(&now).then(answer);
+            return shown.validity.contains(&now).then(answer);
         }
         // A source without a tag here does not indicate a change of the database.
         if shown.stamps.iter().any(|tag| tag.is_of_same_source(stamp)) {
@@ -234,11 +235,11 @@ impl CachedAnswer {
     }
 
     /// Returns the same answer with the tag of another source, or with another tag of the same source.
-    fn also_at(&self, stamp: StateTag, since: i64) -> CachedAnswer {
+    fn also_at(&self, stamp: StateTag, start: i64) -> CachedAnswer {
         let other_tags = self.stamps.iter().filter(|tag| !tag.is_of_same_source(&stamp)).take(MAX_STATE_TAGS).cloned();
         let stamps = std::iter::once(stamp.clone()).chain(other_tags).collect();
-        let moments = self.moments.start.max(since)..self.moments.end;
-        CachedAnswer { body: self.body.clone(), tag: self.tag, subject: self.subject, moments, stamps }
+        let validity = self.validity.start.max(start)..self.validity.end;
+        CachedAnswer { body: self.body.clone(), tag: self.tag, subject: self.subject, validity, stamps }
     }
 }
 
@@ -256,7 +257,7 @@ mod tests {
         let shown = |bytes: usize| {
             let (body, stamps) = (Bytes::from(vec![b' '; bytes]), [].into());
             Arc::new(CachedAddress {
-                shown: Some(CachedAnswer { body, tag: None, subject: None, moments: 0..1, stamps }),
+                shown: Some(CachedAnswer { body, tag: None, subject: None, validity: 0..1, stamps }),
                 ..CachedAddress::default()
             })
         };

@@ -227,7 +227,7 @@ impl Installation {
         let mut command = self.command(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
-        // The caller chooses the moment of the kill.
+        // The caller chooses the time of the kill.
         std::thread::sleep(after);
         child.kill().expect("it is ours");
         let output = child.wait_with_output().expect("it is ours");

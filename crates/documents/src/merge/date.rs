@@ -14,7 +14,7 @@ const LONGEST: usize = 200;
 #[derive(Clone, Debug, PartialEq)]
 pub struct DateFormat {
     pattern: Vec<DatePiece>,
-    /// The zone for the day and the hour of a moment.
+    /// The zone for the day and the hour of a date and time.
     pub zone: TimeZone,
     pub language: Language,
 }

@@ -96,13 +96,13 @@ impl HistorySqlite {
         self.store.control().read_short(move |conn| Ok(conn.query_optional(&sql, tenant)?)).await
     }
 
-    pub(crate) async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
+    pub(crate) async fn tenants(&self, after: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
         let sql = Sql::new(
             "SELECT client_id, secret_hash, database_name, client_label FROM tenants \
              WHERE client_id > $1 AND state = 'active' ORDER BY client_id LIMIT $2",
         );
         // Every id is greater than the empty text.
-        let sql = sql.arg(behind.map_or_else(String::new, |id| id.to_string())).arg(i64::from(limit));
+        let sql = sql.arg(after.map_or_else(String::new, |id| id.to_string())).arg(i64::from(limit));
         self.store.control().read(move |conn| Ok(conn.query_all(&sql, tenant)?)).await
     }
 

@@ -2,7 +2,7 @@
 
 use super::page::PageWriter;
 use super::shape::{RowCells, RowShape};
-use super::sql::{OWN, Relations, conditions, is_of_the_moment, order, push_joins};
+use super::sql::{OWN, Relations, conditions, depends_on_time, order, push_joins};
 use super::view::show;
 use crate::answer::{Answer, Outcome};
 use crate::listed::{JsonItems, ListCounts, ListedItems};
@@ -73,9 +73,9 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &RowShape, scope: Scope) 
     let (total, filtered) = counts(conn, &shape.resource, &scope, &select.filters, request.now)?;
     let mut answer = results.answer(select.limit, select.offset, ListCounts { total, filtered });
     let compares =
-        || shape.compares(RowForm::List) || select.filters.iter().any(|filter| is_of_the_moment(filter.field()));
+        || shape.compares(RowForm::List) || select.filters.iter().any(|filter| depends_on_time(filter.field()));
     answer.cacheable_until = match scope.cacheable {
-        Cacheable::Until(moment) => Some(moment.unwrap_or(i64::MAX)),
+        Cacheable::Until(end) => Some(end.unwrap_or(i64::MAX)),
         Cacheable::Always if !compares() => Some(i64::MAX),
         _ => None,
     };

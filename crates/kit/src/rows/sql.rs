@@ -12,8 +12,8 @@ use store::{Argument, Conn, Sql, StoreError};
 pub fn tokens<I: Id>(sql: &mut Sql, text: &'static str, values: &[(&str, I)]) {
     let mut rest = text;
     while let Some(at) = rest.find('{') {
-        let (before, behind) = rest.split_at(at);
-        let token = values.iter().find_map(|(token, value)| Some((behind.strip_prefix(token)?, *value)));
+        let (before, remainder) = rest.split_at(at);
+        let token = values.iter().find_map(|(token, value)| Some((remainder.strip_prefix(token)?, *value)));
         rest = match token {
             Some((rest, value)) => {
                 sql.push(before).push("CAST(").bind(value.to_number()).push(" AS BIGINT)");
@@ -21,7 +21,7 @@ pub fn tokens<I: Id>(sql: &mut Sql, text: &'static str, values: &[(&str, I)]) {
             }
             None => {
                 sql.push(before).push("{");
-                &behind[1..]
+                &remainder[1..]
             }
         };
     }
@@ -117,7 +117,7 @@ pub fn value(sql: &mut Sql, alias: &'static str, field: &Field, now: i64) {
 }
 
 /// Returns whether a field's value depends on the time of the request.
-pub fn is_of_the_moment(field: &Field) -> bool {
+pub fn depends_on_time(field: &Field) -> bool {
     matches!(&field.source, ColumnSource::Sql(expression) if expression.contains("{now}"))
 }
 
@@ -279,7 +279,7 @@ fn predicate(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i6
     if field.is_text() {
         return condition_on_text(sql, alias, filter, value);
     }
-    let with = |sql: &mut Sql, operator: &'static str| {
+    let push_comparison = |sql: &mut Sql, operator: &'static str| {
         value(sql);
         sql.push(operator).bind(first());
     };
@@ -290,12 +290,12 @@ fn predicate(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i6
     };
     match filter.predicate() {
         Predicate::Exact if values > 1 => {
-            sql.one_in(values, |sql| with(sql, " = "));
+            sql.one_in(values, |sql| push_comparison(sql, " = "));
         }
-        Predicate::Gt => with(sql, " > "),
-        Predicate::Gte => with(sql, " >= "),
-        Predicate::Lt => with(sql, " < "),
-        Predicate::Lte => with(sql, " <= "),
+        Predicate::Gt => push_comparison(sql, " > "),
+        Predicate::Gte => push_comparison(sql, " >= "),
+        Predicate::Lt => push_comparison(sql, " < "),
+        Predicate::Lte => push_comparison(sql, " <= "),
         Predicate::Range => {
             value(sql);
             sql.push(" BETWEEN ")
@@ -311,7 +311,7 @@ fn predicate(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i6
         }
         Predicate::Isnull => push_null_test(sql, value, operands),
         // The other predicates are for texts.
-        _ => with(sql, " = "),
+        _ => push_comparison(sql, " = "),
     }
 }
 

@@ -181,8 +181,8 @@ fn current(kind: InputKind, value: &Json, choices: &[InputOption]) -> Vec<String
 }
 
 /// Returns a time without its offset and its fractions of a second, which inputs for times do not accept.
-fn local(moment: &str) -> String {
-    let whole = moment.split(['.', 'Z']).next().unwrap_or("");
+fn local(date_time: &str) -> String {
+    let whole = date_time.split(['.', 'Z']).next().unwrap_or("");
     whole.strip_suffix(":00").filter(|short| short.len() == "2026-01-31T09:30".len()).unwrap_or(whole).to_owned()
 }
 
@@ -283,13 +283,13 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_shown_without_what_their_inputs_do_not_take() {
-        for (moment, shown) in [
+    fn times_are_shown_without_what_their_inputs_do_not_take() {
+        for (date_time, shown) in [
             ("2026-01-31T09:30:00.000000Z", "2026-01-31T09:30"),
             ("2026-01-31T09:00:00.000000Z", "2026-01-31T09:00"),
             ("2026-01-31T09:30:05.123456Z", "2026-01-31T09:30:05"),
         ] {
-            assert_eq!(local(moment), shown);
+            assert_eq!(local(date_time), shown);
         }
     }
 }

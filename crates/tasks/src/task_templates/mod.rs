@@ -276,10 +276,10 @@ fn write_meta(
 }
 
 /// Deletes the data of deleted templates, each with its form: the counts of its tasks, and the form, unless a task uses it.
-fn delete_template_state(conn: &mut Conn, gone: &[(TaskTemplateId, i64)]) -> Result<(), StoreError> {
+fn delete_template_state(conn: &mut Conn, templates: &[(TaskTemplateId, i64)]) -> Result<(), StoreError> {
     let mut counts = Sql::new("DELETE FROM task_template_counts WHERE template");
-    conn.exec(counts.push_any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
-    remove_unused(conn, gone.iter().map(|(_, form)| *form).collect())
+    conn.exec(counts.push_any(templates.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
+    remove_unused(conn, templates.iter().map(|(_, form)| *form).collect())
 }
 
 /// Deletes the templates of tasks that change records of a deleted class.
@@ -291,14 +291,14 @@ pub const ON_CLASS_LEAVING: Reaction = Reaction {
             "SELECT t.id, t.form FROM task_templates t WHERE t.form IN (SELECT f.id FROM task_forms f WHERE f.class_id = $1) \
              ORDER BY t.id FOR UPDATE",
         );
-        let gone = conn.query_all(&sql.arg(class), |row| Ok((row.id(0)?, row.int(1)?)))?;
-        if gone.is_empty() {
+        let templates = conn.query_all(&sql.arg(class), |row| Ok((row.id(0)?, row.int(1)?)))?;
+        if templates.is_empty() {
             return Ok(());
         }
         let mut sql = Sql::new("DELETE FROM task_templates WHERE id");
-        conn.exec(sql.push_any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
-        delete_template_state(conn, &gone)?;
-        for _ in &gone {
+        conn.exec(sql.push_any(templates.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
+        delete_template_state(conn, &templates)?;
+        for _ in &templates {
             limits::give_back(conn, &TASK_TEMPLATES)?;
         }
         Ok(())

@@ -138,7 +138,7 @@ pub fn set(
     [before, after]: [&BTreeSet<PrincipalId>; 2],
 ) -> Result<(), Refusal> {
     let new: Vec<PrincipalId> = after.difference(before).copied().collect();
-    let gone: Vec<PrincipalId> = before.difference(after).copied().collect();
+    let removed: Vec<PrincipalId> = before.difference(after).copied().collect();
     counts::remove(conn, &[task])?;
     let due_at = due_at.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
     let sql = Sql::new("SELECT class_id, record_n FROM tasks WHERE id = $1").arg(task);
@@ -147,10 +147,10 @@ pub fn set(
     let row =
         |principal: &PrincipalId| [task.into(), (*principal).into(), BorrowedArgument::Text(status), due_at, class, n];
     conn.insert_rows("task_assignees", &COLUMNS, &new.iter().map(row).collect::<Vec<_>>(), "")?;
-    if !gone.is_empty() {
+    if !removed.is_empty() {
         let mut sql = Sql::new("DELETE FROM task_assignees WHERE task = ");
-        conn.exec(sql.bind(task).push(" AND principal").push_any(gone.clone()))?;
-        one_time::end(request, conn, &[task], Some(&gone))?;
+        conn.exec(sql.bind(task).push(" AND principal").push_any(removed.clone()))?;
+        one_time::end(request, conn, &[task], Some(&removed))?;
     }
     counts::store_audiences(conn, [after].into_iter())?;
     let sql = Sql::new("UPDATE tasks SET audience = $1 WHERE id = $2");

@@ -235,7 +235,7 @@ fn creation_log_entry(
     due: Option<i64>,
     expires: Option<i64>,
 ) -> Map<String, Json> {
-    let moment = |at: Option<i64>| at.map(resource::time::show);
+    let text_of_time = |at: Option<i64>| at.map(resource::time::show);
     let values = [
         ("name", json!(new.name.as_ref().unwrap_or(&template.name))),
         ("task_template", template.id.into()),
@@ -243,8 +243,8 @@ fn creation_log_entry(
         ("status", OPEN.into()),
         ("assignees", assignees::ids(&new.principals, true).into()),
         ("assignee_groups", assignees::ids(&new.principals, false).into()),
-        ("due_at", moment(due).into()),
-        ("expires_at", moment(expires).into()),
+        ("due_at", text_of_time(due).into()),
+        ("expires_at", text_of_time(expires).into()),
     ];
     let is_said = |(_, value): &(&str, Json)| !value.is_null() && value.as_array().is_none_or(|ids| !ids.is_empty());
     values.into_iter().filter(is_said).map(|(name, value)| (name.to_owned(), json!([null, value]))).collect()

@@ -64,13 +64,13 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<TaskId>) -> Result<(), 
         changes.insert("object_record".to_owned(), json!([record, null]));
         changes.insert("status".to_owned(), json!([status, null]));
         let completion = match completion {
-            (Some(at), by) => Some((at, by)),
+            (Some(at), completer) => Some((at, completer)),
             // The task was reopened.
             _ => former.get(&TaskId::new(id)).copied(),
         };
-        if let Some((at, by)) = completion {
+        if let Some((at, completer)) = completion {
             changes.insert("completed_at".to_owned(), json!([time::show(at), null]));
-            changes.insert("completed_by".to_owned(), json!([by, null]));
+            changes.insert("completed_by".to_owned(), json!([completer, null]));
         }
         entries.push((id, name, changes));
         forms.insert(form);

@@ -127,9 +127,9 @@ impl VisibleTasks {
     /// Counts the tasks that are assigned to the caller, except those of records whose tasks they may view.
     fn count_assigned(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, StoreError> {
         let partial_classes: Vec<ClassId> = self.some.iter().map(|(class, _)| *class).collect();
-        let elsewhere = self.assigned.iter().filter(|count| !self.whole.contains(&count.class));
+        let counts_elsewhere = self.assigned.iter().filter(|count| !self.whole.contains(&count.class));
         let (of_some, other_counts): (Vec<&TaskCount>, Vec<&TaskCount>) =
-            elsewhere.partition(|count| partial_classes.contains(&count.class));
+            counts_elsewhere.partition(|count| partial_classes.contains(&count.class));
         let other_count = counts::sum(other_counts, states);
         if counts::sum(of_some, states) == 0 {
             return Ok(other_count);

@@ -85,8 +85,8 @@ impl ClickHouseEngine {
         self.tenants.find_by_name(database_name).await
     }
 
-    pub async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
-        self.tenants.list(behind, limit).await
+    pub async fn tenants(&self, after: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
+        self.tenants.list(after, limit).await
     }
 
     pub async fn initialize(&self, tenant: &Tenant) -> Result<bool, EngineError> {
@@ -143,8 +143,8 @@ impl ClickHouseEngine {
     pub async fn close(&self) {
         let writers: Vec<Arc<TenantWriter>> = self.writers().values().cloned().collect();
         writers.iter().for_each(|writer| writer.stop_lingering());
-        let until = Instant::now() + MAX_CLOSE_TIME;
-        while !writers.iter().all(|writer| writer.is_idle()) && Instant::now() < until {
+        let deadline = Instant::now() + MAX_CLOSE_TIME;
+        while !writers.iter().all(|writer| writer.is_idle()) && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -134,7 +134,7 @@ pub(super) struct ClickHouseClient {
 impl ClickHouseClient {
     /// Creates a client of the address `http(s)://user:password@host:port/…`. Does not connect yet.
     pub(super) fn open(url: &str) -> Result<ClickHouseClient, EngineError> {
-        let wrong = |why: &str| EngineError::Failed(format!("the address of the history database {why}"));
+        let wrong = |reason: &str| EngineError::Failed(format!("the address of the history database {reason}"));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("has no scheme"))?;
         if !matches!(scheme, "http" | "https") {
             return Err(wrong("is neither http nor https"));

@@ -83,11 +83,11 @@ impl Tenants {
     }
 
     /// Returns the first tenants after a client id, or of all.
-    pub(super) async fn list(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
-        let behind = behind.map_or_else(String::new, |id| id.simple().to_string());
+    pub(super) async fn list(&self, after: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
+        let after = after.map_or_else(String::new, |id| id.simple().to_string());
         let sql = format!(
             "SELECT substring(name, length('client_') + 1) AS id, comment FROM system.tables \
-             WHERE database = '{}' AND startsWith(name, 'client_') AND id > '{behind}' ORDER BY id LIMIT {limit}",
+             WHERE database = '{}' AND startsWith(name, 'client_') AND id > '{after}' ORDER BY id LIMIT {limit}",
             self.registry
         );
         let rows: Vec<(String, String)> = self.server.rows(&sql).await?;

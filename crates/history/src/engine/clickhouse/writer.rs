@@ -224,12 +224,12 @@ impl TenantWriter {
         history: &mut Option<InsertGroup<HistoryEvent>>,
         system: &mut Option<InsertGroup<SystemEvent>>,
     ) -> Result<(), NoSession> {
-        let until = self.first_deadline(history, system);
+        let deadline = self.first_deadline(history, system);
         let opening = async {
             self.load_ids(state, history.is_some(), system.is_some()).await?;
             self.sessions.open(state.next_session.take()).await
         };
-        let Ok(opened) = tokio::time::timeout_at(until.into(), opening).await else {
+        let Ok(opened) = tokio::time::timeout_at(deadline.into(), opening).await else {
             let error = "other processes do not stop writing, or the server does not answer";
             return Err(NoSession { error: EngineError::Unavailable(error.to_owned()), is_late: true });
         };
@@ -278,12 +278,12 @@ impl TenantWriter {
 
     /// Waits a short time for events to write in the same session. Returns whether any have arrived.
     async fn wait_for_more(&self, session: &WriterSession) -> bool {
-        let until = (Instant::now() + LINGER).min(session.opened_at + MAX_SESSION);
+        let deadline = (Instant::now() + LINGER).min(session.opened_at + MAX_SESSION);
         loop {
             if self.has_jobs() {
                 return true;
             }
-            let woken = tokio::time::timeout_at(until.into(), self.wake.notified()).await;
+            let woken = tokio::time::timeout_at(deadline.into(), self.wake.notified()).await;
             if woken.is_err() || self.is_closing.load(Ordering::SeqCst) {
                 return self.has_jobs();
             }
