@@ -61,7 +61,7 @@ fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
     let mark = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&unfinished);
     let mark = mark.map_err(|error| words(&unfinished, &error))?;
     mark.try_lock().map_err(|_| format!("{}: another backup is writing there", target.display()))?;
-    let begun = (|| {
+    let creation = (|| {
         mark.sync_all()?;
         File::open(target)?.sync_all()?;
         for entry in fs::read_dir(target)? {
@@ -75,7 +75,7 @@ fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
         // Only the owner may read the copy, like the original.
         DirBuilder::new().mode(0o700).create(target.join("builds"))
     })();
-    begun.map(|()| mark).map_err(|error| words(target, &error))
+    creation.map(|()| mark).map_err(|error| words(target, &error))
 }
 
 /// Creates a directory that only the owner may read, or makes an empty directory private.

@@ -170,7 +170,7 @@ async fn fetch_service_id(app: &App, settings: &ProgramSettings, url: &str) -> R
 
 /// Refuses a history service that belongs to another database.
 async fn verify(app: &App, client: HistoryClient) -> Result<ServiceIdentity, CommandFailure> {
-    let away = match own_history::verify(app, &client, PATIENCE).await {
+    let outage = match own_history::verify(app, &client, PATIENCE).await {
         Ok(()) => None,
         Err(TenantError::Service(CallFailure::Foreign(reason))) => {
             return Err(service_failure(client.url(), &reason));
@@ -178,7 +178,7 @@ async fn verify(app: &App, client: HistoryClient) -> Result<ServiceIdentity, Com
         Err(TenantError::Service(failure)) => Some(service_failure(client.url(), &failure)),
         Err(TenantError::Store(error)) => return Err(error.to_string()),
     };
-    Ok(ServiceIdentity { client: Some(client), away })
+    Ok(ServiceIdentity { client: Some(client), away: outage })
 }
 
 /// Opens the embedded history of the data directory, if it belongs to the database. That is the stored service or, without one,

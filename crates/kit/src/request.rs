@@ -168,7 +168,7 @@ impl Request {
     }
     /// Returns a request for work of the system, without a caller, as if it was sent now.
     pub fn for_system(app: &App, build: &Arc<Build>) -> Request {
-        let received = ReceivedRequest {
+        let request_parts = ReceivedRequest {
             app: app.clone(),
             build: build.clone(),
             requirement: Requirement {
@@ -193,7 +193,7 @@ impl Request {
             admission: None,
             effects: Effects::default(),
         };
-        Request::new(None, received)
+        Request::new(None, request_parts)
     }
     /// Returns the same request with its caller read again.
     pub fn with_caller(&self, caller: Arc<Caller>) -> Request {

@@ -145,12 +145,12 @@ impl Chunks for Upload {
         let pace = self.place.as_ref().map(|place| Pace { demand: place.demand(), rates: PRESSED_RATE });
         let (asked_at, (bytes, before)) = (Instant::now(), self.received);
         let chunk = loop {
-            let until = self.deadline.min(Instant::now() + PACE_INTERVAL);
-            if let Ok(chunk) = timeout_at(until, reader.chunk()).await {
+            let wake_at = self.deadline.min(Instant::now() + PACE_INTERVAL);
+            if let Ok(chunk) = timeout_at(wake_at, reader.chunk()).await {
                 break chunk;
             }
             let is_slow = pace.as_ref().is_some_and(|pace| pace.is_missed(bytes, before + asked_at.elapsed()));
-            if until == self.deadline || is_slow {
+            if wake_at == self.deadline || is_slow {
                 break Err(BodyError::Slow);
             }
         };

@@ -49,8 +49,8 @@ fn held_and_most(conn: &mut Conn, class: ClassId) -> Result<[i64; 2], StoreError
 }
 
 /// Subtracts records from the count.
-pub fn give_back(conn: &mut Conn, class: ClassId, less: i64) -> Result<(), StoreError> {
-    add(conn, class, -less)
+pub fn give_back(conn: &mut Conn, class: ClassId, count: i64) -> Result<(), StoreError> {
+    add(conn, class, -count)
 }
 
 fn add(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), StoreError> {

@@ -210,9 +210,9 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let count = Sql::new("SELECT count(*) FROM object_class_forms WHERE class_id = $1").arg(class);
     let count = conn.query_one(&count, |row| row.int(0))?;
     limits::check(conn, &FORMS, count, 1)?;
-    let (mut form, by) = (accepted.changes, request.caller()?.user);
+    let (mut form, user) = (accepted.changes, request.caller()?.user);
     form.set(&FORM_UUID, Uuid::new_v4().to_string());
-    let id = rows::insert_row(conn, &FORM, &form, &[], request.now, Some(by))?;
+    let id = rows::insert_row(conn, &FORM, &form, &[], request.now, Some(user))?;
     write_log(request, conn, "create", &form, log::diff_of_create(&FORM, &form))?;
     answer(request, conn, StatusCode::CREATED, id)
 }
@@ -221,8 +221,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let (StoredForm { id, class }, mut form) = load_for_change(request, conn)?;
     let accepted = check_body(conn, &request.object()?, Some(id), class)?;
     accepted.errors.refuse()?;
-    let (changes, by) = (accepted.changes, request.caller()?.user);
-    rows::update_row(conn, &FORM, id, &changes, &[], request.now, Some(by))?;
+    let (changes, user) = (accepted.changes, request.caller()?.user);
+    rows::update_row(conn, &FORM, id, &changes, &[], request.now, Some(user))?;
     let changed = log::diff_of_edit(&FORM, &form, &changes);
     if !changed.is_empty() {
         changes.get(&NAME).into_iter().for_each(|name| form.set(&NAME, name));

@@ -158,9 +158,9 @@ impl SearchQuery {
         let limit = bounded(&request.query, LIMIT, DEFAULT_LIMIT, 1, Some(MAX_LIMIT), &mut errors);
         errors.refuse()?;
         let text = fold(text);
-        let behind = format!("{text}{}", char::MAX);
+        let end_of_prefix = format!("{text}{}", char::MAX);
         let plain = without_marks(&text).into_owned();
-        Ok(SearchQuery { text, plain, behind, limit })
+        Ok(SearchQuery { text, plain, behind: end_of_prefix, limit })
     }
 
     /// Appends the condition that the folded text in a column begins with the text.

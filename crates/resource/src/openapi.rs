@@ -61,8 +61,8 @@ pub fn response(resource: &Resource, form: RowForm) -> Json {
         json!({"type": "object", "properties": properties, "required": required})
     };
     let mut schema = grouped(resource, object, |_| true);
-    for (name, beside) in resource.shown_beside.map(|schemas| schemas(form)).unwrap_or_default() {
-        require(&mut schema, name, beside);
+    for (name, schema_beside) in resource.shown_beside.map(|schemas| schemas(form)).unwrap_or_default() {
+        require(&mut schema, name, schema_beside);
     }
     titled(title(resource, form), schema)
 }

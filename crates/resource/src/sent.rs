@@ -77,9 +77,9 @@ struct NestingBounds<'s> {
 }
 
 impl NestingBounds<'_> {
-    fn refuse<E: de::Error>(self, why: &'static str) -> E {
-        self.refused.set(Some(why));
-        E::custom(why)
+    fn refuse<E: de::Error>(self, reason: &'static str) -> E {
+        self.refused.set(Some(reason));
+        E::custom(reason)
     }
 
     /// Returns the bounds of the contents of a list or an object.

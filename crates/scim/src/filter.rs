@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused() {
-        let many = ["id eq \"1\""; 11].join(" and ");
+        let comparisons = ["id eq \"1\""; 11].join(" and ");
         for wrong in [
             "",
             " ",
@@ -169,7 +169,7 @@ mod tests {
             "userName pr",
             "userName eq \"a\" and",
             "userName eq \"a\"x",
-            &many,
+            &comparisons,
             &"(".repeat(100_000),
         ] {
             assert!(parse(wrong).is_err(), "{wrong:.60}");

@@ -66,10 +66,10 @@ impl GitServer {
         let shared = Arc::new(GitServerState { root, answer: Mutex::new(GitAnswer::Git), heard: Mutex::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
-        let (acceptor, with) = (acceptor(&certificate, &key), shared.clone());
+        let (acceptor, server_state) = (acceptor(&certificate, &key), shared.clone());
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, shared) = (acceptor.clone(), with.clone());
+                let (acceptor, shared) = (acceptor.clone(), server_state.clone());
                 tokio::spawn(async move { serve(stream, acceptor, &shared).await });
             }
         });

@@ -214,8 +214,8 @@ where
     async fn welcome_the_last(&self, listener: TcpListener) {
         // The socket is polled directly, since the runtime may not have noticed the waiting clients yet.
         let Ok(listener) = listener.into_std() else { return };
-        let begun = Instant::now();
-        while begun.elapsed() < LAST_CALL {
+        let started = Instant::now();
+        while started.elapsed() < LAST_CALL {
             match listener.accept() {
                 Ok((stream, peer)) => {
                     let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));

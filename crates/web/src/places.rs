@@ -310,7 +310,7 @@ mod tests {
         let places = ConnectionPermits::new(2, SpeaksForMany::new(|_| true));
         let [begins, idles] = [(); 2].map(|()| places.acquire(ip("192.0.2.1")).unwrap());
         [&begins, &idles].iter().for_each(|place| place.occupant.mark_idle());
-        let begun = begins.occupant.clone();
+        let busy_occupant = begins.occupant.clone();
         let stays = tokio::spawn(async move {
             begins.occupant.wait_for_dismissal().await;
             begins.occupant.mark_request_started();
@@ -322,7 +322,7 @@ mod tests {
         });
         assert!(places.take_from_idle(ip("192.0.2.2"), Duration::from_secs(5)).await.is_some());
         leaves.await.unwrap();
-        assert!(!begun.is_dismissed());
+        assert!(!busy_occupant.is_dismissed());
         stays.abort();
     }
 

@@ -357,10 +357,10 @@ impl Permit {
 
     /// Releases the part beyond an amount.
     pub fn shrink(&mut self, to: usize) {
-        let less = self.amount.saturating_sub(to);
-        if less > 0 {
+        let freed = self.amount.saturating_sub(to);
+        if freed > 0 {
             self.amount = to;
-            self.shares.release(&self.holder, less);
+            self.shares.release(&self.holder, freed);
         }
     }
 
@@ -477,10 +477,10 @@ mod tests {
         let permit = acquire_amount(&shares, &holder("a", 1), 4).await.unwrap();
         let (own_waiter, also_mine) =
             (start_waiting(&shares, holder("a", 1), 1).await, start_waiting(&shares, holder("a", 1), 1).await);
-        let begun = Instant::now();
+        let started = Instant::now();
         let other_permit = acquire_amount(&shares, &holder("a", 2), 2).await.unwrap();
         let build = acquire_amount(&shares, &holder("b", 1), 1).await.unwrap();
-        assert!(begun.elapsed() < Duration::from_millis(20) && !build.demand().is_pressing());
+        assert!(started.elapsed() < Duration::from_millis(20) && !build.demand().is_pressing());
         // One account could unblock the waiters; another one could not.
         assert!(permit.demand().is_pressing() && !other_permit.demand().is_pressing());
         drop(other_permit);
@@ -511,9 +511,9 @@ mod tests {
         for _ in 0..*WAITERS.start() {
             waiters.push(start_waiting(&shares, a.clone(), 1).await);
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         assert!(shares.acquire(&a, 1, Duration::from_secs(60)).await.is_none());
-        assert!(begun.elapsed() < Duration::from_secs(1));
+        assert!(started.elapsed() < Duration::from_secs(1));
     }
 
     #[tokio::test]

@@ -157,8 +157,8 @@ enum Transport {
 /// Composes a message and sends it.
 fn run(app: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure>> {
     Box::pin(async move {
-        let (with, shared_build, from) = (app.clone(), build.clone(), job.clone());
-        let mail = build.db.write(move |conn| make(&with, &shared_build, conn, &from)).await;
+        let (shared_app, shared_build, from) = (app.clone(), build.clone(), job.clone());
+        let mail = build.db.write(move |conn| make(&shared_app, &shared_build, conn, &from)).await;
         let (message, transport) = mail.map_err(|error: StoreError| JobFailure::new(error.to_string()))?;
         // The message has no receiver any more.
         let Some(message) = message else { return Ok(()) };
@@ -285,8 +285,8 @@ fn next_adoption_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Opt
 fn adopt(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
         let _place = jobs::acquire_permit(&app, FORMER_MAILS.name).await;
-        let (with, shared_build) = (app.clone(), build.clone());
-        build.db.write(move |conn| adopt_some(&with, &shared_build, conn, with.clock.now())).await
+        let (shared_app, shared_build) = (app.clone(), build.clone());
+        build.db.write(move |conn| adopt_some(&shared_app, &shared_build, conn, shared_app.clock.now())).await
     })
 }
 

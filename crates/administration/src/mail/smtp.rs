@@ -246,9 +246,9 @@ impl UnsecuredSession {
         let mut lines = Vec::new();
         for _ in 0..100 {
             let line = self.line().await.map_err(|_| SendFailure::new(reason))?;
-            let said = line.get(..3).and_then(|code| code.parse::<u16>().ok());
-            if said != Some(code) {
-                return Err(SendFailure { code: said, ..SendFailure::new(reason) });
+            let answer_code = line.get(..3).and_then(|code| code.parse::<u16>().ok());
+            if answer_code != Some(code) {
+                return Err(SendFailure { code: answer_code, ..SendFailure::new(reason) });
             }
             lines.push(line.get(4..).unwrap_or("").trim().to_owned());
             if line.as_bytes().get(3) != Some(&b'-') {

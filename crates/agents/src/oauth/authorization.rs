@@ -60,8 +60,8 @@ pub struct OAuthError {
 }
 
 impl OAuthError {
-    fn invalid_request(why: &'static str) -> OAuthError {
-        OAuthError { code: "invalid_request", why }
+    fn invalid_request(reason: &'static str) -> OAuthError {
+        OAuthError { code: "invalid_request", why: reason }
     }
 }
 
@@ -182,8 +182,8 @@ pub fn challenge(parameters: &Query, is_own_resource: impl Fn(&str) -> bool) -> 
     match resources.all(is_own_resource) {
         true => Ok(challenge.to_owned()),
         false => {
-            let why = "resource is not the address of the agent's connector.";
-            Err(OAuthError { code: "invalid_target", why })
+            let reason = "resource is not the address of the agent's connector.";
+            Err(OAuthError { code: "invalid_target", why: reason })
         }
     }
 }

@@ -36,7 +36,7 @@ impl DemoCaller {
         username: &str,
         password: &str,
     ) -> Result<DemoCaller, CommandFailure> {
-        let (near, far) = tokio::io::duplex(IN_FLIGHT);
+        let (client_stream, far) = tokio::io::duplex(IN_FLIGHT);
         let app = app.clone();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         tokio::spawn(async move {
@@ -47,7 +47,7 @@ impl DemoCaller {
             // The connection ends when the caller is dropped.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(far), answer).await;
         });
-        let (sender, connection) = handshake(TokioIo::new(near)).await.map_err(|error| error.to_string())?;
+        let (sender, connection) = handshake(TokioIo::new(client_stream)).await.map_err(|error| error.to_string())?;
         tokio::spawn(connection);
         let mut caller = DemoCaller { sender, host: domain.to_owned(), authorization: String::new() };
         let tokens = caller.post("/api/auth/login/", json!({"username": username, "password": password})).await?;

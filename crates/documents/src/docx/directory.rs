@@ -80,9 +80,9 @@ fn walk(directory: &mut impl Read, entries: usize, bytes: u64) -> Result<(), Tem
         if name > LONGEST_NAME {
             return Err(TemplateError::unreadable("a name that no part may have"));
         }
-        let beside = (name + extra + comment) as u64;
-        bytes_left = bytes_left.checked_sub(beside).ok_or_else(inconsistent_directory)?;
-        io::copy(&mut directory.by_ref().take(beside), &mut io::sink()).map_err(read_error)?;
+        let variable_bytes = (name + extra + comment) as u64;
+        bytes_left = bytes_left.checked_sub(variable_bytes).ok_or_else(inconsistent_directory)?;
+        io::copy(&mut directory.by_ref().take(variable_bytes), &mut io::sink()).map_err(read_error)?;
     }
     if bytes_left == 0 { Ok(()) } else { Err(inconsistent_directory()) }
 }

@@ -324,23 +324,23 @@ impl Scan<'_> {
         if !self.is_in_text() {
             return;
         }
-        let within = self.open.last().and_then(|open| open.inline);
+        let inline = self.open.last().and_then(|open| open.inline);
         if let Some(character) = character {
-            return self.push_character(character, &source, within);
+            return self.push_character(character, &source, inline);
         }
         let text = &self.xml[source.clone()];
         if let Some(paragraph) = self.paragraph() {
-            paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: true, within });
+            paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: true, within: inline });
             paragraph.text.push_str(text);
             self.held += 1;
         }
     }
 
     /// Adds a character whose bytes in the XML are not the character.
-    fn push_character(&mut self, character: char, source: &Range<usize>, within: Option<usize>) {
+    fn push_character(&mut self, character: char, source: &Range<usize>, inline: Option<usize>) {
         let Some(paragraph) = self.paragraph() else { return };
         let source = source.clone();
-        paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: false, within });
+        paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: false, within: inline });
         paragraph.text.push(character);
         self.held += 1;
     }
@@ -444,8 +444,8 @@ impl Scan<'_> {
         if !paragraph.text.contains("{{") && !paragraph.text.contains("}}") {
             self.held -= paragraph.elements.len() + paragraph.segments.len();
             if paragraph.beside.is_some() || !paragraph.text.trim().is_empty() {
-                for around in &mut self.open {
-                    around.filled = true;
+                for enclosing in &mut self.open {
+                    enclosing.filled = true;
                 }
             }
             return;
@@ -453,19 +453,19 @@ impl Scan<'_> {
         paragraph.elements.shrink_to_fit();
         paragraph.segments.shrink_to_fit();
         let mut parent = None;
-        for around in self.open.iter_mut().chain([open]) {
-            parent = Some(*around.block.get_or_insert_with(|| {
+        for enclosing in self.open.iter_mut().chain([open]) {
+            parent = Some(*enclosing.block.get_or_insert_with(|| {
                 self.held += 1;
                 self.text.blocks.push(ParagraphBlock {
-                    kind: match around.kind {
+                    kind: match enclosing.kind {
                         ElementKind::Block(kind) => kind,
                         _ => BlockKind::Other,
                     },
                     parent,
-                    source: around.source.clone(),
-                    before: around.before,
+                    source: enclosing.source.clone(),
+                    before: enclosing.before,
                     last: None,
-                    rows: around.rows,
+                    rows: enclosing.rows,
                     all_rows: 0..0,
                     filled: false,
                 });

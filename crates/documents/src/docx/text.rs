@@ -145,7 +145,7 @@ impl Paragraph {
         let first = self.segments.partition_point(|segment| segment.at <= range.start).saturating_sub(1);
         let mut sources: Vec<(Range<usize>, usize)> = Vec::new();
         for (at, segment) in self.segments.iter().enumerate().skip(first).take_while(|(_, s)| s.at < range.end) {
-            let Some(within) = segment.within else { continue };
+            let Some(inline_element) = segment.within else { continue };
             let source = if segment.verbatim {
                 let end = self.segments.get(at + 1).map_or(self.text.len(), |next| next.at);
                 let from = range.start.max(segment.at) - segment.at;
@@ -155,8 +155,8 @@ impl Paragraph {
                 segment.source.clone()
             };
             match sources.last_mut() {
-                Some((last, place)) if *place == within && last.end == source.start => last.end = source.end,
-                _ => sources.push((source, within)),
+                Some((last, place)) if *place == inline_element && last.end == source.start => last.end = source.end,
+                _ => sources.push((source, inline_element)),
             }
         }
         sources

@@ -235,12 +235,12 @@ pub fn read_values(
             outer(&loops, template_loop).and_then(|outer| gathered.get_mut(outer)).map(|outer| &mut outer.nodes);
         let name = template_loop.paths.last().map(|path| path.join(".")).unwrap_or_default();
         for (parent, children) in children.group_by_parent() {
-            let around = match &mut outer {
+            let outer_node = match &mut outer {
                 Some(nodes) => nodes.get_mut(&parent),
                 None => Some(&mut own),
             };
-            if let Some(around) = around {
-                around.loops.insert(name.clone(), children);
+            if let Some(outer_node) = outer_node {
+                outer_node.loops.insert(name.clone(), children);
             }
         }
     }
@@ -249,8 +249,8 @@ pub fn read_values(
 
 /// Returns the index of the loop around another. Its index is lower, because it has fewer loops around it.
 fn outer(loops: &[TemplateLoop], inner: &TemplateLoop) -> Option<usize> {
-    let [around @ .., _] = &inner.paths[..] else { return None };
-    loops.iter().position(|candidate| candidate.paths == around)
+    let [outer_paths @ .., _] = &inner.paths[..] else { return None };
+    loops.iter().position(|candidate| candidate.paths == outer_paths)
 }
 
 impl Children {
@@ -355,14 +355,14 @@ impl ValueSource for DocumentValues {
     type Child = Arc<ValueNode>;
     type Error = Infallible;
 
-    fn value(&self, path: &[String], within: &[Self::Child]) -> Result<TagValue, Infallible> {
+    fn value(&self, path: &[String], children: &[Self::Child]) -> Result<TagValue, Infallible> {
         let name = path.join(".");
-        let of_child = within.iter().rev().find_map(|child| child.values.get(&name));
+        let of_child = children.iter().rev().find_map(|child| child.values.get(&name));
         Ok(of_child.or_else(|| self.own.values.get(&name)).cloned().unwrap_or(TagValue::Empty))
     }
 
-    fn children(&self, path: &[String], within: &[Self::Child]) -> Result<Vec<Self::Child>, Infallible> {
-        let around = within.last().map_or(&self.own, |child| &**child);
-        Ok(around.loops.get(&path.join(".")).cloned().unwrap_or_default())
+    fn children(&self, path: &[String], children: &[Self::Child]) -> Result<Vec<Self::Child>, Infallible> {
+        let enclosing = children.last().map_or(&self.own, |child| &**child);
+        Ok(enclosing.loops.get(&path.join(".")).cloned().unwrap_or_default())
     }
 }

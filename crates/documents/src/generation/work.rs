@@ -81,8 +81,8 @@ enum NoFile {
 }
 
 impl From<ValuesFailure> for NoFile {
-    fn from(why: ValuesFailure) -> NoFile {
-        match why {
+    fn from(reason: ValuesFailure) -> NoFile {
+        match reason {
             ValuesFailure::Failed(text) => NoFile::Failed(text.to_owned()),
             ValuesFailure::Refused(refusal) => NoFile::Refused(refusal),
         }
@@ -119,9 +119,9 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
 }
 
 async fn make(app: &App, build: &Arc<Build>, id: RunId) -> Result<(), NoFile> {
-    let (with, shared_build) = (app.clone(), build.clone());
+    let (shared_app, shared_build) = (app.clone(), build.clone());
     // The reading has error values that are not refusals.
-    let load_run = move |conn: &mut Conn| Ok::<_, StoreError>(prepare(&with, &shared_build, conn, id));
+    let load_run = move |conn: &mut Conn| Ok::<_, StoreError>(prepare(&shared_app, &shared_build, conn, id));
     let PreparedRun { run, name, template, values } = build.db.read(load_run).await??;
     let storage: &Storage = app.slot();
     let local = storage.blobs.local(&storage_key(build, &template.uuid)).await.map_err(to_store_error)?;
@@ -141,9 +141,9 @@ async fn make(app: &App, build: &Arc<Build>, id: RunId) -> Result<(), NoFile> {
     if let Some(document) = equal_document {
         return end(app, build, run.requester, ending(document.file.id), blob, None).await;
     }
-    let (until, now) = (app.clock.now() + END_TIMEOUT_US, app.clock.now());
+    let (kept_until, now) = (app.clock.now() + END_TIMEOUT_US, app.clock.now());
     let announced = build.db.write(move |conn| {
-        let announced = announce(conn, &name, Size::Exactly(size), None, [now, until])?;
+        let announced = announce(conn, &name, Size::Exactly(size), None, [now, kept_until])?;
         storage_limit::check(conn, of_copy)?;
         Ok::<_, Refusal>(announced)
     });

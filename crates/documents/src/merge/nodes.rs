@@ -207,11 +207,11 @@ fn items(xml: &str, text: &ParagraphText, placed: &[PlacedTag], ids: &[usize], r
     }
     let mut preserved = BTreeSet::new();
     for (placed, id) in placed.iter().zip(ids) {
-        for (at, (range, within)) in placed.pieces.iter().enumerate() {
+        for (at, (range, element_index)) in placed.pieces.iter().enumerate() {
             if is_removed(&regions.removed, range.start) {
                 continue;
             }
-            let element = &text.paragraphs[placed.paragraph].elements[*within];
+            let element = &text.paragraphs[placed.paragraph].elements[*element_index];
             if !element.preserves && preserved.insert(element.inner.start) {
                 put(element.inner.start - 1..element.inner.start - 1, ItemKind::Put(" xml:space=\"preserve\""));
             }
@@ -347,9 +347,9 @@ impl Loops {
         let mut sweep = Sweep::default();
         let mut lists: HashMap<&str, Vec<(ListItem, Option<usize>)>> = HashMap::new();
         for item in lists::items(xml, MARKS) {
-            let within = self.innermost(&mut sweep, item.list.start);
+            let loop_index = self.innermost(&mut sweep, item.list.start);
             if !is_removed(&regions.removed, item.list.start) {
-                lists.entry(&xml[item.list.clone()]).or_default().push((item, within));
+                lists.entry(&xml[item.list.clone()]).or_default().push((item, loop_index));
             }
         }
         for of_list in lists.into_values() {
@@ -377,8 +377,9 @@ impl Loops {
 
 /// Returns whether a region is removed with the row of tags around it. A region without a body can be beside such a row.
 fn is_gone(removed: &BTreeSet<(usize, usize)>, body: &Range<usize>) -> bool {
-    let around = removed.range(..(body.start, usize::MAX)).next_back();
-    around.is_some_and(|(start, end)| body.end <= *end && !(body.is_empty() && [*start, *end].contains(&body.start)))
+    let removed_range = removed.range(..(body.start, usize::MAX)).next_back();
+    removed_range
+        .is_some_and(|(start, end)| body.end <= *end && !(body.is_empty() && [*start, *end].contains(&body.start)))
 }
 
 fn is_removed(removed: &BTreeSet<(usize, usize)>, at: usize) -> bool {
@@ -402,7 +403,12 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// Returns the nodes from `at` to `end`, inside the loop whose tag is `within`.
-    fn nodes(&mut self, mut at: usize, end: usize, within: Option<usize>) -> Result<Vec<TemplateNode>, TemplateError> {
+    fn nodes(
+        &mut self,
+        mut at: usize,
+        end: usize,
+        outer_tag: Option<usize>,
+    ) -> Result<Vec<TemplateNode>, TemplateError> {
         let mut nodes = Vec::new();
         while let Some(item) = self.items.get(self.next).filter(|item| item.range.start < end) {
             let range = item.range.clone();
@@ -414,35 +420,35 @@ impl Builder<'_> {
             at = range.end;
             match item.what {
                 ItemKind::Cut => (),
-                ItemKind::Once if within.is_some() => nodes.push(TemplateNode::Once(range)),
-                ItemKind::Number if within.is_some() => nodes.push(TemplateNode::Number(range)),
+                ItemKind::Once if outer_tag.is_some() => nodes.push(TemplateNode::Once(range)),
+                ItemKind::Number if outer_tag.is_some() => nodes.push(TemplateNode::Number(range)),
                 ItemKind::Once | ItemKind::Number => raw(range, &mut nodes),
                 ItemKind::ListNumber(level) => nodes.push(TemplateNode::ListNumber { list: range, level }),
-                ItemKind::Mark => nodes.push(TemplateNode::Mark { mark: range, is_once: within.is_some() }),
+                ItemKind::Mark => nodes.push(TemplateNode::Mark { mark: range, is_once: outer_tag.is_some() }),
                 ItemKind::NameEnding => nodes.push(TemplateNode::NameEnding(range.start)),
                 ItemKind::NoteMark(kind) => {
-                    let note = self.marked.add(kind, &self.xml[range.clone()], within, self.regions > 0);
+                    let note = self.marked.add(kind, &self.xml[range.clone()], outer_tag, self.regions > 0);
                     nodes.push(TemplateNode::NoteMark { kind, note, id: range });
                 }
                 ItemKind::NoteId => nodes.push(TemplateNode::NoteId),
                 ItemKind::Note(note) => {
-                    let RepeatedNote { number, within, .. } = self.notes[note];
-                    let inside = self.nodes(range.start, range.end, within)?;
+                    let RepeatedNote { number, within: loop_tag, .. } = self.notes[note];
+                    let inside = self.nodes(range.start, range.end, loop_tag)?;
                     if let Some(number) = number {
                         self.repeated.entry(number).or_insert(inside);
                     }
                     nodes.push(TemplateNode::NoteId);
                 }
                 ItemKind::Put(text) => nodes.push(TemplateNode::Text(text.into())),
-                ItemKind::Value { tag, .. } if within.is_none() && self.tags[tag].path == [PASS_NUMBER] => {
+                ItemKind::Value { tag, .. } if outer_tag.is_none() && self.tags[tag].path == [PASS_NUMBER] => {
                     return Err(TemplateError::syntax(format!("{{{{ {PASS_NUMBER} }}}} outside of a loop")));
                 }
                 ItemKind::Value { tag, ref element } => {
                     nodes.push(TemplateNode::Value { tag, element: element.clone() });
-                    self.put_in(tag, within);
+                    self.put_in(tag, outer_tag);
                 }
-                ItemKind::Region { region, tag } => self.region(region, tag, within, &mut nodes)?,
-                ItemKind::Table(table) => nodes.push(self.table(table, within)?),
+                ItemKind::Region { region, tag } => self.region(region, tag, outer_tag, &mut nodes)?,
+                ItemKind::Table(table) => nodes.push(self.table(table, outer_tag)?),
             }
         }
         raw(at..end, &mut nodes);
@@ -453,28 +459,28 @@ impl Builder<'_> {
         &mut self,
         region: usize,
         tag: usize,
-        within: Option<usize>,
+        outer_tag: Option<usize>,
         nodes: &mut Vec<TemplateNode>,
     ) -> Result<(), TemplateError> {
-        self.put_in(tag, within);
+        self.put_in(tag, outer_tag);
         let is_loop = self.tags[tag].kind == TagKind::Loop;
         if is_loop && self.tags[tag].within.len() == LOOPS {
             return Err(regions::too_deep(&Syntax::Loop(self.tags[tag].path.clone())));
         }
         let region = &mut self.found.regions[region];
         let (body, vanished) = (region.body.clone(), region.vanished);
-        let [before, begin, end, after, instead] =
+        let [before, begin, end, after, placeholder] =
             [&mut region.before, &mut region.begin, &mut region.end, &mut region.after, &mut region.instead]
                 .map(std::mem::take);
         let mut inside = Vec::new();
         inside.extend(vanished.map(|vanished| self.separator_node(vanished.open)));
         text(&begin, &mut inside);
         self.regions += 1;
-        inside.extend(self.nodes(body.start, body.end, if is_loop { Some(tag) } else { within })?);
+        inside.extend(self.nodes(body.start, body.end, if is_loop { Some(tag) } else { outer_tag })?);
         self.regions -= 1;
         text(&end, &mut inside);
         text(&before, nodes);
-        nodes.push(TemplateNode::Region { tag, nodes: inside, instead: instead.into_boxed_str() });
+        nodes.push(TemplateNode::Region { tag, nodes: inside, instead: placeholder.into_boxed_str() });
         text(&after, nodes);
         nodes.extend(vanished.map(|vanished| self.separator_node(vanished.close)));
         Ok(())
@@ -487,11 +493,11 @@ impl Builder<'_> {
         TemplateNode::Apart { name: regions::name(self.xml, start), properties: paragraph.properties.clone() }
     }
 
-    fn table(&mut self, table: usize, within: Option<usize>) -> Result<TemplateNode, TemplateError> {
+    fn table(&mut self, table: usize, outer_tag: Option<usize>) -> Result<TemplateNode, TemplateError> {
         let table = &self.found.tables[table];
         let (whole, rows) = (table.table.clone(), table.rows.clone());
         self.skip_to(rows.start);
-        let nodes = self.nodes(rows.start, rows.end, within)?;
+        let nodes = self.nodes(rows.start, rows.end, outer_tag)?;
         self.skip_to(whole.end);
         Ok(TemplateNode::Table { head: whole.start..rows.start, rows: nodes, tail: rows.end..whole.end })
     }
@@ -503,8 +509,8 @@ impl Builder<'_> {
         }
     }
 
-    fn put_in(&mut self, tag: usize, within: Option<usize>) {
-        if let Some(outer) = within {
+    fn put_in(&mut self, tag: usize, outer_tag: Option<usize>) {
+        if let Some(outer) = outer_tag {
             let TemplateTag { path, within, .. } = &self.tags[outer];
             self.tags[tag].within = within.iter().chain([path]).cloned().collect();
         }

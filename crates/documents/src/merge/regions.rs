@@ -369,7 +369,7 @@ impl Finder<'_> {
     /// Returns the text that ends the elements around a `w:t` up to another element, and the text that begins them again.
     fn split_runs(&self, paragraph: &Paragraph, text: usize, up_to: Option<usize>) -> Option<(String, String)> {
         let mut ended = String::new();
-        let mut begun = String::new();
+        let mut next_run = String::new();
         for id in chain(paragraph, text).into_iter().take_while(|id| Some(*id) != up_to) {
             let element = &paragraph.elements[id];
             let name = name(self.xml, element.source.start);
@@ -381,9 +381,9 @@ impl Finder<'_> {
                 InlineKind::Run => start.push_str(element.properties.clone().map_or("", |at| &self.xml[at])),
                 InlineKind::Wrapper => (),
             }
-            begun.insert_str(0, &with_fresh_numbers(&start));
+            next_run.insert_str(0, &with_fresh_numbers(&start));
         }
-        Some((ended, begun))
+        Some((ended, next_run))
     }
 
     /// A cell, a text box, a header and a note must end with a paragraph. Writes one where all paragraphs can be removed.

@@ -71,7 +71,7 @@ pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<Str
         let end = start + 2 + inside + 2;
         match parse(&text[start + 2..end - 2]) {
             Ok(syntax) => tags.push(TagSpan { start, end, syntax }),
-            Err(why) => wrong.push(format!("{why} in \"{}\"", shortened_text(&text[start..end]))),
+            Err(reason) => wrong.push(format!("{reason} in \"{}\"", shortened_text(&text[start..end]))),
         }
         at = end;
     }

@@ -310,8 +310,8 @@ fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeF
         match meanings.meaning(conn, field)? {
             Checked::Valid(_) => {}
             Checked::Invalid(InvalidTag::Unknown) => return Err(Refusal::field("error", UNREADABLE)),
-            Checked::Invalid(InvalidTag::Unrelated { class, around }) => {
-                return Err(Refusal::field("error", unrelated(field, class, around)));
+            Checked::Invalid(InvalidTag::Unrelated { class, around: outer_class }) => {
+                return Err(Refusal::field("error", unrelated(field, class, outer_class)));
             }
         }
     }
@@ -319,9 +319,9 @@ fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeF
 }
 
 /// Returns the message for a merge field of a class that is not related to the class around it.
-fn unrelated(field: &MergeField, class: ClassId, around: ClassId) -> String {
+fn unrelated(field: &MergeField, class: ClassId, outer_class: ClassId) -> String {
     let name = field.name();
-    format!("Merge field {name} refers to object class {class}, which is not related to object class {around}.")
+    format!("Merge field {name} refers to object class {class}, which is not related to object class {outer_class}.")
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {

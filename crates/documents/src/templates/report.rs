@@ -102,7 +102,9 @@ fn report(request: &Request, conn: &mut Conn, survey: &TemplateReport) -> Outcom
                 _ => None,
             },
             Checked::Invalid(InvalidTag::Unknown) => Some(unknown(&name)),
-            Checked::Invalid(InvalidTag::Unrelated { class, around }) => Some(unrelated(&field, *class, *around)),
+            Checked::Invalid(InvalidTag::Unrelated { class, around: outer_class }) => {
+                Some(unrelated(&field, *class, *outer_class))
+            }
         };
         let object_class = meanings.class_named(conn, &field, &meaning)?;
         let is_known = error.is_none();

@@ -213,10 +213,10 @@ mod tests {
                 },
             })
         );
-        let with =
+        let errors_of =
             |parameters: Json| expect_refusal(json!({"version": "1", "publisher": "P", "parameters": parameters}));
-        assert_eq!(with(json!("a")), json!({"parameters": ["Expected a list of items but got type str."]}));
-        assert_eq!(with(json!(null)), json!({"parameters": ["This field may not be null."]}));
-        assert_eq!(with(json!(vec![{}; 501])), json!({"parameters": ["Up to 500 items allowed."]}));
+        assert_eq!(errors_of(json!("a")), json!({"parameters": ["Expected a list of items but got type str."]}));
+        assert_eq!(errors_of(json!(null)), json!({"parameters": ["This field may not be null."]}));
+        assert_eq!(errors_of(json!(vec![{}; 501])), json!({"parameters": ["Up to 500 items allowed."]}));
     }
 }

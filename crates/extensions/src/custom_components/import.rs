@@ -137,9 +137,9 @@ impl From<StoreError> for NotImported {
 async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let id = id_of(&job);
     let later = |error: StoreError| JobFailure::new(error.to_string());
-    let (with, shared_build) = (app.clone(), build.clone());
+    let (shared_app, shared_build) = (app.clone(), build.clone());
     let requested =
-        build.db.read(move |conn| load_requested_import(&with, &shared_build, conn, id)).await.map_err(later)?;
+        build.db.read(move |conn| load_requested_import(&shared_app, &shared_build, conn, id)).await.map_err(later)?;
     let Some(requested) = requested else { return Ok(()) };
     let n = requested.n;
     match import(&app, &build, id, requested).await {
@@ -175,8 +175,8 @@ fn load_requested_import(
             row.id(3)?,
         ))
     })?;
-    let Some((mut requested, by)) = row else { return Ok(None) };
-    requested.is_permitted = may_import(conn, by)?;
+    let Some((mut requested, importer)) = row else { return Ok(None) };
+    requested.is_permitted = may_import(conn, importer)?;
     Ok(Some(requested))
 }
 
@@ -250,8 +250,8 @@ fn read(
 /// Checks that the required files exist, and reads the configuration.
 fn configuration(objects: &Objects<'_>, files: &[ServedFile]) -> Result<Config, NotImported> {
     let find = |path: &str| files.iter().find(|file| file.path == path);
-    let without: Vec<&str> = [CONFIG, INDEX].into_iter().filter(|path| find(path).is_none()).collect();
-    let mut errors = missing_file_errors(&without);
+    let missing: Vec<&str> = [CONFIG, INDEX].into_iter().filter(|path| find(path).is_none()).collect();
+    let mut errors = missing_file_errors(&missing);
     let Some(file) = find(CONFIG) else { return Err(NotImported::Failed(errors)) };
     let config = match file.object.size > config::MAX_BYTES {
         true => Err(Errors::single(CONFIG, message::too_long(config::MAX_CHARACTERS))),
@@ -311,8 +311,8 @@ async fn end(
     let storage: &Storage = app.slot();
     let (size, now) = (archive.size(), app.clock.now());
     let name = format!("{commit}.component");
-    let (size, until) = (Size::Exactly(size as i64), now + END_TIMEOUT_US);
-    let (file, uuid) = build.db.write(move |conn| announce(conn, &name, size, None, [now, until])).await?;
+    let (size, kept_until) = (Size::Exactly(size as i64), now + END_TIMEOUT_US);
+    let (file, uuid) = build.db.write(move |conn| announce(conn, &name, size, None, [now, kept_until])).await?;
     let stored = async {
         storage.blobs.make_group(&build.uid).await.map_err(to_store_error)?;
         archive.finish(&storage_key(build, &uuid)).await.map_err(to_store_error)?;
@@ -342,8 +342,8 @@ fn install(
         "SELECT import_by FROM custom_component_repositories WHERE id = $1 AND import_n = $2 AND status = 'processing' \
          FOR UPDATE",
     );
-    let Some(by) = conn.query_optional(&asked_by.arg(id).arg(n), |row| row.id(0))? else { return Ok(false) };
-    if !may_import(conn, by)? {
+    let Some(importer) = conn.query_optional(&asked_by.arg(id).arg(n), |row| row.id(0))? else { return Ok(false) };
+    if !may_import(conn, importer)? {
         fail(conn, id, n, &failure_of_url(&GitError::Unreachable.to_string()))?;
         return Ok(false);
     }

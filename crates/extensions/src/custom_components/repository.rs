@@ -140,8 +140,8 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     }
     errors.refuse()?;
     name_by_url(&mut changes);
-    let by = request.caller()?.user;
-    let extra: [(&'static str, Argument); 2] = [("status", "processing".into()), ("import_by", by.into())];
+    let user = request.caller()?.user;
+    let extra: [(&'static str, Argument); 2] = [("status", "processing".into()), ("import_by", user.into())];
     let id = rows::insert(request, conn, &NEW_REPOSITORY, &changes, &extra)?;
     import::enqueue_import(request, conn, ComponentRepositoryId::new(id))?;
     // The tag is that of GET.
@@ -161,8 +161,8 @@ fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
     let diff = log::diff_of_edit(&REPOSITORY, &before, &changes);
     // The log contains the request of the import and its other changes, but not the status.
     changes.insert("status", "processing".into());
-    let by = request.caller()?.user;
-    let extra: [(&'static str, Argument); 2] = [("errors", Argument::Null), ("import_by", by.into())];
+    let user = request.caller()?.user;
+    let extra: [(&'static str, Argument); 2] = [("errors", Argument::Null), ("import_by", user.into())];
     rows::update(request, conn, &UNLOGGED, id.get(), &before, &changes, &extra)?;
     let next = Sql::new("UPDATE custom_component_repositories SET import_n = import_n + 1 WHERE id = $1").arg(id);
     conn.exec(&next)?;

@@ -230,7 +230,7 @@ fn meta_schema(integration_type: Option<Type>) -> Json {
         ("authentication_object", text()),
         ("object_class", text()),
     ]);
-    let texts = |by: &str| json!({"type": "object", "description": by, "additionalProperties": {"type": "string"}});
+    let texts = |description: &str| json!({"type": "object", "description": description, "additionalProperties": {"type": "string"}});
     match integration_type {
         Some(Type::DocumentManagement) => openapi::require(&mut labels, "object_class_field", text()),
         Some(Type::AiMcp) => openapi::require(&mut labels, "object_classes", texts("By the id of the class")),

@@ -195,14 +195,14 @@ fn check_claims(claims: &Map<String, Json>, expected: &ExpectedClaims) -> Result
     }
     let now = expected.now.div_euclid(1_000_000);
     // A provider may send fractions of seconds.
-    let moment = |name: &str| claims.get(name).and_then(Json::as_f64).map(|seconds| seconds as i64);
-    if moment("exp").is_none_or(|expires| expires.saturating_add(CLOCK_SKEW_SECONDS) <= now) {
+    let seconds_of = |name: &str| claims.get(name).and_then(Json::as_f64).map(|seconds| seconds as i64);
+    if seconds_of("exp").is_none_or(|expires| expires.saturating_add(CLOCK_SKEW_SECONDS) <= now) {
         return Err("the ID token is expired".into());
     }
-    if moment("iat").is_none_or(|issued| issued > now + CLOCK_SKEW_SECONDS) {
+    if seconds_of("iat").is_none_or(|issued| issued > now + CLOCK_SKEW_SECONDS) {
         return Err("the ID token is issued in the future".into());
     }
-    if claims.contains_key("nbf") && moment("nbf").is_none_or(|begins| begins > now + CLOCK_SKEW_SECONDS) {
+    if claims.contains_key("nbf") && seconds_of("nbf").is_none_or(|begins| begins > now + CLOCK_SKEW_SECONDS) {
         return Err("the ID token does not hold yet".into());
     }
     let nonce = text("nonce").unwrap_or("");

@@ -370,25 +370,25 @@ async fn start_due_kinds(
     *due_times = None;
     let (started, now) = (Instant::now(), app.clock.now());
     let counts = lock(&task.counts).next.is_none_or(|next| started >= next);
-    let (with, shared_build) = (app.clone(), task.build.clone());
+    let (shared_app, shared_build) = (app.clone(), task.build.clone());
     let load_due = move |conn: &mut Conn| {
-        let overview = rows::overview(conn, &jobs(&with).kinds)?;
+        let overview = rows::overview(conn, &jobs(&shared_app).kinds)?;
         let is_any = overview.next.iter().any(Option::is_some);
         let counted = match is_any {
             true if counts => Some(rows::count(conn)?),
             true => None,
             false => Some((0, 0)),
         };
-        let standing = jobs(&with)
+        let standing = jobs(&shared_app)
             .standing
             .iter()
-            .map(|job| (job.due)(&with, &shared_build, conn, now))
+            .map(|job| (job.due)(&shared_app, &shared_build, conn, now))
             .collect::<Result<_, StoreError>>()?;
         Ok::<_, StoreError>(DueJobs { overview, standing, counted })
     };
     let DueJobs { overview, standing: due, counted } = task.build.db.read(load_due).await?;
-    if let Some(until) = overview.held
-        && (is_first || until <= now)
+    if let Some(lease_end) = overview.held
+        && (is_first || lease_end <= now)
     {
         let before = (!is_first).then_some(now);
         task.build.db.write(move |conn| rows::end_leases(conn, before)).await?;
@@ -539,8 +539,9 @@ async fn run_due_jobs(app: App, task: Arc<BuildTask>, kind: &'static JobKind) {
 
 /// Runs the first due job of a kind. Returns whether there was one.
 async fn run_next(app: &App, task: &Arc<BuildTask>, kind: &'static JobKind) -> Result<bool, StoreError> {
-    let (with, build, from) = (app.clone(), task.build.clone(), lease(app));
-    let leased_job = task.build.db.write(move |conn| rows::lease_due_job(&with, &build, conn, kind, &from)).await?;
+    let (shared_app, build, from) = (app.clone(), task.build.clone(), lease(app));
+    let leased_job =
+        task.build.db.write(move |conn| rows::lease_due_job(&shared_app, &build, conn, kind, &from)).await?;
     let Some(LeasedJob { job, is_open }) = leased_job else { return Ok(false) };
     let outcome = if is_open {
         run(app, task, kind, &job).await
@@ -636,12 +637,12 @@ async fn finish(
             tracing::warn!(reason, build, kind = name, job = number, attempts, "a job was not done");
         }
     }
-    let (with, shared_build, from) = (app.clone(), task.build.clone(), lease(app));
+    let (shared_app, shared_build, from) = (app.clone(), task.build.clone(), lease(app));
     let write = move |conn: &mut Conn| match &outcome {
         JobOutcome::Withdrawn => rows::finish_canceled(conn, job.id, &from),
         JobOutcome::Done => rows::finish(conn, job.id, &from).map(drop),
         JobOutcome::Failed(failure) if is_over || failure.is_final => match rows::finish(conn, job.id, &from)? {
-            true => (kind.given_up)(&with, &shared_build, conn, &job, failure),
+            true => (kind.given_up)(&shared_app, &shared_build, conn, &job, failure),
             false => Ok(()),
         },
         JobOutcome::Failed(failure) => rows::schedule_retry(conn, kind, &job, failure, &from),

@@ -25,15 +25,15 @@ use store::{Conn, Sql};
 static CHILDREN: LazyLock<Resource> = LazyLock::new(|| {
     let number = |name| Field::new(name, FieldKind::Integer { min: 1, max: i64::MAX });
     let user = |name| Field::new(name, FieldKind::User).nullable();
-    let moment = |name| Field::new(name, FieldKind::DateTime);
+    let date_time = |name| Field::new(name, FieldKind::DateTime);
     let fields = [
         number("id"),
         number("object_class").filter(),
         user("owner"),
         Field::new("fields", FieldKind::Object),
-        moment("created_at"),
+        date_time("created_at"),
         user("created_by"),
-        moment("modified_at"),
+        date_time("modified_at"),
         user("modified_by"),
     ];
     Resource::new("object_records", "ObjectRecordChild", "children", fields.map(Field::read_only)).complements()
@@ -158,12 +158,12 @@ fn write(
         bytes += records.bytes();
         PageSize { items: page.len(), bytes }.check(request)?;
         places.extend(records.items.iter().enumerate().map(|(at, item)| (item.id, (pages.len(), at))));
-        let beside = records.load(request, conn, *on_class)?;
-        pages.push((records, beside));
+        let meta = records.load(request, conn, *on_class)?;
+        pages.push((records, meta));
     }
     for (class_id, at) in page.iter().filter_map(|(_, id)| places.get(id)) {
-        let (records, beside) = &pages[*class_id];
-        records.write_one(*at, beside, out.comma(), true);
+        let (records, meta) = &pages[*class_id];
+        records.write_one(*at, meta, out.comma(), true);
     }
     Ok(())
 }

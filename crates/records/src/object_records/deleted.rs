@@ -258,9 +258,9 @@ fn remove_old(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> 
                     "DELETE FROM deleted_records WHERE id IN (SELECT d.id FROM deleted_records d WHERE d.gone_at <= $1 \
                      ORDER BY d.gone_at LIMIT $2) RETURNING id",
                 );
-                let gone = conn.query_all(&sql.arg(now).arg(REMOVED_AT_ONCE), |row| row.int(0))?;
-                reactions::removed(conn, "object_records", &gone)?;
-                Ok(gone.len())
+                let removed_ids = conn.query_all(&sql.arg(now).arg(REMOVED_AT_ONCE), |row| row.int(0))?;
+                reactions::removed(conn, "object_records", &removed_ids)?;
+                Ok(removed_ids.len())
             };
             if build.db.write::<_, StoreError>(remove).await? < REMOVED_AT_ONCE as usize {
                 return Ok(());

@@ -310,8 +310,8 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
             }
             false => RecordPage::read(request, &view, conn, &query.page(request, &view))?,
         };
-        let beside = records.load(request, conn, opened.on_class)?;
-        records.write(&beside, &mut items);
+        let meta = records.load(request, conn, opened.on_class)?;
+        records.write(&meta, &mut items);
         request.reserve_answer(items.bytes())?;
     }
     let mut answer = rows::list_answer(request, limit, offset, ListCounts { total, filtered }, items);

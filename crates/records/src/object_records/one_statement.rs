@@ -79,20 +79,20 @@ pub fn read_by_statement(
     if actions & VIEW == 0 {
         return Ok(StatementResult::Hidden);
     }
-    let mut beside = RecordMeta { actions: HashMap::from([(item.id, actions)]), ..RecordMeta::default() };
+    let mut meta = RecordMeta { actions: HashMap::from([(item.id, actions)]), ..RecordMeta::default() };
     let mut files = Vec::new();
     for (place, named) in &item.named {
         let label = read_record.labels.get(place).cloned();
         match named {
-            LabelledValue::User(id) => beside.names.extend(label.map(|label| (*id, label))),
-            LabelledValue::Record(id) => beside.records.extend(label.map(|label| (*id, label))),
+            LabelledValue::User(id) => meta.names.extend(label.map(|label| (*id, label))),
+            LabelledValue::Record(id) => meta.records.extend(label.map(|label| (*id, label))),
             LabelledValue::Files(ids) => files.extend(ids),
             LabelledValue::Choice(_) | LabelledValue::Choices(_) => {}
         }
     }
     // Files never change, so another statement may read their names.
-    beside.files = LabelsOfFiles::load(request, conn, files)?;
-    Ok(StatementResult::Shown(records.first_as_answer(&beside, status)))
+    meta.files = LabelsOfFiles::load(request, conn, files)?;
+    Ok(StatementResult::Shown(records.first_as_answer(&meta, status)))
 }
 
 /// The data that the statement selects beside the row of a record.

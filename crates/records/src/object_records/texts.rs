@@ -59,13 +59,13 @@ pub fn refold_page(
     class: &Class,
     after: i64,
     most: i64,
-    since: i64,
+    changed_since: i64,
 ) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT t.n, t.modified_at FROM ");
     sql.name(&class.table()).push(" t WHERE t.n > ").bind(after).push(" ORDER BY t.n LIMIT ").bind(most);
     let page = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     let Some((last, _)) = page.last().copied() else { return Ok(None) };
-    let changed: Vec<i64> = page.into_iter().filter(|(_, at)| *at >= since).map(|(n, _)| n).collect();
+    let changed: Vec<i64> = page.into_iter().filter(|(_, at)| *at >= changed_since).map(|(n, _)| n).collect();
     let mut other_forms = Vec::new();
     each_text_of(conn, class, &changed, |row, texts| {
         let is_ascii = |at: usize| Ok(row.opt_text(TEXT_COLUMNS + 2 * at)?.is_none_or(str::is_ascii));

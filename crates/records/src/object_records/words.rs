@@ -29,8 +29,8 @@ pub fn records_with_words(
     folded: &str,
 ) -> Result<Option<Bitmap>, StoreError> {
     let Some(numbers) = visible.numbers().filter(|_| !visible.is_tested()) else { return Ok(None) };
-    let sought: Vec<Sought> = search_words(folded).into_iter().map(Sought::from).collect();
-    if sought.is_empty() || sought.len() > MAX_SOUGHT {
+    let sought_words: Vec<Sought> = search_words(folded).into_iter().map(Sought::from).collect();
+    if sought_words.is_empty() || sought_words.len() > MAX_SOUGHT {
         return Ok(None);
     }
     let texts: Vec<&Field> = class.record.fields.iter().filter(|field| field.is_text()).collect();
@@ -46,7 +46,7 @@ pub fn records_with_words(
                 row_texts.add(row.opt_text_bytes(column)?.unwrap_or_default());
             }
             read_bytes += row_texts.joined.len();
-            if row_texts.has_all(&sought)? {
+            if row_texts.has_all(&sought_words)? {
                 matches.push(number(row.int(0)?)?);
             }
             Ok(if read_bytes > MAX_READ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -95,15 +95,15 @@ impl RowTexts {
     }
 
     /// Returns whether the texts contain all of these words.
-    fn has_all(&self, sought: &[Sought]) -> Result<bool, StoreError> {
+    fn has_all(&self, sought_words: &[Sought]) -> Result<bool, StoreError> {
         // Texts that are not ASCII can contain words in another form.
-        let has_characters = |sought: &Sought| sought.characters.find(&self.joined).is_some();
-        if !sought.iter().all(has_characters) && self.joined.is_ascii() {
+        let has_characters = |word: &Sought| word.characters.find(&self.joined).is_some();
+        if !sought_words.iter().all(has_characters) && self.joined.is_ascii() {
             return Ok(false);
         }
         let texts = str::from_utf8(&self.joined).map_err(|_| StoreError::internal("a stored text is not UTF-8"))?;
-        let mut missing: Vec<&Sought> = sought.iter().collect();
-        let mut look_at = |word: &str| missing.retain(|sought| !sought.is(word));
+        let mut missing: Vec<&Sought> = sought_words.iter().collect();
+        let mut look_at = |word: &str| missing.retain(|sought_word| !sought_word.is(word));
         if texts.len() < ALL_COUNT {
             texts.split('\n').for_each(|text| each_word(text, &mut look_at));
         } else {
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn of_a_long_text_as_many_words_count_as_in_the_index() {
-        let many: String = (0..20_000).map(|n| format!("w{n} ")).collect();
-        let matches = |text: &str| has_all(&[&many, "last"], &sought(text));
+        let long_text: String = (0..20_000).map(|n| format!("w{n} ")).collect();
+        let matches = |text: &str| has_all(&[&long_text, "last"], &sought(text));
         assert!(matches("w19999") && !matches("last"));
     }
 }

@@ -135,21 +135,21 @@ fn insert_rows(
     new: &[NewRecord],
     ids: &[RecordId],
 ) -> Result<Vec<i64>, store::StoreError> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.caller.as_ref().map(|caller| caller.user);
     let own = |(new, id): (&NewRecord, &RecordId)| -> Vec<Argument> {
         let (created_at, created_by) =
-            new.former.map_or((request.now, by), |former| (former.created_at, former.created_by));
+            new.former.map_or((request.now, user), |former| (former.created_at, former.created_by));
         let owned = |arg: Argument| if new.owner.is_some() { arg } else { Argument::Null };
         vec![
             (*id).into(),
             new.owner.into(),
             owned((*id).into()),
             owned(request.now.into()),
-            owned(by.into()),
+            owned(user.into()),
             created_at.into(),
             created_by.into(),
             request.now.into(),
-            by.into(),
+            user.into(),
         ]
     };
     let rows = new.iter().zip(ids).map(own).collect();
@@ -197,8 +197,8 @@ pub fn insert_assignments(
 const ASSIGNEE_COLUMNS: [&str; 6] = ["record", "n", "permission_set", "principal", "created_at", "created_by"];
 
 fn assignment_row(request: &Request, record: RecordId, n: i64, assignment: &Assignment) -> Vec<Argument> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
-    vec![record.into(), n.into(), assignment.set.into(), assignment.principal.into(), request.now.into(), by.into()]
+    let user = request.caller.as_ref().map(|caller| caller.user);
+    vec![record.into(), n.into(), assignment.set.into(), assignment.principal.into(), request.now.into(), user.into()]
 }
 
 fn record_ids(conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<RecordId>, Refusal> {
@@ -459,7 +459,7 @@ fn update_some(
     unread: &mut StoredBefore,
     (changed, events): (&mut VersionChanges, &mut Events),
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.caller.as_ref().map(|caller| caller.user);
     let mut words: Vec<(i64, Words)> = Vec::new();
     for change in changes {
         let read_values = if change.before.is_none() { unread.remove(change.id) } else { None };
@@ -467,7 +467,7 @@ fn update_some(
         let differing = ids_of_differing(class, &change.values, before);
         let differs = |field: &ClassField| differing.binary_search(&field.id).is_ok();
         let mut sql = Sql::new("UPDATE ");
-        sql.name(&class.table()).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(by);
+        sql.name(&class.table()).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(user);
         push_columns(&mut sql, class, 0, &change.values, differs);
         let owner = change.new_owner();
         if let Some(OwnerChange { after: owner, .. }) = owner {
@@ -476,7 +476,7 @@ fn update_some(
                 None => None,
             };
             sql.push(", owner = ").bind(owner).push(", ownership = ").bind(ownership);
-            sql.push(", owner_at = ").bind(owner.and(Some(request.now))).push(", owner_by = ").bind(owner.and(by));
+            sql.push(", owner_at = ").bind(owner.and(Some(request.now))).push(", owner_by = ").bind(owner.and(user));
         }
         conn.exec_later(sql.push(" WHERE n = ").bind(change.n))?;
         for number in class.further_tables() {
@@ -578,7 +578,7 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, records: &[Reco
 
 /// Stores the contents of records that are deleted.
 fn store_deleted(request: &Request, conn: &mut Conn, class: &Class, ids: &[RecordId]) -> Result<(), store::StoreError> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.caller.as_ref().map(|caller| caller.user);
     let mut rows: Vec<Vec<Argument>> = Vec::with_capacity(ids.len());
     each_stored(
         conn,
@@ -592,7 +592,7 @@ fn store_deleted(request: &Request, conn: &mut Conn, class: &Class, ids: &[Recor
                 label(class, &record).into(),
                 content(class, &record).to_string().into(),
                 request.now.into(),
-                by.into(),
+                user.into(),
                 (request.now + KEPT_MICROS).into(),
             ]);
         },

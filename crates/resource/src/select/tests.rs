@@ -73,9 +73,9 @@ fn filters_are_counted_before_anything_else_is_checked() {
     let too_many = json!({"detail": "Limit of 50 filters has been exceeded."});
     assert_eq!(errors(&(filters(50) + "&name__nonsense=x" + &other_parameters)), too_many);
     assert_eq!(errors(&filters(2000)), too_many);
-    let few = books().max_filters(1);
+    let one_filter = books().max_filters(1);
     assert_eq!(
-        select(&few, &Query::parse("name=a&name=a")).err().map(|wrong| wrong.to_json()),
+        select(&one_filter, &Query::parse("name=a&name=a")).err().map(|wrong| wrong.to_json()),
         Some(json!({"detail": "Limit of 1 filter has been exceeded."}))
     );
     assert!(select(&books().unselectable(), &Query::parse(&filters(2000))).is_ok());
@@ -86,8 +86,8 @@ fn repeated_values_count_once_and_at_most_a_hundred_wrong_ones_are_reported() {
     let books = books();
     let select = select(&books, &Query::parse("genre__in=b,a,%20b,a")).ok().unwrap();
     assert_eq!(select.filters[0].operands(), &[CheckedValue::from("b"), CheckedValue::from("a")]);
-    let many: Vec<String> = (0..5000).map(|n| format!("x{n}")).collect();
-    let errors_by_name = errors(&format!("genre__in={}", many.join(",")));
+    let texts: Vec<String> = (0..5000).map(|n| format!("x{n}")).collect();
+    let errors_by_name = errors(&format!("genre__in={}", texts.join(",")));
     assert_eq!(errors_by_name["genre__in"].as_array().map(Vec::len), Some(100));
 }
 

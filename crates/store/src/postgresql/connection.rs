@@ -136,9 +136,9 @@ impl PostgresConnection {
         client.run(&session_limits(time_limit)).map_err(unavailable)?;
         // The lock lasts until the connection ends, so that an exclusive process stays alone.
         let hold = if alone { LOCK_EXCLUSIVE } else { LOCK_SHARED };
-        let until = Instant::now() + LOCK_PATIENCE;
+        let deadline = Instant::now() + LOCK_PATIENCE;
         while !client.query_optional(hold, None).map_err(unavailable)?.is_some_and(|row| row.get::<_, bool>(0)) {
-            if Instant::now() > until {
+            if Instant::now() > deadline {
                 return Err(StoreError::InUse);
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -295,8 +295,8 @@ impl PostgresConnection {
                 format!("CAST(${at} AS \"{}\".\"{}\"[])", column_type.schema(), column_type.name())
             })
             .collect();
-        let many = insert.rows_text(&arrays.join(", "));
-        let (statement, many_known) = self.statement(&many, true)?;
+        let many_rows = insert.rows_text(&arrays.join(", "));
+        let (statement, many_known) = self.statement(&many_rows, true)?;
         for rows in rows.chunks(MAX_ROWS) {
             let columns = (0..types.len()).map(|column| ColumnOf { rows, column });
             let query_result = self.client.query(&statement, columns, |db_row| {
@@ -309,7 +309,7 @@ impl PostgresConnection {
                 if is_cached {
                     self.statements.remove(single.text());
                 }
-                self.translate_error(&error, is_cached || many_known, &many)
+                self.translate_error(&error, is_cached || many_known, &many_rows)
             })?;
         }
         outcome

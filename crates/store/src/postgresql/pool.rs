@@ -84,9 +84,9 @@ struct PoolWorker {
 impl Pool {
     pub fn new(count: usize, time_limit: Duration) -> Pool {
         let workers = (0..count).map(|_| PoolWorker::default()).collect();
-        let few = 2 * std::thread::available_parallelism().map_or(2, usize::from);
+        let few_threads = 2 * std::thread::available_parallelism().map_or(2, usize::from);
         let (idle, queue) = (VecDeque::new(), TaskQueue::new(count));
-        let state = PoolState { workers, idle, queue, passed: 0, few, is_watched: false, closed: false };
+        let state = PoolState { workers, idle, queue, passed: 0, few: few_threads, is_watched: false, closed: false };
         Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect(), time_limit }
     }
 
@@ -283,7 +283,7 @@ fn run(stored_conn: &mut Option<Conn>, settings: &PostgresSettings, task: &mut P
         }
     };
     let connection = conn.as_postgres();
-    let begun = entered.and_then(|()| match (task.kind, begin) {
+    let transaction_start = entered.and_then(|()| match (task.kind, begin) {
         (TaskKind::Script(ScriptMode::Read | ScriptMode::Write), Some(sql)) => {
             connection.begin_later(sql);
             Ok(())
@@ -291,7 +291,7 @@ fn run(stored_conn: &mut Option<Conn>, settings: &PostgresSettings, task: &mut P
         (_, Some(sql)) => connection.control(sql),
         (_, None) => Ok(()),
     });
-    if let Err(error) = begun {
+    if let Err(error) = transaction_start {
         task.work.fail(error);
         // The script has not run yet, so even a write can be run again on another connection.
         return is_worth_another_try(connection.take_trouble(), stored_conn);

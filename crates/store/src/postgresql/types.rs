@@ -190,7 +190,7 @@ pub(crate) fn blob(row: &Row, column: usize) -> Result<Option<&[u8]>, StoreError
 
 fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<Option<T>, StoreError> {
     row.try_get(column).map_err(|error| {
-        let why = StdError::source(&error).map_or_else(|| error.to_string(), |source| source.to_string());
-        StoreError::Db(format!("column {column}: {why}"))
+        let reason = StdError::source(&error).map_or_else(|| error.to_string(), |source| source.to_string());
+        StoreError::Db(format!("column {column}: {reason}"))
     })
 }

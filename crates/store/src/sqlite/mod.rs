@@ -57,13 +57,13 @@ impl SqliteEngine {
     ) -> Result<SqliteEngine, StoreError> {
         let open_limits = OpenLimits::from_options(&options);
         let settings = Arc::new(SqliteSettings { migrations, options, open_limits });
-        let (root, with) = (directory.clone(), settings.clone());
+        let (root, shared_settings) = (directory.clone(), settings.clone());
         let opening = tokio::task::spawn_blocking(move || {
-            make_directory(&root.join(with.options.folder))?;
-            let lock = lock_for_process(&root, with.options.alone)?;
+            make_directory(&root.join(shared_settings.options.folder))?;
+            let lock = lock_for_process(&root, shared_settings.options.alone)?;
             let _lock = lock_directory(&root)?;
             make_empty(&control.file)?;
-            open(&with, &control, ConnectionPurpose::Read).map(|_| lock)
+            open(&shared_settings, &control, ConnectionPurpose::Read).map(|_| lock)
         });
         let lock = opening.await.map_err(|error| StoreError::Db(error.to_string()))??;
 
@@ -71,13 +71,13 @@ impl SqliteEngine {
         let mut writers = Vec::new();
         let readers = Arc::new(ReaderPool::new(settings.options.readers.max(1)));
         for at in 0..settings.options.writers.max(1) {
-            let (writer, with) = (Arc::new(WriterThread::default()), settings.clone());
+            let (writer, shared_settings) = (Arc::new(WriterThread::default()), settings.clone());
             writers.push(writer.clone());
-            threads.push(spawn(format!("write-{at}"), move || writer.serve(&with))?);
+            threads.push(spawn(format!("write-{at}"), move || writer.serve(&shared_settings))?);
         }
         for at in 0..settings.options.readers.max(1) {
-            let (readers, with) = (readers.clone(), settings.clone());
-            threads.push(spawn(format!("read-{at}"), move || readers.serve(at, &with))?);
+            let (readers, shared_settings) = (readers.clone(), settings.clone());
+            threads.push(spawn(format!("read-{at}"), move || readers.serve(at, &shared_settings))?);
         }
         let threads = Mutex::new(threads);
         Ok(SqliteEngine { directory, settings, writers, readers, threads, _held: lock })

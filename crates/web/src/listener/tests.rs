@@ -116,10 +116,10 @@ async fn an_idle_connection_has_more_time_than_a_header() {
         // The wait is longer than a header may take.
         tokio::time::sleep(2 * SHORT).await;
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     stream.write_all(b"GET /peer HTTP/1.1\r\nhost").await.unwrap();
     assert_eq!(read_all(&mut stream).await, "");
-    assert!(begun.elapsed() >= SHORT && begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+    assert!(started.elapsed() >= SHORT && started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -361,8 +361,8 @@ async fn a_peer_leaves_half_of_the_connections_to_others() {
     assert_eq!(first.each_ref().map(|(is_served, _)| *is_served), [true, true, false]);
     let other_peer = from("127.0.0.3").await;
     assert!(other_peer.0, "another peer is served");
-    let [gone, ..] = first;
-    drop(gone);
+    let [first_permit, ..] = first;
+    drop(first_permit);
     let started = Instant::now();
     while !from("127.0.0.2").await.0 {
         assert!(started.elapsed() < PATIENCE, "a place that is given back is there again");

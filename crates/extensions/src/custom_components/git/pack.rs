@@ -355,8 +355,9 @@ mod tests {
         assert_eq!(blob.to_string(), "f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f");
         let [second, third] = [&b"abcd"[..], b"abcde"].map(|bytes| id_of("blob", bytes));
         let distance = entry.len() as u8;
-        let behind = [entry.clone(), offset_delta(distance, &copy_and(3, b'd')), ref_delta(second, &copy_and(4, b'e'))];
-        assert_eq!(read(&pack(&behind), third), Ok(Some(b"abcde".to_vec())));
+        let entries =
+            [entry.clone(), offset_delta(distance, &copy_and(3, b'd')), ref_delta(second, &copy_and(4, b'e'))];
+        assert_eq!(read(&pack(&entries), third), Ok(Some(b"abcde".to_vec())));
         // Both deltas wait: for an object that comes last, and for the entry of a waiting one.
         let first = ref_delta(blob, &copy_and(3, b'd'));
         let before = [first.clone(), offset_delta(first.len() as u8, &copy_and(4, b'e')), entry];
@@ -372,7 +373,7 @@ mod tests {
         for end in 0..good.len() - 1 {
             assert_eq!(read(&good[..end], none), Err(GitError::Unreadable), "{end}");
         }
-        let with = |entry: Vec<u8>| read(&pack(&[entry]), none);
+        let read_entry = |entry: Vec<u8>| read(&pack(&[entry]), none);
         for entry in [
             [header(3, 4), deflated(b"abc")].concat(),
             [header(3, 2), deflated(b"abc")].concat(),
@@ -383,11 +384,11 @@ mod tests {
             offset_delta(100, b"abc"),
             [header(6, 3), vec![0xff; 40]].concat(),
         ] {
-            assert_eq!(with(entry.clone()), Err(GitError::Unreadable), "{entry:?}");
+            assert_eq!(read_entry(entry.clone()), Err(GitError::Unreadable), "{entry:?}");
         }
         assert_eq!(read(b"PACK\0\0\0\x03\0\0\0\0", none), Err(GitError::Unreadable));
         // A delta on its own entry is never built.
-        assert_eq!(with(offset_delta(0, &copy_and(3, b'd'))), Ok(None));
+        assert_eq!(read_entry(offset_delta(0, &copy_and(3, b'd'))), Ok(None));
     }
 
     #[test]
@@ -401,9 +402,9 @@ mod tests {
         assert_eq!(read(&pack(&[full_entry(3, &zeros)]), none), Err(GitError::TooLarge));
         assert_eq!(read(&pack(&[[header(3, 9), deflated(&zeros)].concat()]), none), Err(GitError::Unreadable));
         // Many objects that are not too large.
-        let many: Vec<_> =
+        let entries: Vec<_> =
             (0..=MAX_ALL_OBJECTS / MAX_OBJECT).map(|n| full_entry(3, &vec![n as u8; MAX_OBJECT as usize])).collect();
-        assert_eq!(read(&pack(&many), none), Err(GitError::TooLarge));
+        assert_eq!(read(&pack(&entries), none), Err(GitError::TooLarge));
         // A delta that repeats a small base.
         let base = vec![7; 0x10000];
         let repeats = |count: usize| {

@@ -77,12 +77,12 @@ fn root_of(objects: &Objects<'_>, commit: Id) -> Result<Id, GitError> {
 
 /// Reads the mode, name and id of the next entry.
 fn next_entry<'a>(rest: &mut &'a [u8]) -> Result<(&'a [u8], &'a [u8], Id), GitError> {
-    let until = |bytes: &'a [u8], end: u8| {
+    let split_at_byte = |bytes: &'a [u8], end: u8| {
         let at = bytes.iter().position(|byte| *byte == end).ok_or(GitError::Unreadable)?;
         Ok((&bytes[..at], &bytes[at + 1..]))
     };
-    let (mode, after) = until(rest, b' ')?;
-    let (name, after) = until(after, 0)?;
+    let (mode, after) = split_at_byte(rest, b' ')?;
+    let (name, after) = split_at_byte(after, 0)?;
     let (id, after) = after.split_first_chunk::<20>().ok_or(GitError::Unreadable)?;
     *rest = after;
     Ok((mode, name, Id(*id)))

@@ -267,7 +267,7 @@ async fn send_one(
     webhook: IntegrationId,
     delivery: &DueDelivery,
 ) -> AttemptResult {
-    let (with, of_build, id) = (app.clone(), build.clone(), delivery.id);
+    let (shared_app, of_build, id) = (app.clone(), build.clone(), delivery.id);
     let load_delivery = move |conn: &mut Conn| {
         let sql = Sql::new(
             "SELECT t.url, t.secret_row, t.secret, t.is_enabled, d.event_type, e.body FROM webhook_deliveries d \
@@ -275,7 +275,7 @@ async fn send_one(
              WHERE d.id = $1 AND d.status = 'pending'",
         );
         conn.query_optional(&sql.arg(id), |row| {
-            let secret = rows::open_secret(&with.keys, &of_build, Type::Webhook.declaration(), &SECRET, row, 1)?;
+            let secret = rows::open_secret(&shared_app.keys, &of_build, Type::Webhook.declaration(), &SECRET, row, 1)?;
             let may_be_sent = row.flag(3)? || row.text(4)? == "test";
             Ok((row.text(0)?.to_owned(), secret, may_be_sent, row.text(5)?.to_owned()))
         })

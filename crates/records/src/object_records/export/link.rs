@@ -136,7 +136,7 @@ fn push_encoded(out: &mut String, text: &str) {
 /// The prefix of the kind of credential by which a caller was admitted. Empty for a kind without a prefix.
 fn kind_of(admission: &Admission) -> &'static str {
     let kinds = registered().iter().flat_map(|domain| domain.callers);
-    let own = kinds.filter(|(_, by)| std::ptr::eq(by, admission.by)).map(|(kind, _)| *kind).next();
+    let own = kinds.filter(|(_, functions)| std::ptr::eq(functions, admission.by)).map(|(kind, _)| *kind).next();
     if let Some(Credential::Prefix(prefix)) = own { prefix } else { "" }
 }
 
@@ -172,8 +172,8 @@ pub async fn download(request: Arc<Request>) -> Outcome {
         return Err(Refusal::not_found());
     }
     let kinds = registered().iter().flat_map(|domain| domain.callers);
-    let by = functions_for_token(kinds, &link.credential).ok_or_else(Refusal::not_found)?;
-    let admission = Admission { claims: link.claims, by };
+    let functions = functions_for_token(kinds, &link.credential).ok_or_else(Refusal::not_found)?;
+    let admission = Admission { claims: link.claims, by: functions };
     let caller = admission.caller(&request.app, &request.build, request.address, Some(request.requirement)).await?;
     begin(Arc::new(request.with_caller(caller)), admission, &Query::parse(&link.query), place).await
 }

@@ -224,17 +224,17 @@ impl Export {
         if let ExportForm::Csv(columns) = &self.shown {
             producer.send(columns.header()).await?;
         }
-        let (mut at, mut many) = (0, RECORDS_IN_PIECE);
+        let (mut at, mut piece_length) = (0, RECORDS_IN_PIECE);
         while at < self.numbers.len() {
-            let end = self.numbers.len().min(at + many);
+            let end = self.numbers.len().min(at + piece_length);
             let piece = self.piece(self.numbers[at..end].to_vec()).await;
             match piece.map_err(|refusal| io::Error::other(format!("{} {}", refusal.status, refusal.body())))? {
                 Some(bytes) => {
                     producer.send(bytes).await?;
-                    (at, many) = (end, (2 * many).min(RECORDS_IN_PIECE));
+                    (at, piece_length) = (end, (2 * piece_length).min(RECORDS_IN_PIECE));
                 }
                 // A single record always fits.
-                None => many = (many / 2).max(1),
+                None => piece_length = (piece_length / 2).max(1),
             }
         }
         Ok(())
@@ -283,10 +283,10 @@ fn ndjson(
         Ok(())
     })?;
     let ControlFlow::Continue(records) = outcome else { return Ok(None) };
-    let beside = records.load(request, conn, opened.on_class)?;
+    let meta = records.load(request, conn, opened.on_class)?;
     let mut out = JsonWriter::with_capacity(records.bytes() + 200 * records.items.len());
     for at in numbers.iter().filter_map(|number| places.get(&i64::from(*number)).copied()) {
-        records.write_one(at, &beside, &mut out, false);
+        records.write_one(at, &meta, &mut out, false);
         out.raw("\n");
     }
     Ok(Some(out.into_bytes()))
