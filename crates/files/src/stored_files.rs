@@ -87,7 +87,7 @@ pub enum Size {
     AtMost(i64),
 }
 
-/// Inserts the row of a file whose bytes must be written until `until` (microseconds since 1970). Without a reference at that time
+/// Inserts the row of a file whose bytes must be written until `kept_until` (microseconds since 1970). Without a reference at that time
 /// it is removed. Refuses a file that exceeds the limit of storage.
 pub fn announce(
     conn: &mut Conn,

@@ -34,7 +34,7 @@ pub struct AdmittedCaller {
 /// The function that runs in the transaction of a write and calls the route's handler.
 pub type WriteWrapper = Arc<dyn Fn(&Request, &mut Conn, fn(&Request, &mut Conn) -> Outcome) -> Outcome + Send + Sync>;
 
-/// Makes a call as part of a request, with the request's address. `around` wraps the handler of a write.
+/// Makes a call as part of a request, with the request's address. `wrapper` wraps the handler of a write.
 pub async fn call(
     outer: &Request,
     admitted_caller: &AdmittedCaller,

@@ -25,7 +25,7 @@ pub fn write(
     write_by(request, conn, user, action, resource, id, name, changes)
 }
 
-/// Writes an entry for the user `by`, where the request has no caller but its body identifies a user.
+/// Writes an entry for `user`, where the request has no caller but its body identifies a user.
 #[allow(clippy::too_many_arguments, reason = "the columns of the row")]
 pub fn write_by(
     request: &Request,

@@ -217,7 +217,7 @@ impl<P: Id, S: Id> PermissionSets<P, S> {
         limits::check(conn, self.limit, count, 1)
     }
 
-    /// Updates a set and logs the differences from `before`. `held` and `grants` are its actions before and afterwards, as bits.
+    /// Updates a set and logs the differences from `before`. `current` and `grants` are its actions before and afterwards, as bits.
     pub fn update(
         &self,
         request: &Request,

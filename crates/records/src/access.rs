@@ -205,7 +205,7 @@ impl AccessSubject {
         Ok(grants)
     }
 
-    /// Returns the answer: the actions that the user may perform (a part of `held`), and the sources of each.
+    /// Returns the answer: the actions that the user may perform (a part of `bits`), and the sources of each.
     pub fn answer(&self, actions: &[ResourceActions], bits: i64, mut grants: Vec<Grant>) -> Vec<u8> {
         let bits = if self.is_active { bits } else { 0 };
         grants.sort_unstable();

@@ -212,7 +212,7 @@ pub fn lock_for_change(conn: &mut Conn, class: ClassId) -> Result<(), StoreError
     conn.lock_table(&table(class), TableLock::Declaration)
 }
 
-/// Inserts rows and returns the values that `then` selects, like [`Conn::insert_rows`].
+/// Inserts rows and returns the values that `suffix` selects, like [`Conn::insert_rows`].
 pub fn insert(
     conn: &mut Conn,
     table: &str,

@@ -443,7 +443,7 @@ impl<'a> SentObject<'a> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Removes all members except those whose names `wanted` accepts.
+    /// Removes all members except those whose names `is_wanted` accepts.
     pub fn filter_members(mut self, is_wanted: impl Fn(&str) -> bool) -> SentObject<'a> {
         self.0.retain(|(name, _)| is_wanted(name));
         self

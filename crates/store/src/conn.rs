@@ -156,7 +156,7 @@ impl Conn {
         result.map_err(|error| self.mark_failed(error))
     }
 
-    /// Runs one statement for each row of arguments, efficiently for thousands of rows. Calls `done` for each row, in
+    /// Runs one statement for each row of arguments, efficiently for thousands of rows. Calls `on_executed` for each row, in
     /// order, with the number of rows that were changed. The statement's own arguments are not used.
     ///
     /// To insert rows, [`Conn::insert_rows`] needs fewer round trips.
@@ -186,7 +186,7 @@ impl Conn {
     }
 
     /// Inserts rows into a table whose name is only available at run time, efficiently for thousands of rows. Each row
-    /// has a value for each of the columns. `then` is the end of the statement, and may be empty. `RETURNING` with a
+    /// has a value for each of the columns. `suffix` is the end of the statement, and may be empty. `RETURNING` with a
     /// BIGINT column returns this column of each row in the order of the rows. With an `ON CONFLICT` clause, two of the rows must
     /// not meet the same stored row.
     ///

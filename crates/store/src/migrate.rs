@@ -93,7 +93,7 @@ fn replace_tokens(sql: &str, [id, high_id, text, blob, nulls_first]: [&str; 5]) 
     sql.replace("{text}", text).replace("{blob}", blob).replace("{nulls_first}", nulls_first)
 }
 
-/// Returns the index of the first of the `known` migrations that a database at `version` lacks.
+/// Returns the index of the first of `migration_count` migrations that a database at `version` lacks.
 ///
 /// # Errors
 /// [`StoreError::Db`] if the database is newer than this program, because the program could damage it.

@@ -85,7 +85,7 @@ pub fn account_type(place: usize) -> &'static str {
     PEOPLE[place].account_type
 }
 
-/// Creates the organisation. The people whose indices are in `known` get these passwords, other active people random ones.
+/// Creates the organisation. The people whose indices are in `passwords` get these passwords, other active people random ones.
 pub async fn make(
     app: &App,
     build: &Build,

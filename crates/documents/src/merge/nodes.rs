@@ -402,7 +402,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Returns the nodes from `at` to `end`, inside the loop whose tag is `within`.
+    /// Returns the nodes from `at` to `end`, inside the loop whose tag is `loop_tag`.
     fn nodes(
         &mut self,
         mut at: usize,

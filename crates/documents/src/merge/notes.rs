@@ -28,7 +28,7 @@ struct MarkedNote {
 }
 
 impl MarkedNotes {
-    /// Adds a mark that is in a loop whose tag is `within`, and returns the number of its note.
+    /// Adds a mark that is in a loop whose tag is `loop_tag`, and returns the number of its note.
     pub fn add(&mut self, kind: NoteKind, id: &str, outer_tag: Option<usize>, is_in_region: bool) -> usize {
         if is_in_region {
             self.repeated.insert(kind);

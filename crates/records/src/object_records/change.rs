@@ -301,7 +301,7 @@ pub fn relations_to(conn: &mut Conn, class: ClassId) -> Result<Vec<(ClassId, Cla
     conn.query_all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| Ok((row.id(at)?, read_field(row)?)))
 }
 
-/// The records of `all` that have children by a relation, each with their number, counted up to `most` + 1.
+/// The members of `records` that have children by a relation, each with their number, counted up to `most` + 1.
 fn parents(
     conn: &mut Conn,
     class: &Class,

@@ -113,7 +113,7 @@ fn select_grants(sql: &mut Sql, caller: &Caller, columns: [&'static str; 3]) {
 const BY_CALLER: &str = " AND (a.principal + 0 = {caller} OR EXISTS (SELECT 1 FROM user_group_members m \
     WHERE m.user_id = {caller} AND m.group_id = -a.principal))";
 
-/// Appends the FROM of a statement about one record, or about a part of it. It selects the row whose column `of` is `id`, and
+/// Appends the FROM of a statement about one record, or about a part of it. It selects the row whose column `id_column` is `id`, and
 /// optionally has a further `JOIN`. For an agent it begins with `o`, a row with the `record` if the agent may perform an action
 /// on it. Hidden and missing records run the same statement, so timing reveals nothing. It reads the same rows for both and for
 /// any other assignees, and the record only afterwards. `record` is an expression, null for a missing row.

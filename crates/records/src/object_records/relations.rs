@@ -14,7 +14,7 @@ use store::{Conn, Sql};
 const FIELDS_IN_STATEMENT: usize = 50;
 
 /// Refuses values of relations of a class to itself that close a cycle or make a chain too long. `ids` are the changed records in
-/// the order of `all`. `None` is a new record.
+/// the order of `checked_records`. `None` is a new record.
 pub fn check(
     conn: &mut Conn,
     class: &Class,

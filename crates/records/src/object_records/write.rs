@@ -315,7 +315,7 @@ impl StoredBefore {
         Ok(StoredBefore { ids, values: Some(values) })
     }
 
-    /// Calls `done` with each record's id and its values of the selected fields. These fields must be among those that were read.
+    /// Calls `on_value` with each record's id and its values of the selected fields. These fields must be among those that were read.
     pub fn for_each_record(
         &self,
         conn: &mut Conn,

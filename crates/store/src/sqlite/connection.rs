@@ -189,7 +189,7 @@ impl SqliteConnection {
         self.run_with(sql, run).map_err(QueryError::into)
     }
 
-    /// Runs one statement, which is prepared once, for each row of arguments. Calls `go_on` before each, and `done`
+    /// Runs one statement, which is prepared once, for each row of arguments. Calls `go_on` before each, and `on_executed`
     /// with the number of rows that it changed.
     pub fn exec_each<'a, R: AsRef<[BorrowedArgument<'a>]>>(
         &mut self,
@@ -208,7 +208,7 @@ impl SqliteConnection {
         self.run_with(sql, run).map_err(QueryError::into)
     }
 
-    /// Inserts rows by a statement that is prepared once, and calls `done` with each row that it returns.
+    /// Inserts rows by a statement that is prepared once, and calls `on_row` with each row that it returns.
     pub fn insert_rows(
         &mut self,
         insert: &Insert,

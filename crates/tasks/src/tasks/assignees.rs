@@ -62,7 +62,7 @@ impl AssigneeChange {
     }
 
     /// Removes the assignees from checked values and returns them. Users and groups that the caller may not list are refused like
-    /// unknown ids, unless `held` contains them.
+    /// unknown ids, unless `present` contains them.
     pub fn extract_from(
         request: &Request,
         conn: &mut Conn,
@@ -98,7 +98,7 @@ impl AssigneeChange {
     }
 }
 
-/// Adds an error to a field for each user or group that the caller may not list, unless `held` contains it.
+/// Adds an error to a field for each user or group that the caller may not list, unless `present` contains it.
 fn refuse_unlisted<I: Id + Into<PrincipalId>>(
     conn: &mut Conn,
     caller: &Caller,

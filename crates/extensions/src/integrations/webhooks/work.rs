@@ -181,7 +181,7 @@ struct DeliveryWork {
 }
 
 impl DeliveryWork {
-    /// Stores the outcomes of turns, which are removed from `done`, and begins new turns.
+    /// Stores the outcomes of turns, which are removed from `ended_turns`, and begins new turns.
     async fn round(&mut self, ended_turns: &mut Vec<TurnResult>) -> Result<(), StoreError> {
         let (worker, now) = (worker(&self.app), self.app.clock.now());
         let ended: Arc<Vec<TurnResult>> = Arc::new(std::mem::take(ended_turns));
