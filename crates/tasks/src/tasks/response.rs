@@ -121,7 +121,7 @@ fn pieces(text: &str) -> impl Iterator<Item = AnswerPart<'_>> {
             from = at + BEGIN.len();
         }
         rest = None;
-        Some(AnswerPart { text: text, file: None })
+        Some(AnswerPart { text, file: None })
     })
 }
 
