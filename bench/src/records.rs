@@ -270,9 +270,9 @@ fn insert_records(
 }
 
 fn record(fields: &[ClassField], line: &Line, id: i64, first_supplier: i64) -> (Vec<Argument>, Words) {
-    let moment = |name: &str| time::parse(text(line, name));
+    let time_of = |name: &str| time::parse(text(line, name));
     let owner = number(line, "owner");
-    let (created_at, created_by) = (moment("created_at").unwrap_or(0), number(line, "created_by"));
+    let (created_at, created_by) = (time_of("created_at").unwrap_or(0), number(line, "created_by"));
     let owned = |arg: Argument| if owner.is_some() { arg } else { Argument::Null };
     let mut row: Vec<Argument> = vec![
         id.into(),
@@ -282,7 +282,7 @@ fn record(fields: &[ClassField], line: &Line, id: i64, first_supplier: i64) -> (
         owned(created_by.into()),
         created_at.into(),
         created_by.into(),
-        moment("modified_at").unwrap_or(created_at).into(),
+        time_of("modified_at").unwrap_or(created_at).into(),
         number(line, "modified_by").into(),
     ];
     let mut words = Words::default();

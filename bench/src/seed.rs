@@ -143,7 +143,7 @@ pub fn config(directory: &str, url: Option<&str>) -> ApiSettings {
     settings
 }
 
-/// A user in the form of the insert. Moments are in microseconds.
+/// A user in the form of the insert. Times are in microseconds.
 #[derive(Clone)]
 struct Person {
     username: String,
@@ -211,7 +211,7 @@ impl Person {
         // A user must not be created by a later user.
         let someone =
             |name: &str| text(name).map(|text| text.parse().ok().map(|user: i64| if user < id { user } else { 1 }));
-        let moment = |name: &str| text(name).map(|text| resource::time::parse(&text));
+        let time_of = |name: &str| text(name).map(|text| resource::time::parse(&text));
         Ok(Person {
             username: text("username")?,
             account_type: text("account_type")?,
@@ -223,13 +223,13 @@ impl Person {
             mobile: text("mobile")?,
             timezone: text("timezone")?,
             status: if text("status")? == "active" { "active" } else { "invited" },
-            last_login: moment("last_login")?,
-            activated_at: moment("activated_at")?,
-            link_sent_at: moment("link_sent_at")?,
+            last_login: time_of("last_login")?,
+            activated_at: time_of("activated_at")?,
+            link_sent_at: time_of("link_sent_at")?,
             link_sent_by: someone("link_sent_by")?,
-            created_at: moment("created_at")?,
+            created_at: time_of("created_at")?,
             created_by: someone("created_by")?,
-            modified_at: moment("modified_at")?,
+            modified_at: time_of("modified_at")?,
             modified_by: someone("modified_by")?,
         })
     }

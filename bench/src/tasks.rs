@@ -183,10 +183,10 @@ const DUE: i64 = 10_000;
 /// The numbers of concurrent readers and writers.
 const READERS: u64 = 8;
 const WRITERS: u64 = 8;
-/// The time between the start of the readers and writers and the due moment.
+/// The time between the start of the readers and writers and the due time.
 const BEFORE: Duration = Duration::from_secs(20);
 
-/// The rows that `due` adds: tasks of one assignee that remind or expire at the moment `{at}`.
+/// The rows that `due` adds: tasks of one assignee that remind or expire at the time `{at}`.
 const DUE_ROWS: [&str; 5] = [
     "INSERT INTO tasks(id, name, name_fold, description, template, form, record, class_id, record_n, status, \
      due_at, expires_at, audience, plan, created_at, created_by, modified_at, modified_by) \
@@ -199,7 +199,7 @@ const DUE_ROWS: [&str; 5] = [
     "INSERT INTO task_counts(audience, class_id, status, slot, n) SELECT '', 0, 'open', 0, 20000 FROM counted WHERE i = 1 AND CAST($2 AS BIGINT) + CAST($3 AS BIGINT) > 0",
 ];
 
-/// Adds 10,000 reminders and 10,000 expiries to the build, due in this number of seconds. Writes that moment to `due`.
+/// Adds 10,000 reminders and 10,000 expiries to the build, due in this number of seconds. Writes that time to `due`.
 pub fn due(directory: &str, seconds: &str, url: Option<&str>) -> Result<(), Failure> {
     let seconds: i64 = seconds.parse()?;
     tokio::runtime::Runtime::new()?.block_on(async {

@@ -156,7 +156,7 @@ pub fn deliver(
     Ok(())
 }
 
-/// Creates records at their moments. Returns the time of each.
+/// Creates records at their times. Returns the time of each.
 fn write(
     address: &str,
     builds: &[Build],

@@ -43,14 +43,14 @@ pub fn load(app: &App, build: &Build, conn: &mut Conn, object: i64) -> Result<Op
         "SELECT token_url, client_id, scope, row_key, client_secret FROM authentication_objects \
          WHERE id = $1 AND provider = $2 AND client_secret IS NOT NULL",
     );
-    let found = conn.query_optional(&sql.arg(object).arg(VENDOR), |row| {
+    let row = conn.query_optional(&sql.arg(object).arg(VENDOR), |row| {
         let place = Context { build: &build.uid, table: TABLE, column: SECRET_COLUMN, row: row.text(3)? };
         let secret = app.keys.open(&place, row.text(4)?).and_then(|plain| String::from_utf8(plain).ok());
         let text = |at| row.text(at).map(str::to_owned);
         let (token_url, client_id, scope) = (text(0)?, text(1)?, text(2)?);
         Ok(secret.map(|client_secret| ClientCredentials { token_url, client_id, client_secret, scope }))
     })?;
-    Ok(found.flatten())
+    Ok(row.flatten())
 }
 
 /// Requests an access token.

@@ -38,7 +38,7 @@ pub static BUILD_LIMITS: LazyLock<Resource> = LazyLock::new(|| {
 
 pub fn routes() -> Vec<Route> {
     const OF_BUILD: &str = "/api/builds/{build_domain}/limits/";
-    let read = Handler::Read(|_, conn| Ok(Answer::value(&build_limits(&BuildLimits::read(conn)?))));
+    let handler = Handler::Read(|_, conn| Ok(Answer::value(&build_limits(&BuildLimits::read(conn)?))));
     let document = Handler::NoDatabase(|_| Ok(Answer::value(&options::instance_document(&BUILD_LIMITS))));
     let document = Route::new(Method::OPTIONS, OF_BUILD, "Schema document", document);
     vec![
@@ -50,7 +50,7 @@ pub fn routes() -> Vec<Route> {
         )
         .instance("super_admin")
         .answers(200, Schema::Json(summary_schema)),
-        Route::new(Method::GET, OF_BUILD, "The limits of a build, for operators", read)
+        Route::new(Method::GET, OF_BUILD, "The limits of a build, for operators", handler)
             .answers(200, Schema::Json(build_limits_schema))
             .for_operators(),
         Route::new(Method::PATCH, OF_BUILD, "Change limits of a build", Handler::Write(edit))
@@ -65,9 +65,9 @@ pub fn routes() -> Vec<Route> {
 pub fn limits_in_order() -> impl Iterator<Item = &'static Limit> {
     static ALL: LazyLock<Vec<&Limit>> = LazyLock::new(|| {
         let declared = registered().iter().flat_map(|domain| domain.limits);
-        let mut all: Vec<&Limit> = declared.chain(LIMITS_TO_COME).copied().collect();
-        all.sort_by_key(|limit| limit.key());
-        all
+        let mut limits: Vec<&Limit> = declared.chain(LIMITS_TO_COME).copied().collect();
+        limits.sort_by_key(|limit| limit.key());
+        limits
     });
     ALL.iter().copied()
 }
@@ -89,8 +89,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     // The present value is always accepted, even beyond the bounds.
     let body = request.object()?;
     let is_unchanged = |key: &str| {
-        let sent = body.get(key).and_then(|sent| sent.as_i64());
-        find(key).is_some_and(|limit| sent == Some(before.value(limit)))
+        let value = body.get(key).and_then(|value| value.as_i64());
+        find(key).is_some_and(|limit| value == Some(before.value(limit)))
     };
     let body = body.clone().filter_members(|key| !is_unchanged(key));
     let mut accepted = rows::check_body(conn, &BUILD_LIMITS, &body, Some(0))?;
@@ -115,18 +115,18 @@ pub fn store(
     for (key, value) in changes.iter() {
         let (old, new): (Json, Json) = match find(key) {
             Some(limit) => {
-                let sent = if let CheckedValue::Int(value) = value { Some(*value) } else { None };
-                let (old, new) = (before.value(limit), sent.unwrap_or(limit.default));
-                if old != new || sent.is_none() {
-                    limits::set(conn, limit, sent)?;
+                let limit_value = if let CheckedValue::Int(value) = value { Some(*value) } else { None };
+                let (old, new) = (before.value(limit), limit_value.unwrap_or(limit.default));
+                if old != new || limit_value.is_none() {
+                    limits::set(conn, limit, limit_value)?;
                 }
                 (old.into(), new.into())
             }
             None => {
-                let sent = extensions(value);
+                let new_extensions = extensions(value);
                 let old = before.file_extensions();
-                if sent.as_ref() != Some(&old) {
-                    limits::set_file_extensions(conn, sent.as_deref())?;
+                if new_extensions.as_ref() != Some(&old) {
+                    limits::set_file_extensions(conn, new_extensions.as_deref())?;
                 }
                 (old.into(), limits::file_extensions(conn)?.into())
             }

@@ -74,11 +74,11 @@ fn prepare(request: &Request, conn: &mut Conn) -> Result<TokenTest, Refusal> {
 
 async fn request_token(request: &Request, credentials: &ClientCredentials, deadline: Instant) -> Result<(), Reason> {
     let places = request.app.slot::<TestPlaces>().for_build(&request.build);
-    let asked = timeout_at(deadline, async {
+    let token_request = timeout_at(deadline, async {
         let _place = places.acquire().await.map_err(|_| Reason::Connect)?;
         client_credentials::token(credentials, &request.app.settings.outbound_allow).await.map(drop)
     });
-    let issued = asked.await.unwrap_or(Err(Reason::Connect));
+    let issued = token_request.await.unwrap_or(Err(Reason::Connect));
     if let Err(reason) = issued {
         tracing::info!(%reason, build = request.build.domain, "a test of an authentication object failed");
     }

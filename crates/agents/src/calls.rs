@@ -121,8 +121,8 @@ pub fn store(conn: &mut Conn, build: &str, unstored: &[GrantCalls], now: i64) ->
             ]
         })
         .collect();
-    let then = "ON CONFLICT (build, session_id) DO UPDATE SET calls = agent_calls.calls + excluded.calls";
-    conn.insert_rows("agent_calls", &["build", "session_id", "since", "calls"], &rows, then)?;
+    let conflict = "ON CONFLICT (build, session_id) DO UPDATE SET calls = agent_calls.calls + excluded.calls";
+    conn.insert_rows("agent_calls", &["build", "session_id", "since", "calls"], &rows, conflict)?;
     let mut sql = Sql::new("SELECT session_id, since, calls FROM agent_calls WHERE build = ");
     let grants: Vec<SessionId> = unstored.iter().map(|calls| calls.grant).collect();
     sql.bind(build).push(" AND session_id").push_any(grants);
@@ -150,26 +150,26 @@ mod tests {
 
     #[test]
     fn calls_of_other_processes_count_once_they_are_stored() {
-        let (here, mut stored) =
+        let (own_calls, mut stored) =
             (CallCounts::default(), GrantCalls { grant: SessionId::new(1), since: 5 * SECOND, calls: 400 });
-        here.begin(SessionId::new(1), 100, 10 * SECOND).unwrap();
-        let unstored = here.take_unstored(11 * SECOND);
+        own_calls.begin(SessionId::new(1), 100, 10 * SECOND).unwrap();
+        let unstored = own_calls.take_unstored(11 * SECOND);
         assert_eq!(unstored, [GrantCalls { grant: SessionId::new(1), since: 10 * SECOND, calls: 100 }]);
-        assert_eq!(here.take_unstored(11 * SECOND), []);
+        assert_eq!(own_calls.take_unstored(11 * SECOND), []);
         // Another call is counted while the first calls are stored.
-        here.begin(SessionId::new(1), 1, 11 * SECOND).unwrap();
+        own_calls.begin(SessionId::new(1), 1, 11 * SECOND).unwrap();
         stored.calls += 100;
-        here.take_over(&[stored]);
-        assert_eq!(here.begin(SessionId::new(1), 100, 12 * SECOND), Err(TooMany { wait: 53 * SECOND }));
-        assert_eq!(here.begin(SessionId::new(1), 99, 12 * SECOND), Ok(()));
+        own_calls.take_over(&[stored]);
+        assert_eq!(own_calls.begin(SessionId::new(1), 100, 12 * SECOND), Err(TooMany { wait: 53 * SECOND }));
+        assert_eq!(own_calls.begin(SessionId::new(1), 99, 12 * SECOND), Ok(()));
         // Calls that could not be stored are stored later.
-        let unstored = here.take_unstored(13 * SECOND);
-        here.put_back(&unstored);
+        let unstored = own_calls.take_unstored(13 * SECOND);
+        own_calls.put_back(&unstored);
         assert_eq!(
-            here.take_unstored(13 * SECOND),
+            own_calls.take_unstored(13 * SECOND),
             [GrantCalls { grant: SessionId::new(1), since: 5 * SECOND, calls: 100 }]
         );
         // The counts of a window that is over are removed.
-        assert_eq!((here.take_unstored(65 * SECOND), here.counts().len()), (vec![], 0));
+        assert_eq!((own_calls.take_unstored(65 * SECOND), own_calls.counts().len()), (vec![], 0));
     }
 }

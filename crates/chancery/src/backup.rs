@@ -61,7 +61,7 @@ fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
     let mark = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&unfinished);
     let mark = mark.map_err(|error| words(&unfinished, &error))?;
     mark.try_lock().map_err(|_| format!("{}: another backup is writing there", target.display()))?;
-    let begun = (|| {
+    let creation = (|| {
         mark.sync_all()?;
         File::open(target)?.sync_all()?;
         for entry in fs::read_dir(target)? {
@@ -75,21 +75,21 @@ fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
         // Only the owner may read the copy, like the original.
         DirBuilder::new().mode(0o700).create(target.join("builds"))
     })();
-    begun.map(|()| mark).map_err(|error| words(target, &error))
+    creation.map(|()| mark).map_err(|error| words(target, &error))
 }
 
 /// Creates a directory that only the owner may read, or makes an empty directory private.
 fn make_private(target: &Path) -> Result<(), CommandFailure> {
-    let made = match DirBuilder::new().mode(0o700).create(target) {
+    let creation = match DirBuilder::new().mode(0o700).create(target) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none()) {
                 return Err(format!("{}: is there already and is no unfinished backup", target.display()));
             }
             fs::set_permissions(target, Permissions::from_mode(0o700))
         }
-        made => made,
+        result => result,
     };
-    made.map_err(|error| words(target, &error))
+    creation.map_err(|error| words(target, &error))
 }
 
 /// Makes the copy usable, after all its content is on the disk.
@@ -105,15 +105,15 @@ fn finish(target: &Path) -> Result<(), CommandFailure> {
 async fn copy(
     settings: &ProgramSettings,
     store: &Store,
-    all: Vec<builds::BuildRow>,
+    build_rows: Vec<builds::BuildRow>,
     target: &Path,
     without_keys: bool,
 ) -> Result<(), CommandFailure> {
     let text = |error: store::StoreError| error.to_string();
-    let bar = progress("databases", all.len() as u64 + 1);
+    let bar = progress("databases", build_rows.len() as u64 + 1);
     store.backup(None, target.join("control.db")).await.map_err(text)?;
     bar.inc(1);
-    for build in all.iter().filter(|build| build.state == "active") {
+    for build in build_rows.iter().filter(|build| build.state == "active") {
         let name = database_name(build.id);
         let copy = target.join("builds").join(format!("{name}.db"));
         match store.backup(Some(&name), copy).await {
@@ -147,9 +147,9 @@ async fn copy_history(data: &Path, target: &Path) -> Result<Option<String>, Comm
     }
     let history = HistorySqlite::open(from, Clock::system()).await.map_err(|error| error.to_string())?;
     let bar = progress("history", 0);
-    let copied = history.backup(&to, |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
+    let copied = history.backup(&to, |copied_count, total| {
+        bar.set_length(total);
+        bar.set_position(copied_count);
     });
     copied.await.map_err(|error| format!("history: {error}"))?;
     bar.finish();
@@ -175,8 +175,8 @@ fn copy_rest(from: &Path, to: &Path, left_out: &[&str]) -> Result<(), CommandFai
         if name.starts_with('.') || left_out.contains(&name.as_str()) {
             // Temporary files, and files that the copy omits.
         } else if path.is_dir() {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(&target);
-            made.map_err(|error| words(&target, &error))?;
+            let creation = DirBuilder::new().recursive(true).mode(0o700).create(&target);
+            creation.map_err(|error| words(&target, &error))?;
             copy_rest(&path, &target, &[])?;
         } else if ![".db", ".db-wal", ".db-shm"].iter().any(|ending| name.ends_with(ending)) && !target.exists() {
             match fs::copy(&path, &target) {

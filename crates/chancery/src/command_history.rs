@@ -66,34 +66,34 @@ impl ReachedService {
 /// the settings name a service, the command has none.
 pub async fn connect(app: &App, settings: &ProgramSettings) -> Result<ReachedService, CommandFailure> {
     let notes = own_history::notes(&app.store).await.map_err(|error| error.to_string())?;
-    let mut asked = match &settings.history_url {
+    let mut remote = match &settings.history_url {
         Some(url) => Some(fetch_service_id(app, settings, url).await?),
         None => None,
     };
     // The address can be the public one of a server that does not run.
-    let is_answered = asked.as_ref().is_some_and(|asked| asked.away.is_none());
+    let is_answered = remote.as_ref().is_some_and(|remote| remote.away.is_none());
     let embedded = if is_answered { None } else { own_embedded(settings, &notes).await? };
     let mut url = notes.url;
     if let Some(engine) = embedded {
         if let Some(locks) = data_directory::without_server(&history_directory(settings)).await? {
             let served = CommandHistory::start(settings, engine, locks).await?;
-            let asked = verify(app, HistoryClient::for_command(&served.address)?).await?;
-            return Ok(ReachedService { served: Some(served), ..asked.connect(app) });
+            let remote = verify(app, HistoryClient::for_command(&served.address)?).await?;
+            return Ok(ReachedService { served: Some(served), ..remote.connect(app) });
         }
         engine.close().await;
         url = url.or_else(|| Some(address_of(settings.history_listen)));
     }
-    match (&asked, url) {
-        (None, Some(url)) => asked = Some(fetch_service_id(app, settings, &url).await?),
+    match (&remote, url) {
+        (None, Some(url)) => remote = Some(fetch_service_id(app, settings, &url).await?),
         (Some(ServiceIdentity { away: Some(_), .. }), Some(url)) if settings.history_url.as_ref() != Some(&url) => {
             // Errors of the stored address are ignored, because messages must name the address of the settings.
             if let Ok(noted @ ServiceIdentity { away: None, .. }) = fetch_service_id(app, settings, &url).await {
-                asked = Some(noted);
+                remote = Some(noted);
             }
         }
         _ => {}
     }
-    Ok(asked.map_or_else(ReachedService::default, |asked| asked.connect(app)))
+    Ok(remote.map_or_else(ReachedService::default, |remote| remote.connect(app)))
 }
 
 /// A history service and the result of the request for its id.
@@ -117,8 +117,8 @@ impl ServiceIdentity {
 pub async fn adopt(app: &App, settings: &ProgramSettings, new_tenants: bool) -> Result<String, CommandFailure> {
     let (id, url, place) = match &settings.history_url {
         Some(url) => {
-            let told = client(settings, url)?.service_id(PATIENCE).await;
-            let id = told.map_err(|reason| {
+            let service_answer = client(settings, url)?.service_id(PATIENCE).await;
+            let id = service_answer.map_err(|reason| {
                 service_failure(url, &format!("{reason}; without this setting the embedded history is meant"))
             })?;
             let id = id.ok_or_else(|| service_failure(url, &"the history service is of a version that has no id"))?;
@@ -170,7 +170,7 @@ async fn fetch_service_id(app: &App, settings: &ProgramSettings, url: &str) -> R
 
 /// Refuses a history service that belongs to another database.
 async fn verify(app: &App, client: HistoryClient) -> Result<ServiceIdentity, CommandFailure> {
-    let away = match own_history::verify(app, &client, PATIENCE).await {
+    let outage = match own_history::verify(app, &client, PATIENCE).await {
         Ok(()) => None,
         Err(TenantError::Service(CallFailure::Foreign(reason))) => {
             return Err(service_failure(client.url(), &reason));
@@ -178,7 +178,7 @@ async fn verify(app: &App, client: HistoryClient) -> Result<ServiceIdentity, Com
         Err(TenantError::Service(failure)) => Some(service_failure(client.url(), &failure)),
         Err(TenantError::Store(error)) => return Err(error.to_string()),
     };
-    Ok(ServiceIdentity { client: Some(client), away })
+    Ok(ServiceIdentity { client: Some(client), away: outage })
 }
 
 /// Opens the embedded history of the data directory, if it belongs to the database. That is the stored service or, without one,

@@ -47,10 +47,10 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
     };
     match command {
         BuildCommand::Create { domain, password } => {
-            let given = passwords::read(&password)?.or_else(|| settings.admin_password.clone());
+            let password_option = passwords::read(&password)?.or_else(|| settings.admin_password.clone());
             let history = command_history::connect(&app, &settings).await?;
-            let is_random = given.is_none();
-            let password = given.unwrap_or_else(random_token);
+            let is_random = password_option.is_none();
+            let password = password_option.unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
             print_line(format_args!("The build {} was made.", build.domain))?;
             // The password is printed immediately, because it is stored nowhere else.
@@ -198,9 +198,9 @@ async fn rotate(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     data_directory::must_exist(settings)?;
     let old = secret_key(settings)?;
     let bar = progress("builds", 0);
-    let shown = |done: usize, all: usize| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
+    let shown = |rotated_count: usize, total: usize| {
+        bar.set_length(total as u64);
+        bar.set_position(rotated_count as u64);
     };
     let rotated = key_rotation::rotate(engine(settings), &old, new, shown).await?;
     bar.finish();

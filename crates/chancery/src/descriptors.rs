@@ -21,10 +21,10 @@ const RESERVED: u64 = 64;
 /// these. The other descriptors are for databases (at most a quarter, see `store::Options`), mails, files and outgoing requests.
 pub fn connections(descriptors: u64, max: u32, api: bool, history: bool) -> (u32, u32) {
     let share = descriptors.saturating_sub(RESERVED) / 8 * 5;
-    let all = u32::try_from(share).unwrap_or(u32::MAX).clamp(8, max);
+    let total = u32::try_from(share).unwrap_or(u32::MAX).clamp(8, max);
     match (api, history) {
-        (true, true) => (all - all / 8, all / 8),
-        _ => (all, all),
+        (true, true) => (total - total / 8, total / 8),
+        _ => (total, total),
     }
 }
 

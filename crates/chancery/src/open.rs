@@ -191,7 +191,7 @@ pub fn history_api_key(settings: &ProgramSettings) -> Result<String, CommandFail
 fn api_key(settings: &ProgramSettings) -> Result<Option<String>, CommandFailure> {
     match (&settings.api_key, read_kept(settings, API_KEY)?) {
         (Some(key), _) => Ok(Some(key.clone())),
-        (None, Some(kept)) => long_enough(settings, API_KEY, kept).map(Some),
+        (None, Some(stored_key)) => long_enough(settings, API_KEY, stored_key).map(Some),
         (None, None) => Ok(None),
     }
 }
@@ -238,9 +238,9 @@ pub async fn first_start(app: &App, settings: &ProgramSettings, is_making: &Atom
         return Ok(());
     }
     is_making.store(true, Ordering::Relaxed);
-    let made = make_first(app, settings).await;
+    let result = make_first(app, settings).await;
     is_making.store(false, Ordering::Relaxed);
-    made
+    result
 }
 
 async fn make_first(app: &App, settings: &ProgramSettings) -> Result<(), CommandFailure> {
@@ -249,11 +249,11 @@ async fn make_first(app: &App, settings: &ProgramSettings) -> Result<(), Command
         // The user's fields come from settings here.
         error.replace("username: ", "CHANCERY_ADMIN_USERNAME: ").replace("password: ", "CHANCERY_ADMIN_PASSWORD: ")
     })?;
-    let (made, username) = ("The build localhost was made.", &settings.admin_username);
+    let (message, username) = ("The build localhost was made.", &settings.admin_username);
     let _ = match settings.admin_password {
-        Some(_) => print_line(format_args!("{made} Sign in as {username}.")),
+        Some(_) => print_line(format_args!("{message} Sign in as {username}.")),
         None => print_line(format_args!(
-            "{made} Sign in as {username} with the password {password} (it is shown this once)."
+            "{message} Sign in as {username} with the password {password} (it is shown this once)."
         )),
     };
     Ok(())

@@ -23,8 +23,8 @@ pub fn print_error_line(line: impl Display) {
 }
 
 /// Creates a progress bar on standard error, if that is a terminal.
-pub fn progress(what: &'static str, length: u64) -> ProgressBar {
+pub fn progress(title: &'static str, length: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template("{msg:20} {bar:30} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length).with_style(style).with_message(what)
+    ProgressBar::new(length).with_style(style).with_message(title)
 }

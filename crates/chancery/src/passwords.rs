@@ -33,8 +33,8 @@ pub fn prompt_password() -> Result<String, CommandFailure> {
 /// Reads a password to the end of its source, without a newline at the end.
 fn from(source: impl Read, name: &str) -> Result<String, CommandFailure> {
     let mut text = String::new();
-    let read = source.take(MAX_BYTES + 1).read_to_string(&mut text);
-    read.map_err(|error| format!("{name}: {error}"))?;
+    let outcome = source.take(MAX_BYTES + 1).read_to_string(&mut text);
+    outcome.map_err(|error| format!("{name}: {error}"))?;
     if text.len() as u64 > MAX_BYTES {
         return Err(format!("{name}: longer than {MAX_BYTES} bytes"));
     }
@@ -48,15 +48,15 @@ mod tests {
 
     #[test]
     fn one_newline_behind_a_password_is_dropped() {
-        for (sent, password) in [("a b", "a b"), ("a b\n", "a b"), ("a b\r\n", "a b"), (" a\nb \n\n", " a\nb \n")] {
-            assert_eq!(from(sent.as_bytes(), "x").unwrap(), password, "{sent:?}");
+        for (input, password) in [("a b", "a b"), ("a b\n", "a b"), ("a b\r\n", "a b"), (" a\nb \n\n", " a\nb \n")] {
+            assert_eq!(from(input.as_bytes(), "x").unwrap(), password, "{input:?}");
         }
     }
 
     #[test]
     fn invalid_passwords_are_refused() {
-        for sent in ["", "\n", "\r\n"] {
-            assert_eq!(from(sent.as_bytes(), "x").unwrap_err(), "x: the password is empty", "{sent:?}");
+        for input in ["", "\n", "\r\n"] {
+            assert_eq!(from(input.as_bytes(), "x").unwrap_err(), "x: the password is empty", "{input:?}");
         }
         assert_eq!(from(&b"\xff"[..], "x").unwrap_err(), "x: stream did not contain valid UTF-8");
         assert_eq!(from(io::repeat(b'a'), "x").unwrap_err(), "x: longer than 65536 bytes");

@@ -314,8 +314,8 @@ fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, CommandFailur
     bound().map_err(|error: io::Error| format!("{setting}: {address}: {error}"))
 }
 
-async fn wait_for_stage(mut stage: watch::Receiver<ServeStage>, wanted: ServeStage) {
-    let _ = stage.wait_for(|stage| *stage >= wanted).await;
+async fn wait_for_stage(mut stage: watch::Receiver<ServeStage>, awaited_stage: ServeStage) {
+    let _ = stage.wait_for(|stage| *stage >= awaited_stage).await;
 }
 
 /// The signals that ask the process to stop.

@@ -220,20 +220,20 @@ impl HistoryClient {
     /// Returns a page of the history events of one record, newest first.
     pub async fn events_of_record(
         &self,
-        of: &Request,
+        client_request: &Request,
         client_id: &str,
         record_id: RecordId,
-        wanted: &EventQuery,
+        event_query: &EventQuery,
         patience: Duration,
     ) -> Result<RecordEvents, CallFailure> {
-        let page = self.history_events(of, client_id, record_id, wanted, patience);
-        if wanted.filters.is_empty() {
+        let page = self.history_events(client_request, client_id, record_id, event_query, patience);
+        if event_query.filters.is_empty() {
             let (filtered_count, results) = page.await?;
             return Ok(RecordEvents { total_count: filtered_count, filtered_count, results });
         }
         // The service's own total counts all events of the tenant.
         let none = EventQuery { filters: Vec::new(), limit: 1, offset: BEHIND_ALL };
-        let count = self.history_events(of, client_id, record_id, &none, patience);
+        let count = self.history_events(client_request, client_id, record_id, &none, patience);
         let ((filtered_count, results), (total_count, _)) = try_join(page, count).await?;
         Ok(RecordEvents { total_count, filtered_count, results })
     }
@@ -241,46 +241,50 @@ impl HistoryClient {
     /// Returns a page of the system events of a tenant, newest first.
     pub async fn system_events(
         &self,
-        of: &Request,
+        client_request: &Request,
         client_id: &str,
-        wanted: &EventQuery,
+        event_query: &EventQuery,
         patience: Duration,
     ) -> Result<ListPage, CallFailure> {
-        self.list(of, client_id, "/api/system-events?", None, wanted, patience).await
+        self.list(client_request, client_id, "/api/system-events?", None, event_query, patience).await
     }
 
     /// Returns the number of history events of a record that meet the filters, and a page of them as a JSON array.
     async fn history_events(
         &self,
-        of: &Request,
+        client_request: &Request,
         client_id: &str,
         record_id: RecordId,
-        wanted: &EventQuery,
+        event_query: &EventQuery,
         patience: Duration,
     ) -> Result<(i64, Bytes), CallFailure> {
-        let page = self.list(of, client_id, "/api/history/events?", Some(record_id), wanted, patience).await?;
+        let page = self
+            .list(client_request, client_id, "/api/history/events?", Some(record_id), event_query, patience)
+            .await?;
         Ok((page.filtered_count, page.results))
     }
 
     /// Returns a page of a list of the service, of one record or of the whole tenant.
     async fn list(
         &self,
-        of: &Request,
+        client_request: &Request,
         client_id: &str,
         path: &str,
         record_id: Option<RecordId>,
-        wanted: &EventQuery,
+        event_query: &EventQuery,
         patience: Duration,
     ) -> Result<ListPage, CallFailure> {
         // The serializer cannot be sent to another thread, so it ends before the wait.
         let path = {
             let mut query = form_urlencoded::Serializer::new(path.to_owned());
             query.extend_pairs(record_id.map(|id| ("record_id", id.to_string())));
-            query.append_pair("limit", &wanted.limit.to_string()).append_pair("offset", &wanted.offset.to_string());
-            query.extend_pairs(&wanted.filters).finish()
+            query
+                .append_pair("limit", &event_query.limit.to_string())
+                .append_pair("offset", &event_query.offset.to_string());
+            query.extend_pairs(&event_query.filters).finish()
         };
         let request = self.call(Method::GET, &path).header("x-client-id", client_id).timeout(patience);
-        let outcome = self.read_page(of, request, patience).await;
+        let outcome = self.read_page(client_request, request, patience).await;
         self.doubt_after(&outcome);
         let page = outcome?;
         let no_list = |_| CallFailure::Unavailable("the answer to a list of events is none".to_owned());
@@ -290,7 +294,12 @@ impl HistoryClient {
     }
 
     /// Returns the body of a page. The memory of the answer is reserved before it is read, twice, since the page is copied into it.
-    async fn read_page(&self, of: &Request, request: RequestBuilder, patience: Duration) -> Result<Bytes, CallFailure> {
+    async fn read_page(
+        &self,
+        client_request: &Request,
+        request: RequestBuilder,
+        patience: Duration,
+    ) -> Result<Bytes, CallFailure> {
         let response = request.send().await.map_err(|error| CallFailure::Unavailable(outbound::error_text(error)))?;
         let status = response.status();
         if status != StatusCode::OK {
@@ -304,7 +313,9 @@ impl HistoryClient {
             return Err(CallFailure::PageTooLarge);
         }
         let until = Instant::now() + patience;
-        if of.reserve_answer(length).is_err() && of.await_room(2 * length, until.into()).await.is_err() {
+        if client_request.reserve_answer(length).is_err()
+            && client_request.await_room(2 * length, until.into()).await.is_err()
+        {
             return Err(CallFailure::Unavailable("too many large pages at once".to_owned()));
         }
         let body = outbound::body(response, MAX_PAGE_BYTES).await;

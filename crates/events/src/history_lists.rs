@@ -18,7 +18,7 @@ use url::form_urlencoded;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The times that the service accepts, in microseconds since 1970: the years 1900 to 2299. The times of
 /// all events are between these two.
-const MOMENTS: [i64; 2] = [-2_208_988_800_000_000, 10_413_792_000_000_000 - 1];
+const ACCEPTED_TIMES: [i64; 2] = [-2_208_988_800_000_000, 10_413_792_000_000_000 - 1];
 /// The suffix of the parameters that exclude the matches of a filter.
 pub const EXCLUDE: &str = "__exclude";
 
@@ -28,11 +28,11 @@ pub const EXCLUDE: &str = "__exclude";
 /// 503 if the service is away or slow, 400 for a page that is too large.
 pub async fn read<T>(
     request: &Request,
-    read: impl AsyncFnOnce(&HistoryClient, &str) -> Result<T, CallFailure>,
+    call: impl AsyncFnOnce(&HistoryClient, &str) -> Result<T, CallFailure>,
 ) -> Result<T, Refusal> {
     let outcome = tokio::time::timeout(PATIENCE, async {
         let (service, client_id) = tenant(request).await?;
-        read(service, &client_id).await.map_err(TenantError::Service)
+        call(service, &client_id).await.map_err(TenantError::Service)
     });
     let slow = || TenantError::Service(CallFailure::Unavailable(format!("no answer within {} s", PATIENCE.as_secs())));
     outcome.await.unwrap_or_else(|_| Err(slow())).map_err(refusal)
@@ -40,7 +40,7 @@ pub async fn read<T>(
 
 /// Returns the history service, after a check that it belongs to the database, and the client id of the build.
 async fn tenant(request: &Request) -> Result<(&HistoryClient, String), TenantError> {
-    let none = |what: &str| TenantError::Service(CallFailure::Unavailable(what.to_owned()));
+    let none = |reason: &str| TenantError::Service(CallFailure::Unavailable(reason.to_owned()));
     let service = client(&request.app).ok_or_else(|| none("there is no history service"))?;
     let tenant = match relay::tenant(&request.build) {
         Some(tenant) => Some(tenant),
@@ -93,7 +93,10 @@ impl Parameters<'_> {
             match select(self.resource, &query_of(name, value)) {
                 Ok(select) => filters.extend(select.filters.iter().map(|filter| self.parameter_of(filter, exclude))),
                 Err(SelectError::Wrong(wrong)) => {
-                    let messages = wrong.iter().filter(|(field, _)| *field == name).flat_map(|(_, of)| of.messages());
+                    let messages = wrong
+                        .iter()
+                        .filter(|(field, _)| *field == name)
+                        .flat_map(|(_, field_errors)| field_errors.messages());
                     messages.for_each(|message| errors.add(parameter, message));
                 }
                 Err(error) => return Err(error),
@@ -125,7 +128,7 @@ impl Parameters<'_> {
     fn parameter_of(&self, filter: &CheckedFilter<'_>, exclude: &str) -> (String, String) {
         let value = |value: &CheckedValue| match value {
             CheckedValue::Int(at) if matches!(filter.field().kind, FieldKind::DateTime) => {
-                time::show((*at).clamp(MOMENTS[0], MOMENTS[1]))
+                time::show((*at).clamp(ACCEPTED_TIMES[0], ACCEPTED_TIMES[1]))
             }
             // To the service 0 means that there is no user; it has no event with the number -1.
             CheckedValue::Int(0) if matches!(filter.field().kind, FieldKind::User) => "-1".to_owned(),
@@ -139,7 +142,11 @@ impl Parameters<'_> {
             other => format!("__{}", other.name()),
         };
         let own = filter.field().name.as_ref();
-        let name = self.named_there.iter().find(|(known, _)| *known == own).map_or(own, |(_, there)| *there);
+        let name = self
+            .named_there
+            .iter()
+            .find(|(api_name, _)| *api_name == own)
+            .map_or(own, |(_, service_name)| *service_name);
         (format!("{name}{predicate}{exclude}"), values.join(","))
     }
 }

@@ -108,8 +108,8 @@ pub fn forget_all(conn: &mut Conn) -> Result<(), StoreError> {
 /// Returns the tenant of a build, if it was created.
 pub async fn find(app: &App, uid: &str) -> Result<Option<BuildTenant>, StoreError> {
     let uid = uid.to_owned();
-    let found = app.store.control().read(move |conn| load_tenant(conn, &uid)).await?;
-    Ok(found.and_then(|(_, tenant)| tenant))
+    let row = app.store.control().read(move |conn| load_tenant(conn, &uid)).await?;
+    Ok(row.and_then(|(_, tenant)| tenant))
 }
 
 /// Returns the uids and domains of active builds that have no tenant yet.
@@ -118,9 +118,9 @@ pub async fn load_builds_without_tenant(app: &App) -> Result<Vec<(String, String
         "SELECT builds.uid, builds.domain FROM history_tenants JOIN builds ON builds.uid = history_tenants.build_uid \
          WHERE history_tenants.client_id IS NULL AND builds.state = 'active'",
     );
-    let read =
+    let load =
         move |conn: &mut Conn| conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())));
-    app.store.control().read(read).await
+    app.store.control().read(load).await
 }
 
 /// Returns the stored attempt of a build, and its tenant if it was created; `None` if there is no row.
@@ -165,8 +165,8 @@ pub async fn ensure(
 /// the build is being deleted with its history.
 async fn stored_of(app: &App, build: &Build) -> Result<(i64, Option<BuildTenant>), StoreError> {
     let uid = build.uid.clone();
-    let found = app.store.control().read(move |conn| load_tenant(conn, &uid)).await?;
-    found.ok_or(StoreError::Missing)
+    let row = app.store.control().read(move |conn| load_tenant(conn, &uid)).await?;
+    row.ok_or(StoreError::Missing)
 }
 
 /// Stores a new tenant and returns the tenant of the build. If another process has stored one before,

@@ -290,8 +290,8 @@ fn insert(
 /// Adds one to the count of a shared row and updates its `last_at`; returns false if there is no such row.
 fn count_up(request: &Request, conn: &mut Conn, key: &str) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT n, body FROM outbox WHERE fold_key = $1 FOR UPDATE").arg(key);
-    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.json::<Json>(1)?)))?;
-    let Some((n, mut body)) = found else { return Ok(false) };
+    let row = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.json::<Json>(1)?)))?;
+    let Some((n, mut body)) = row else { return Ok(false) };
     let data = body["event_data"].as_str().and_then(|data| serde_json::from_str(data).ok());
     let mut data: Json = data.unwrap_or_else(|| json!({}));
     data["count"] = json!(data["count"].as_i64().unwrap_or(1) + 1);
@@ -514,9 +514,9 @@ impl EventBatch {
         })?;
         let Some((first, kind, _)) = sizes.first().copied() else { return Ok(None) };
         let mut bytes = 0;
-        let fitting = sizes.iter().take_while(|(n, of, size)| {
+        let fitting = sizes.iter().take_while(|(n, row_kind, size)| {
             bytes += size;
-            *of == kind && (*n == first || bytes <= max_bytes)
+            *row_kind == kind && (*n == first || bytes <= max_bytes)
         });
         let (count, last) = fitting.fold((0, first), |(count, _), (n, ..)| (count + 1, *n));
         let sql = Sql::new(

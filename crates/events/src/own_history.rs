@@ -104,7 +104,7 @@ impl StoredService {
             (Some(_), _) => Err(ForeignService::Other(self.url.clone())),
             (None, id) => match &self.copy_of {
                 Some(originals)
-                    if originals.split(' ').any(|known| known == ANY || id.is_none_or(|id| id == known)) =>
+                    if originals.split(' ').any(|original| original == ANY || id.is_none_or(|id| id == original)) =>
                 {
                     Err(ForeignService::OfOriginal)
                 }
@@ -136,9 +136,9 @@ fn read(conn: &mut Conn) -> Result<StoredService, StoreError> {
 /// Checks a service that was reached, and stores it with its address, if `url` has one. A database without an own service
 /// gets this one. A service of a former version has no id. It is not stored, and accepted only if no service is stored.
 pub async fn store_service(store: &Store, id: Option<&str>, url: Option<&str>) -> Result<(), ServiceFailure> {
-    let known = notes(store).await?;
-    known.check(id)?;
-    let is_noted = known.id.is_some() && (url.is_none() || known.url.as_deref() == url);
+    let service_notes = notes(store).await?;
+    service_notes.check(id)?;
+    let is_noted = service_notes.id.is_some() && (url.is_none() || service_notes.url.as_deref() == url);
     let Some(id) = id.filter(|_| !is_noted) else { return Ok(()) };
     let (id, url) = (id.to_owned(), url.map(str::to_owned));
     let write = move |conn: &mut Conn| -> Result<(), ServiceFailure> {
@@ -200,8 +200,8 @@ pub async fn verify(app: &App, service: &HistoryClient, patience: Duration) -> R
     if service.is_verified() {
         return Ok(());
     }
-    let told = service.service_id(patience).await;
-    let id = told.inspect_err(|_| service.set_verified(None, None)).map_err(TenantError::Service)?;
+    let answer = service.service_id(patience).await;
+    let id = answer.inspect_err(|_| service.set_verified(None, None)).map_err(TenantError::Service)?;
     let url = service.is_of_server.then(|| service.url());
     match store_service(&app.store, id.as_deref(), url).await {
         Ok(()) => {
@@ -227,20 +227,20 @@ mod tests {
             url: Some("http://here".to_owned()),
             copy_of: copy_of.map(str::to_owned),
         };
-        let other = Err(ForeignService::Other(Some("http://here".to_owned())));
+        let other_service = Err(ForeignService::Other(Some("http://here".to_owned())));
         for (noted, service_id, expected) in [
             (notes(None, None), Some("a"), Ok(())),
             // A service of a former version.
             (notes(None, None), None, Ok(())),
             (notes(Some("a"), None), Some("a"), Ok(())),
-            (notes(Some("a"), None), Some("b"), other.clone()),
-            (notes(Some("a"), None), None, other.clone()),
+            (notes(Some("a"), None), Some("b"), other_service.clone()),
+            (notes(Some("a"), None), None, other_service.clone()),
             (notes(None, Some("a b")), Some("b"), Err(ForeignService::OfOriginal)),
             (notes(None, Some("a b")), Some("c"), Ok(())),
             (notes(None, Some("a b")), None, Err(ForeignService::OfOriginal)),
             (notes(None, Some("*")), Some("c"), Err(ForeignService::OfOriginal)),
             (notes(Some("c"), Some("a")), Some("c"), Ok(())),
-            (notes(Some("c"), Some("a")), Some("a"), other),
+            (notes(Some("c"), Some("a")), Some("a"), other_service),
         ] {
             assert_eq!(noted.check(service_id), expected, "{noted:?} {service_id:?}");
         }

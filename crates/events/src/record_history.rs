@@ -102,12 +102,12 @@ pub async fn page_of_record(request: &Request, record_id: RecordId, query: &Quer
     // The service counts `record_id` among the filters, too.
     let max_filters = MAX_FILTERS - 1;
     let parameters = Parameters { resource: &HISTORY_EVENT, named_there: &[], may_exclude: true, max_filters };
-    let wanted = parameters.parse(query)?;
+    let event_query = parameters.parse(query)?;
     let ask = async |service: &HistoryClient, client_id: &str| {
-        service.events_of_record(request, client_id, record_id, &wanted, PATIENCE).await
+        service.events_of_record(request, client_id, record_id, &event_query, PATIENCE).await
     };
     let events = read(request, ask).await?;
-    Ok(HistoryPage { limit: wanted.limit, offset: wanted.offset, events })
+    Ok(HistoryPage { limit: event_query.limit, offset: event_query.offset, events })
 }
 
 #[cfg(test)]

@@ -327,8 +327,8 @@ fn pause(failure: &CallFailure, failures: u32) -> Duration {
 
 /// Counts the waiting events of a build.
 async fn count(build: &Arc<Build>) -> Result<(), StoreError> {
-    let of = build.clone();
-    build.db.read(move |conn| backlog(&of).count(conn)).await
+    let counted_build = build.clone();
+    build.db.read(move |conn| backlog(&counted_build).count(conn)).await
 }
 
 /// Sleeps after a failure; new events do not shorten the pause. If other processes may add events and
@@ -349,20 +349,25 @@ async fn pause_after_failure(app: &App, build: &Arc<Build>, pause: Duration) -> 
 }
 
 /// Logs the result of a round, and stores it for the next round and the health details.
-fn log_outcome(service: &HistoryClient, of: &Build, progress: &mut Progress, round: &Result<RoundOutcome, RoundError>) {
-    let build = &of.domain;
+fn log_outcome(
+    service: &HistoryClient,
+    relayed_build: &Build,
+    progress: &mut Progress,
+    round: &Result<RoundOutcome, RoundError>,
+) {
+    let build = &relayed_build.domain;
     match round {
         Ok(RoundOutcome::Delivered) => {
             if progress.failures > 0 {
                 tracing::info!(build, "history is delivered again");
             }
             (progress.failures, progress.lost_claims) = (0, 0);
-            delivery(of).has_failed.store(false, Ordering::Relaxed);
+            delivery(relayed_build).has_failed.store(false, Ordering::Relaxed);
         }
         Ok(RoundOutcome::Claimed) => progress.lost_claims = (progress.lost_claims + 1).min(5),
         Err(RoundError::Service(failure)) => {
             progress.failures = progress.failures.saturating_add(1);
-            let waiting = backlog(of).current_estimate().rows;
+            let waiting = backlog(relayed_build).current_estimate().rows;
             match failure {
                 CallFailure::Foreign(_) if progress.failures == 1 => {
                     tracing::error!(
@@ -382,7 +387,7 @@ fn log_outcome(service: &HistoryClient, of: &Build, progress: &mut Progress, rou
                     tracing::debug!(reason = %failure, build, waiting, "history is not delivered");
                 }
             }
-            delivery(of).has_failed.store(true, Ordering::Relaxed);
+            delivery(relayed_build).has_failed.store(true, Ordering::Relaxed);
         }
         Ok(RoundOutcome::Empty | RoundOutcome::Folded) | Err(RoundError::Store(_)) => {}
     }
@@ -443,7 +448,7 @@ async fn with_claim<T>(app: &App, build: &Build, work: impl Future<Output = T>) 
     let mut work = std::pin::pin!(work);
     loop {
         match tokio::time::timeout(CLAIM_RENEWAL_INTERVAL, &mut work).await {
-            Ok(done) => return done,
+            Ok(outcome) => return outcome,
             // A lost claim causes at most repetitions and another order, since the service recognizes duplicates.
             Err(_) => drop(claim(app, build, None).await),
         }
@@ -479,19 +484,19 @@ async fn deliver(
         finish_delivery(app, build, &BatchResult::default()).await?;
         return Ok(RoundOutcome::Delivered);
     };
-    let sent = match kind {
+    let batch = match kind {
         EventKind::System => send_system_events(service, tenant, &events, progress).await,
         EventKind::History => send_history_events(app, service, build, tenant, &events, progress.failures > 0).await,
     };
-    if !sent.delivered.is_empty() {
+    if !batch.delivered.is_empty() {
         progress.max_events = (progress.max_events * 2).min(MAX_BATCH_EVENTS);
     }
-    for (event, reason) in &sent.refused {
+    for (event, reason) in &batch.refused {
         tracing::error!(reason, build = build.domain, event = event.id, "the history service refused an event");
         relay(app).refused.fetch_add(1, Ordering::Relaxed);
     }
-    finish_delivery(app, build, &sent).await?;
-    match sent.failure {
+    finish_delivery(app, build, &batch).await?;
+    match batch.failure {
         Some(failure) => Err(RoundError::Service(failure)),
         None => Ok(RoundOutcome::Delivered),
     }
@@ -505,14 +510,14 @@ async fn send_system_events<'a>(
     progress: &mut Progress,
 ) -> BatchResult<'a> {
     let bodies: Vec<&str> = events.iter().map(|event| event.body.as_str()).collect();
-    let mut sent = BatchResult::default();
+    let mut batch = BatchResult::default();
     match (service.batch(&tenant.client_id, &bodies).await, events) {
-        (Ok(()), _) => sent.delivered = events.iter().collect(),
-        (Err(failure), [event]) if failure.is_final() => sent.refused.push((event, failure.to_string())),
+        (Ok(()), _) => batch.delivered = events.iter().collect(),
+        (Err(failure), [event]) if failure.is_final() => batch.refused.push((event, failure.to_string())),
         (Err(failure), _) if failure.is_final() => progress.max_events = (events.len() / 2).max(1),
-        (Err(failure), _) => sent.failure = Some(failure),
+        (Err(failure), _) => batch.failure = Some(failure),
     }
-    sent
+    batch
 }
 
 /// Sends history events, many at once. Begins no further calls after a failure or after [`HISTORY_BATCH_TIME`]. After a
@@ -525,7 +530,7 @@ async fn send_history_events<'a>(
     events: &'a [WaitingEvent],
     mut is_doubtful: bool,
 ) -> BatchResult<'a> {
-    let (started, sender, mut sent) = (Instant::now(), SendingBuild::new(relay(app)), BatchResult::default());
+    let (started, sender, mut batch) = (Instant::now(), SendingBuild::new(relay(app)), BatchResult::default());
     let send = async |event: &'a WaitingEvent| {
         let envelope = Envelope {
             id: &event.id,
@@ -539,15 +544,15 @@ async fn send_history_events<'a>(
     let (mut waiting, mut calls) = (events.iter(), FuturesUnordered::new());
     loop {
         let max_calls = if is_doubtful { 1 } else { sender.max_calls() };
-        while calls.len() < max_calls && sent.failure.is_none() && started.elapsed() < HISTORY_BATCH_TIME {
+        while calls.len() < max_calls && batch.failure.is_none() && started.elapsed() < HISTORY_BATCH_TIME {
             let Some(event) = waiting.next() else { break };
             calls.push(send(event));
         }
         match calls.next().await {
-            None => return sent,
-            Some((event, Ok(()))) => sent.delivered.push(event),
-            Some((event, Err(failure))) if failure.is_final() => sent.refused.push((event, failure.to_string())),
-            Some((_, Err(failure))) => sent.failure = Some(failure),
+            None => return batch,
+            Some((event, Ok(()))) => batch.delivered.push(event),
+            Some((event, Err(failure))) if failure.is_final() => batch.refused.push((event, failure.to_string())),
+            Some((_, Err(failure))) => batch.failure = Some(failure),
         }
         is_doubtful = false;
     }
@@ -576,15 +581,15 @@ impl Drop for SendingBuild<'_> {
 
 /// Deletes the events that were delivered or refused, and releases the claim. The refused ones are
 /// stored in `outbox_refused` before.
-async fn finish_delivery(app: &App, build: &Build, sent: &BatchResult<'_>) -> Result<(), StoreError> {
+async fn finish_delivery(app: &App, build: &Build, batch: &BatchResult<'_>) -> Result<(), StoreError> {
     let (is_alone, holder, now) = (app.store.is_embedded(), relay(app).holder.clone(), app.clock.now());
-    let refused: Vec<(i64, String)> = sent.refused.iter().map(|(event, reason)| (event.n, reason.clone())).collect();
-    let done = || sent.delivered.iter().chain(sent.refused.iter().map(|(event, _)| event));
-    let numbers: Vec<i64> = done().map(|event| event.n).collect();
+    let refused: Vec<(i64, String)> = batch.refused.iter().map(|(event, reason)| (event.n, reason.clone())).collect();
+    let handled_events = || batch.delivered.iter().chain(batch.refused.iter().map(|(event, _)| event));
+    let numbers: Vec<i64> = handled_events().map(|event| event.n).collect();
     if is_alone && numbers.is_empty() {
         return Ok(());
     }
-    let (rows, bytes) = (numbers.len() as i64, done().map(|event| event.size).sum());
+    let (rows, bytes) = (numbers.len() as i64, handled_events().map(|event| event.size).sum());
     let write = move |conn: &mut Conn| {
         for (n, reason) in &refused {
             outbox::store_refused(conn, *n, reason, now)?;

@@ -50,14 +50,14 @@ pub async fn system_events(
     named_there: &[(&str, &str)],
 ) -> Result<SystemEvents, Refusal> {
     let parameters = Parameters { resource, named_there, may_exclude: false, max_filters: MAX_FILTERS };
-    let wanted = parameters.parse(&request.query)?;
+    let event_query = parameters.parse(&request.query)?;
     let ask = async |service: &HistoryClient, client_id: &str| {
-        let page = service.system_events(request, client_id, &wanted, PATIENCE).await?;
+        let page = service.system_events(request, client_id, &event_query, PATIENCE).await?;
         let no_list = |_| CallFailure::Unavailable("the answer to a list of system events is none".to_owned());
         let results = serde_json::from_slice(&page.results).map_err(no_list)?;
         Ok(SystemEvents {
-            limit: wanted.limit,
-            offset: wanted.offset,
+            limit: event_query.limit,
+            offset: event_query.offset,
             total_count: page.total_count,
             filtered_count: page.filtered_count,
             results,

@@ -160,8 +160,8 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
         request.caller()?.require_permission("ui_config", "view")?;
     }
     let name = named?.or_refuse(Refusal::from)?;
-    let found = rows::view(request, conn, &SHAPE, &load_by_component(&name))?;
-    Ok(Answer::instance(StatusCode::OK, found.ok_or_else(Refusal::not_found)?))
+    let configuration = rows::view(request, conn, &SHAPE, &load_by_component(&name))?;
+    Ok(Answer::instance(StatusCode::OK, configuration.ok_or_else(Refusal::not_found)?))
 }
 
 fn load_by_component(name: &str) -> Sql {
@@ -170,8 +170,8 @@ fn load_by_component(name: &str) -> Sql {
 
 /// Returns the component of the path in lower case, or the messages about its name. Refuses a name with a slash with 403.
 fn component(request: &Request) -> Result<Checked<String>, Refusal> {
-    let sent = request.name();
-    let name = unchecked_text(sent.strip_suffix('/').unwrap_or(sent));
+    let segment = request.name();
+    let name = unchecked_text(segment.strip_suffix('/').unwrap_or(segment));
     if name.contains('/') {
         return Err(Refusal::forbidden());
     }
@@ -278,7 +278,7 @@ fn check_body(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Resu
         Err(wrong) => errors.add(CONTENT.name(), wrong),
     }
     let components = match body.get(CUSTOM_COMPONENTS.name()) {
-        Some(sent) => named_components::accept(conn, sent)?,
+        Some(value) => named_components::accept(conn, value)?,
         None => Checked::Valid(CheckedValue::List(Vec::new())),
     };
     match components {
@@ -286,7 +286,7 @@ fn check_body(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Resu
         Checked::Invalid(wrong) => wrong.iter().for_each(|wrong| errors.add(CUSTOM_COMPONENTS.name(), wrong)),
     }
     let uploads = match body.get(UPLOAD_COMPONENT.name()) {
-        Some(sent) => uploads(request, conn, sent, &mut errors)?,
+        Some(value) => uploads(request, conn, value, &mut errors)?,
         None => Vec::new(),
     };
     changes.set(&UPLOAD_COMPONENT, CheckedValue::Json(to_json(&uploads)));
@@ -294,11 +294,11 @@ fn check_body(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Resu
 }
 
 /// Returns the content unchanged if it is JSON.
-fn content(sent: JsonValue<'_>) -> Result<String, String> {
-    if sent.is_null() {
+fn content(value: JsonValue<'_>) -> Result<String, String> {
+    if value.is_null() {
         return Err(message::NULL.to_owned());
     }
-    let text = sent.as_str().ok_or(message::STRING)?;
+    let text = value.as_str().ok_or(message::STRING)?;
     let count = text.chars().count();
     if count > MAX_CONTENT {
         return Err(format!("Ensure this value has at most {MAX_CONTENT} characters (it has {count})."));
@@ -322,11 +322,11 @@ fn content(sent: JsonValue<'_>) -> Result<String, String> {
 fn uploads(
     request: &Request,
     conn: &mut Conn,
-    sent: JsonValue<'_>,
+    value: JsonValue<'_>,
     errors: &mut Errors,
 ) -> Result<Vec<(ClassId, FieldId)>, Refusal> {
     let name = UPLOAD_COMPONENT.name();
-    let items = match sent.items(MAX_UPLOADS) {
+    let items = match value.items(MAX_UPLOADS) {
         Ok(items) => items,
         Err(wrong) => {
             errors.add(name, wrong);
@@ -334,7 +334,7 @@ fn uploads(
         }
     };
     let items: Vec<Result<SentUpload, String>> = items.into_iter().map(read_upload).collect();
-    let known = KnownFields::load(request, conn, &items)?;
+    let fields = KnownFields::load(request, conn, &items)?;
     let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
     for (place, item) in items.into_iter().enumerate() {
         let place = place.to_string();
@@ -345,7 +345,7 @@ fn uploads(
                 continue;
             }
         };
-        match known.check(upload) {
+        match fields.check(upload) {
             Ok(upload) if accepted.contains(&upload) => {
                 wrong.nest(&place, Errors::single("non_field_errors", NOT_UNIQUE));
             }
@@ -373,8 +373,8 @@ fn read_upload(item: JsonValue<'_>) -> Result<SentUpload, String> {
 fn read_id<I: Id>(object: &SentObject<'_>, name: &str) -> Result<I, String> {
     match object.get(name) {
         None => Err(message::REQUIRED.to_owned()),
-        Some(sent) if sent.is_null() => Err(message::NULL.to_owned()),
-        Some(sent) => parse_id(sent),
+        Some(value) if value.is_null() => Err(message::NULL.to_owned()),
+        Some(value) => parse_id(value),
     }
 }
 
@@ -388,9 +388,9 @@ struct KnownFields {
 impl KnownFields {
     /// Loads them. Locks the classes until the end of the write, so that they and their fields do not change.
     fn load(request: &Request, conn: &mut Conn, items: &[Result<SentUpload, String>]) -> Result<KnownFields, Refusal> {
-        let sent = || items.iter().flatten();
-        let classes = sent().filter_map(|upload| upload.class.clone().ok());
-        let fields = sent().filter_map(|upload| upload.field.clone().ok());
+        let valid_uploads = || items.iter().flatten();
+        let classes = valid_uploads().filter_map(|upload| upload.class.clone().ok());
+        let fields = valid_uploads().filter_map(|upload| upload.field.clone().ok());
         let visible = visible_classes(request.caller()?);
         let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id");
         sql.push_any(classes).push(" AND ").append(&visible).push(" ORDER BY t.id FOR SHARE");
@@ -417,7 +417,7 @@ impl KnownFields {
         });
         let mut errors = Errors::new();
         match (class, field) {
-            (Ok(class), Ok((field, of))) if of == class => return Ok((class, field)),
+            (Ok(class), Ok((field, class_of_field))) if class_of_field == class => return Ok((class, field)),
             (Ok(class), Ok((field, _))) => {
                 errors.add("details", format!("Field {field} does not belong to object class {class}."));
             }

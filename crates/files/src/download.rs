@@ -18,12 +18,12 @@ const FORCE_DOWNLOAD: &str = "application/force-download";
 /// Returns the answer with a file, or with the range of it that the request asks for.
 pub async fn send(request: &Request, file: &StoredFile) -> Outcome {
     let (tag, size) = (tag(file), file.size as u64);
-    let wanted = match request.method {
+    let requested_range = match request.method {
         Method::GET => RequestedRange::from_headers(&request.headers, tag, size),
         _ => RequestedRange::Whole,
     };
     let is_unread = request.method == Method::HEAD || tag.is_named_by_if_none_match(&request.headers);
-    let range = match &wanted {
+    let range = match &requested_range {
         RequestedRange::Whole => None,
         RequestedRange::Part(range) => Some(range.clone()),
         RequestedRange::Nothing => {
@@ -59,8 +59,8 @@ pub fn tag(file: &StoredFile) -> EntityTag {
 async fn content(request: &Request, file: &StoredFile, range: Option<Range<u64>>, length: u64) -> Outcome {
     let storage: &Storage = request.app.slot();
     let place = download_place(request).await?;
-    let found = storage.blobs.read(&key(&request.build, &file.uuid), range).await.map_err(to_store_error)?;
-    Ok(match found {
+    let blob = storage.blobs.read(&key(&request.build, &file.uuid), range).await.map_err(to_store_error)?;
+    Ok(match blob {
         BlobContent::File { file, .. } => Answer::file(FORCE_DOWNLOAD, file, length, Some(place)),
         BlobContent::Stream { mut stream, .. } => Answer::pieces(FORCE_DOWNLOAD, Some(length), async move |producer| {
             let _place = place;

@@ -10,13 +10,13 @@ pub const MAX_NAME: usize = 255;
 /// contain one.
 pub fn file_name_from_headers(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_DISPOSITION)?.as_bytes();
-    let sent = parameter(value, b"filename*").and_then(|value| extended(&value));
-    let sent = sent.or_else(|| parameter(value, b"filename").map(|value| text(&value)))?;
-    Some(clean(&sent)).filter(|name| !name.is_empty())
+    let raw_name = parameter(value, b"filename*").and_then(|value| extended(&value));
+    let raw_name = raw_name.or_else(|| parameter(value, b"filename").map(|value| text(&value)))?;
+    Some(clean(&raw_name)).filter(|name| !name.is_empty())
 }
 
 /// Returns the value of a parameter of a header, without quotation marks.
-fn parameter(header: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
+fn parameter(header: &[u8], parameter_name: &[u8]) -> Option<Vec<u8>> {
     let mut rest = bytes_after(header, b';')?;
     loop {
         let name_ends = rest.iter().position(|byte| matches!(byte, b'=' | b';'))?;
@@ -25,11 +25,11 @@ fn parameter(header: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
             rest = &rest[name_ends + 1..];
             continue;
         }
-        let (value, behind) = value(rest[name_ends + 1..].trim_ascii_start());
-        if name.eq_ignore_ascii_case(wanted) {
+        let (value, remainder) = value(rest[name_ends + 1..].trim_ascii_start());
+        if name.eq_ignore_ascii_case(parameter_name) {
             return Some(value);
         }
-        rest = bytes_after(behind, b';')?;
+        rest = bytes_after(remainder, b';')?;
     }
 }
 
@@ -62,8 +62,8 @@ fn value(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
 /// Returns the text of a value with a character set (RFC 8187); `None` for an invalid value.
 fn extended(value: &[u8]) -> Option<String> {
     let value = str::from_utf8(value).ok()?;
-    let (charset, rest) = value.split_once('\'')?;
-    let (_, encoded) = rest.split_once('\'')?;
+    let (charset, language_and_value) = value.split_once('\'')?;
+    let (_, encoded) = language_and_value.split_once('\'')?;
     let bytes: Vec<u8> = percent_decode_str(encoded).collect();
     match charset.to_ascii_lowercase().as_str() {
         "utf-8" => String::from_utf8(bytes).ok(),
@@ -82,8 +82,8 @@ fn latin(bytes: &[u8]) -> String {
 }
 
 /// Returns a name without path parts and invisible characters, with at most [`MAX_NAME`] characters.
-pub fn clean(sent: &str) -> String {
-    let last = sent.rsplit(['/', '\\']).next().unwrap_or("");
+pub fn clean(raw_name: &str) -> String {
+    let last = raw_name.rsplit(['/', '\\']).next().unwrap_or("");
     let name: String = last.chars().filter(|character| !is_hidden(*character)).collect();
     let name = name.trim();
     if name.chars().all(|character| character == '.') {
@@ -94,8 +94,8 @@ pub fn clean(sent: &str) -> String {
         return name.to_owned();
     }
     let (stem, extension) = split(name);
-    let kept = stem.chars().count().saturating_sub(excess);
-    let cut: String = stem.chars().take(kept).chain(extension.chars()).take(MAX_NAME).collect();
+    let stem_length = stem.chars().count().saturating_sub(excess);
+    let cut: String = stem.chars().take(stem_length).chain(extension.chars()).take(MAX_NAME).collect();
     cut
 }
 

@@ -83,9 +83,9 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
     let mut document = rows::document(conn, &PUBLIC_FILE)?;
     let order = ["uuid", "filename", "extension", "url", "created_at", "created_by"];
     if let Some(columns) = document["list"]["columns"].as_array_mut() {
-        let mut of =
+        let mut take_column =
             |alias: &&str| columns.iter().position(|column| column["alias"] == *alias).map(|at| columns.remove(at));
-        let mut shown: Vec<_> = order.iter().filter_map(&mut of).collect();
+        let mut shown: Vec<_> = order.iter().filter_map(&mut take_column).collect();
         // The field is a user in answers and a username in filters.
         let of_texts = shown[1]["predicates"].clone();
         shown[5]["predicates"] = of_texts;
@@ -118,8 +118,8 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     for (field, value) in [("uuid", file.uuid.as_str()), ("filename", name), ("extension", extension)] {
         values.insert(field, value.into());
     }
-    let by = request.caller()?.user;
-    let id = rows::insert_row(conn, &PUBLIC_FILE, &values, &[("file", file.id.into())], request.now, Some(by))?;
+    let user = request.caller()?.user;
+    let id = rows::insert_row(conn, &PUBLIC_FILE, &values, &[("file", file.id.into())], request.now, Some(user))?;
     log::write(request, conn, "create", &PUBLIC_FILE, None, &log_name(&file), diff_of_create(&values))?;
     limits::count_row(conn, &PUBLIC_FILES)?;
     // The tag is that of the file at its address.
@@ -158,9 +158,9 @@ fn load_from_path(request: &Request, conn: &mut Conn) -> Result<Option<StoredFil
 
 fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
-        let asked = request.clone();
-        let found = request.build.db.read_short(move |conn| load_from_path(&asked, conn)).await?;
-        send(&request, &found.ok_or_else(Refusal::not_found)?).await
+        let shared = request.clone();
+        let file = request.build.db.read_short(move |conn| load_from_path(&shared, conn)).await?;
+        send(&request, &file.ok_or_else(Refusal::not_found)?).await
     })
 }
 

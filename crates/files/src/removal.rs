@@ -1,4 +1,4 @@
-//! Removes files without references, and uploads that were not used in time. A process may die at any moment. The row of a file is
+//! Removes files without references, and uploads that were not used in time. A process may die at any time. The row of a file is
 //! deleted first, and its name stays in `removed_files` until its bytes are removed, too.
 
 use crate::storage::{Storage, key, to_store_error};
@@ -40,8 +40,8 @@ fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
             for uuid in &uuids {
                 storage.blobs.remove(&key(&build, uuid)).await.map_err(to_store_error)?;
             }
-            let done = move |conn: &mut Conn| delete_file_rows(conn, &uuids);
-            build.db.write::<_, StoreError>(done).await?;
+            let delete = move |conn: &mut Conn| delete_file_rows(conn, &uuids);
+            build.db.write::<_, StoreError>(delete).await?;
         }
     })
 }

@@ -1,5 +1,5 @@
 //! Files and their references. The row of a file is written before its bytes and removed before them, so that a process may die at
-//! any moment. A file without a row does not exist for the API. A row without references is removed with its bytes (`removal.rs`).
+//! any time. A file without a row does not exist for the API. A row without references is removed with its bytes (`removal.rs`).
 
 use crate::file_name::media_type;
 use crate::storage_limit;
@@ -87,14 +87,14 @@ pub enum Size {
     AtMost(i64),
 }
 
-/// Inserts the row of a file whose bytes must be written until `until` (microseconds since 1970). Without a reference at that time
+/// Inserts the row of a file whose bytes must be written until `kept_until` (microseconds since 1970). Without a reference at that time
 /// it is removed. Refuses a file that exceeds the limit of storage.
 pub fn announce(
     conn: &mut Conn,
     name: &str,
     size: Size,
-    by: Option<UserId>,
-    [now, until]: [i64; 2],
+    user: Option<UserId>,
+    [now, kept_until]: [i64; 2],
 ) -> Result<(FileId, String), Refusal> {
     let (size, counted) = match size {
         Size::Exactly(size) => (size, size),
@@ -109,7 +109,7 @@ pub fn announce(
         "INSERT INTO files(uuid, name, size, counted, kept_until, created_at, created_by) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id",
     );
-    let sql = sql.arg(&uuid).arg(name).arg(size).arg(counted).arg(until).arg(now).arg(by);
+    let sql = sql.arg(&uuid).arg(name).arg(size).arg(counted).arg(kept_until).arg(now).arg(user);
     Ok((conn.query_one(&sql, |row| row.id(0))?, uuid))
 }
 
@@ -118,12 +118,12 @@ pub fn announce(
 pub(crate) fn delete(conn: &mut Conn, condition: &Sql) -> Result<(), StoreError> {
     let mut sql = Sql::new("DELETE FROM files WHERE ");
     sql.append(condition).push(" RETURNING uuid, COALESCE(counted, size)");
-    let gone = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
-    if gone.is_empty() {
+    let deleted_files = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    if deleted_files.is_empty() {
         return Ok(());
     }
-    storage_limit::give_back(conn, gone.iter().map(|(_, bytes)| bytes).sum())?;
-    let rows = gone.iter().map(|(uuid, _)| [BorrowedArgument::Text(uuid)]);
+    storage_limit::give_back(conn, deleted_files.iter().map(|(_, bytes)| bytes).sum())?;
+    let rows = deleted_files.iter().map(|(uuid, _)| [BorrowedArgument::Text(uuid)]);
     conn.exec_each("INSERT INTO removed_files(uuid) VALUES ($1)", rows, |_| {})
 }
 

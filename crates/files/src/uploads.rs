@@ -129,8 +129,9 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
     if conn.query_one(&own.arg(caller.user).arg(request.now), |row| row.int(0))? >= most {
         return Err(Refusal::bad_request(format!("Limit of {most} uploads has been exceeded.")));
     }
-    let all = Sql::new("SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM files WHERE kept_until IS NOT NULL");
-    if conn.query_one(&all, |row| row.int(0))? + bytes > MAX_UNSPENT_BYTES {
+    let unspent_bytes =
+        Sql::new("SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM files WHERE kept_until IS NOT NULL");
+    if conn.query_one(&unspent_bytes, |row| row.int(0))? + bytes > MAX_UNSPENT_BYTES {
         return Err(StoreError::Full.into());
     }
     // The job that removes unused uploads computes its next time again.
@@ -139,12 +140,18 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
 }
 
 fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
-    let (allowed, sent) = (file_extensions(conn)?, extension(name));
-    if !sent.is_empty() && allowed.iter().any(|one| one.trim_start_matches('.').eq_ignore_ascii_case(sent)) {
+    let (allowed, name_extension) = (file_extensions(conn)?, extension(name));
+    if !name_extension.is_empty()
+        && allowed
+            .iter()
+            .any(|allowed_extension| allowed_extension.trim_start_matches('.').eq_ignore_ascii_case(name_extension))
+    {
         return Ok(());
     }
     let allowed = allowed.join(", ");
-    Err(Refusal::bad_request(format!("File extension {sent} is not allowed. Allowed extensions are: {allowed}.")))
+    Err(Refusal::bad_request(format!(
+        "File extension {name_extension} is not allowed. Allowed extensions are: {allowed}."
+    )))
 }
 
 /// Reads the arriving bytes into a new file.
@@ -177,14 +184,14 @@ fn upload_refusal(error: UploadError) -> Refusal {
 
 /// Stores the hash of the token of an arrived file, with its size and its expiry.
 fn finish(request: &Request, conn: &mut Conn, id: FileId, size: i64, hash: &str) -> Result<(), Refusal> {
-    let until = request.app.clock.now() + request.app.slot::<Storage>().upload_us;
+    let kept_until = request.app.clock.now() + request.app.slot::<Storage>().upload_us;
     let sql = Sql::new("SELECT counted FROM files WHERE id = $1 AND kept_until IS NOT NULL FOR UPDATE").arg(id);
     let counted = conn.query_optional(&sql, |row| row.opt_int(0))?.ok_or_else(Refusal::outdated)?.unwrap_or(0);
     if counted != size {
         storage_limit::reserve_bytes(conn, size - counted)?;
     }
     let sql = Sql::new("UPDATE files SET token = $1, size = $2, counted = $2, kept_until = $3 WHERE id = $4");
-    Ok(conn.exec(&sql.arg(hash).arg(size).arg(until).arg(id)).map(drop)?)
+    Ok(conn.exec(&sql.arg(hash).arg(size).arg(kept_until).arg(id)).map(drop)?)
 }
 
 /// Returns the message for a token that the caller may not use.

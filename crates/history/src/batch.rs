@@ -42,7 +42,7 @@ pub fn read(body: &[u8], max_events: usize) -> Result<Vec<SystemEvent>, HistoryR
             return Err(problems.into());
         }
     };
-    let mut seen = HashSet::with_capacity(items.len());
+    let mut unique_ids = HashSet::with_capacity(items.len());
     let mut events = Vec::with_capacity(items.len());
     for (at, item) in items.into_iter().enumerate() {
         let Some(fields) = item.0 else {
@@ -52,7 +52,7 @@ pub fn read(body: &[u8], max_events: usize) -> Result<Vec<SystemEvent>, HistoryR
         };
         if let Some(event) = event(fields, at, &mut problems)
             && problems.is_empty()
-            && seen.insert(event.id)
+            && unique_ids.insert(event.id)
         {
             events.push(event);
         }
@@ -74,7 +74,7 @@ fn event(fields: EventFields<'_>, at: usize, problems: &mut Problems) -> Option<
     }
     // All fields are read before the first `?`, so that all problems are reported.
     let id = field!("id", fields.id.uuid());
-    let moment = field!("event_timestamp", fields.event_timestamp.parse_datetime());
+    let timestamp = field!("event_timestamp", fields.event_timestamp.parse_datetime());
     let category = field!("category", fields.category.number_of(&CATEGORIES));
     let event_type = field!("event_type", fields.event_type.number_of(&SYSTEM_TYPES));
     let source_id = field!("source_id", fields.source_id.int_or_zero());
@@ -84,7 +84,7 @@ fn event(fields: EventFields<'_>, at: usize, problems: &mut Problems) -> Option<
     let data = field!("event_data", fields.event_data.string_or_empty());
     Some(SystemEvent {
         id: id?,
-        at: moment?,
+        at: timestamp?,
         category: category?,
         event_type: event_type?,
         source_id: source_id?,

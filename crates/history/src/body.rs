@@ -121,9 +121,9 @@ async fn read(mut decoder: Decoder, body: Incoming) -> Result<Bytes, HistoryRefu
 
 impl Decoder {
     fn from_headers(headers: &HeaderMap) -> Result<Decoder, HistoryRefusal> {
-        let mut sent = headers.get_all(header::CONTENT_ENCODING).iter();
-        let encoding = sent.next().map(|value| value.to_str().unwrap_or("?").trim());
-        let encoding = if sent.next().is_some() { Some("several") } else { encoding };
+        let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
+        let encoding = encodings.next().map(|value| value.to_str().unwrap_or("?").trim());
+        let encoding = if encodings.next().is_some() { Some("several") } else { encoding };
         match encoding.map(str::to_ascii_lowercase).as_deref() {
             None | Some("" | "identity") => Ok(Decoder::Identity(Vec::new())),
             Some("gzip" | "x-gzip") => Ok(Decoder::Gzip(MultiGzDecoder::new(Vec::new()))),
@@ -195,14 +195,14 @@ mod tests {
     #[tokio::test]
     async fn a_tenant_leaves_half_of_the_room_to_others() {
         let share = shares_of_half(SIZE);
-        let [one, other] = [Some(Uuid::from_u128(1)), None];
-        let half = share.acquire(&holder(one), SIZE / 2, WAIT).await;
+        let [first_tenant, second_tenant] = [Some(Uuid::from_u128(1)), None];
+        let half = share.acquire(&holder(first_tenant), SIZE / 2, WAIT).await;
         assert!(half.is_some());
-        let of_one = holder(one);
+        let of_one = holder(first_tenant);
         let more = share.acquire(&of_one, 1, WAIT);
         let mut more = std::pin::pin!(more);
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut more).await.is_err(), "it waits for itself");
-        assert!(share.acquire(&holder(other), SIZE / 2, WAIT).await.is_some());
+        assert!(share.acquire(&holder(second_tenant), SIZE / 2, WAIT).await.is_some());
         drop(half);
         assert!(more.await.is_some());
         assert_eq!(share.free_amount(), SIZE);
@@ -211,10 +211,12 @@ mod tests {
     #[tokio::test]
     async fn a_body_waits_for_its_time_and_no_longer() {
         let share = shares_of_half(SIZE);
-        let [one, other, third] = [1, 2, 3].map(|n| Some(Uuid::from_u128(n)));
-        let _halves =
-            [share.acquire(&holder(one), SIZE / 2, WAIT).await, share.acquire(&holder(other), SIZE / 2, WAIT).await];
-        for tenant in [one, third] {
+        let [first_tenant, second_tenant, third] = [1, 2, 3].map(|n| Some(Uuid::from_u128(n)));
+        let _halves = [
+            share.acquire(&holder(first_tenant), SIZE / 2, WAIT).await,
+            share.acquire(&holder(second_tenant), SIZE / 2, WAIT).await,
+        ];
+        for tenant in [first_tenant, third] {
             assert!(share.acquire(&holder(tenant), 1, Duration::from_millis(20)).await.is_none());
         }
     }

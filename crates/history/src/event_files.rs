@@ -24,8 +24,8 @@ pub async fn redirect(service: &HistoryService, client_id: Uuid, event_id: Optio
 pub async fn upload_address(service: &HistoryService, client_id: Uuid) -> HistoryOutcome {
     let no_tenant = || HistoryRefusal::tenant_not_found(&client_id.to_string());
     let tenant = service.tenant(client_id).await?.ok_or_else(no_tenant)?;
-    let given = service.files.upload_address(&tenant).await;
-    let (file_id, upload_url) = given.map_err(|error| address_failure(error, no_tenant))?;
+    let address = service.files.upload_address(&tenant).await;
+    let (file_id, upload_url) = address.map_err(|error| address_failure(error, no_tenant))?;
     Ok(HistoryReply::json(StatusCode::OK, &json!({"upload_url": upload_url, "file_id": file_id.to_string()})))
 }
 

@@ -206,9 +206,9 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 /// Reads a body that must be an object, into fields that are still empty.
 pub fn read<'a, T: FromFields<'a>>(body: &'a [u8], empty: T) -> Result<T, HistoryRefusal> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let read = ReadInto(empty).deserialize(&mut deserializer);
-    let read = read.and_then(|object| deserializer.end().map(|()| object));
-    let object = read.map_err(|_| HistoryRefusal::bad_request("Invalid JSON body."))?;
+    let outcome = ReadInto(empty).deserialize(&mut deserializer);
+    let outcome = outcome.and_then(|object| deserializer.end().map(|()| object));
+    let object = outcome.map_err(|_| HistoryRefusal::bad_request("Invalid JSON body."))?;
     object.0.ok_or_else(|| {
         let mut problems = Problems::default();
         problems.add(&[PathStep::Name("body")], Problem::NotAnObject);

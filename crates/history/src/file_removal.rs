@@ -1,7 +1,7 @@
 //! Removes files that no event names. The main API first puts a file here and then writes the event that names it. If
 //! it dies in between, the file stays without an event.
 //!
-//! It may end at any moment and run in several processes at once: each round does the remaining work.
+//! It may end at any time and run in several processes at once: each round does the remaining work.
 
 use crate::engine::{self, MAX_FILES, Tenant};
 use crate::service::HistoryService;
@@ -44,11 +44,11 @@ pub async fn remove_unnamed(service: &HistoryService) -> Result<u64, engine::Eng
     if !is_only_user(service).await? {
         return Ok(0);
     }
-    let (mut count, mut behind) = (0, None);
+    let (mut count, mut after) = (0, None);
     loop {
-        let tenants = service.engine.tenants(behind, TENANTS_AT_A_TIME).await?;
+        let tenants = service.engine.tenants(after, TENANTS_AT_A_TIME).await?;
         let Some(last) = tenants.last() else { return Ok(count) };
-        behind = Some(last.client_id);
+        after = Some(last.client_id);
         for tenant in &tenants {
             match remove_unnamed_of(service, tenant, &mut count).await {
                 // The tenant was deleted meanwhile, with its files.
@@ -82,10 +82,13 @@ async fn remove_unnamed_of(
 /// Returns whether no other history service uses the same bucket. The files of another one, for example those of a
 /// copy, are named by events that are not here.
 async fn is_only_user(service: &HistoryService) -> Result<bool, engine::EngineError> {
-    let others = service.files.other_users(service.id().await?).await?;
-    if !others.is_empty() {
-        let others = others.join(" ");
-        tracing::warn!(others, "other history services use the same bucket, so no file without an event is removed");
+    let other_services = service.files.other_users(service.id().await?).await?;
+    if !other_services.is_empty() {
+        let other_services = other_services.join(" ");
+        tracing::warn!(
+            others = other_services,
+            "other history services use the same bucket, so no file without an event is removed"
+        );
     }
-    Ok(others.is_empty())
+    Ok(other_services.is_empty())
 }

@@ -77,11 +77,11 @@ pub async fn history_events(service: &HistoryService, client_id: Uuid, query: &Q
     let tenant = service.tenant(client_id).await?.ok_or_else(HistoryRefusal::tenant_unavailable)?;
     let page = page(&HISTORY_FILTERS, query)?;
     let (limit, offset) = (page.limit, page.offset);
-    let read = || async {
+    let read_page = || async {
         let listed = service.engine.history_events(&tenant, page.clone()).await.map_err(HistoryRefusal::unreadable)?;
         Ok::<_, HistoryRefusal>(envelope(limit, offset, &listed, write_history_event))
     };
-    answer_within_memory(service, client_id, read).await
+    answer_within_memory(service, client_id, read_page).await
 }
 
 /// Lists the system events of a tenant.
@@ -89,11 +89,11 @@ pub async fn system_events(service: &HistoryService, client_id: Uuid, query: &Qu
     let tenant = service.tenant(client_id).await?.ok_or_else(HistoryRefusal::tenant_unavailable)?;
     let page = page(&SYSTEM_FILTERS, query)?;
     let (limit, offset) = (page.limit, page.offset);
-    let read = || async {
+    let read_page = || async {
         let listed = service.engine.system_events(&tenant, page.clone()).await.map_err(HistoryRefusal::unreadable)?;
         Ok::<_, HistoryRefusal>(envelope(limit, offset, &listed, write_system_event))
     };
-    answer_within_memory(service, client_id, read).await
+    answer_within_memory(service, client_id, read_page).await
 }
 
 /// Runs a read and returns its answer, which owns a permit for its memory until it is sent. Without a free permit the answer
@@ -101,9 +101,9 @@ pub async fn system_events(service: &HistoryService, client_id: Uuid, query: &Qu
 async fn answer_within_memory<F: Future<Output = HistoryOutcome>>(
     service: &HistoryService,
     client_id: Uuid,
-    read: impl Fn() -> F,
+    read_page: impl Fn() -> F,
 ) -> HistoryOutcome {
-    let (reply, tenant) = (read().await?, holder(Some(client_id)));
+    let (reply, tenant) = (read_page().await?, holder(Some(client_id)));
     let length = reply.length();
     if length <= MAX_UNRESERVED {
         return Ok(reply);
@@ -115,7 +115,7 @@ async fn answer_within_memory<F: Future<Output = HistoryOutcome>>(
     let permit = service.answers.acquire(&tenant, 2 * length, MAX_WAIT).await;
     let busy = || HistoryRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once.");
     let mut permit = permit.ok_or_else(busy)?;
-    let reply = read().await?;
+    let reply = read_page().await?;
     permit.shrink(reply.length());
     Ok(reply.with_permit(permit))
 }
@@ -178,14 +178,14 @@ fn filter_named<'f, 'n>(filters: &'f [FilterParameter], name: &'n str) -> Option
         None => (false, name),
     };
     let (name, predicate) = name.split_once("__").unwrap_or((name, "exact"));
-    Some((filters.iter().find(|(known, _, _)| *known == name)?, predicate, is_excluded))
+    Some((filters.iter().find(|(filter_name, _, _)| *filter_name == name)?, predicate, is_excluded))
 }
 
 fn parse_test(filter_type: FilterType, predicate: &str, value: &str) -> Result<Test, Problem> {
     if !filter_type.predicates().contains(&predicate) {
         return Err(Problem::NoSuchPredicate);
     }
-    let one = |text: &str| match filter_type {
+    let parse_one = |text: &str| match filter_type {
         FilterType::Int => int(text),
         FilterType::Name(names) => {
             let at = names.iter().position(|name| *name == text.trim()).map(|at| at as i64 + 1);
@@ -199,20 +199,22 @@ fn parse_test(filter_type: FilterType, predicate: &str, value: &str) -> Result<T
     };
     Ok(match predicate {
         "in" => {
-            let mut seen = HashSet::new();
-            let values =
-                value.split(',').map(one).filter(|value| value.is_err() || value.is_ok_and(|v| seen.insert(v)));
+            let mut unique_values = HashSet::new();
+            let values = value
+                .split(',')
+                .map(parse_one)
+                .filter(|value| value.is_err() || value.is_ok_and(|v| unique_values.insert(v)));
             Test::In(values.collect::<Result<_, _>>()?)
         }
-        "gt" => Test::Above(one(value)?),
-        "gte" => Test::From(one(value)?),
-        "lt" => Test::Below(one(value)?),
-        "lte" => Test::UpTo(one(value)?),
+        "gt" => Test::Above(parse_one(value)?),
+        "gte" => Test::From(parse_one(value)?),
+        "lt" => Test::Below(parse_one(value)?),
+        "lte" => Test::UpTo(parse_one(value)?),
         "range" => {
             let (from, to) = value.split_once(',').ok_or(Problem::NotADateTime)?;
-            Test::Between(one(from)?, one(to)?)
+            Test::Between(parse_one(from)?, parse_one(to)?)
         }
-        _ => Test::In(vec![one(value)?]),
+        _ => Test::In(vec![parse_one(value)?]),
     })
 }
 
@@ -228,11 +230,11 @@ pub fn parameters(filters: &[FilterParameter]) -> Vec<Json> {
         for predicate in filter_type.predicates() {
             let parameter = if *predicate == "exact" { (*name).to_owned() } else { format!("{name}__{predicate}") };
             let meaning = meaning(predicate);
-            let both = [
+            let query_parameters = [
                 (parameter.clone(), format!("`{name}` {meaning}")),
                 (format!("{parameter}__exclude"), format!("All but those whose `{name}` {meaning}")),
             ];
-            for (name, text) in both {
+            for (name, text) in query_parameters {
                 let mut parameter = query(&name, &text, filter_type.schema());
                 if matches!(*predicate, "in" | "range") {
                     parameter["schema"] = json!({"type": "array", "minItems": 1, "items": filter_type.schema()});
@@ -252,11 +254,11 @@ pub fn parameters(filters: &[FilterParameter]) -> Vec<Json> {
 fn meaning(predicate: &str) -> &'static str {
     match predicate {
         "in" => "is one of the values",
-        "gt" => "is after the moment",
-        "gte" => "is the moment or after it",
-        "lt" => "is before the moment",
-        "lte" => "is the moment or before it",
-        "range" => "lies between two moments, both included",
+        "gt" => "is after the time",
+        "gte" => "is at or after the time",
+        "lt" => "is before the time",
+        "lte" => "is at or before the time",
+        "range" => "lies between two times, both included",
         _ => "is the value",
     }
 }

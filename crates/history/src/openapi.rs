@@ -60,8 +60,8 @@ const TAGS: [(&str, &str); 3] = [
 
 /// `{"detail": "…"}`
 fn detail_schema() -> Json {
-    let why = json!({"type": "string", "description": "The reason, in a sentence"});
-    titled("Refusal", object([("detail", required(why))]))
+    let reason_schema = json!({"type": "string", "description": "The reason, in a sentence"});
+    titled("Refusal", object([("detail", required(reason_schema))]))
 }
 
 fn problems() -> Json {
@@ -219,7 +219,7 @@ fn responses(route: &HistoryRoute, status: u16, answer: Option<Json>, has_body: 
         (500, "The engine failed", has_key),
         (503, "Out of reach; try again", has_key),
     ];
-    for (status, text, _) in refusals.into_iter().filter(|(_, _, when)| *when) {
+    for (status, text, _) in refusals.into_iter().filter(|(_, _, is_possible)| *is_possible) {
         responses.insert(status.to_string(), refusal(status, text));
     }
     if route.endpoint == Endpoint::Readiness {

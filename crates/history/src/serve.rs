@@ -64,8 +64,8 @@ async fn dispatch(service: Arc<HistoryService>, request: Request<Incoming>) -> (
     }
     let (parts, body) = request.into_parts();
     let is_head = parts.method == Method::HEAD;
-    let found = routes::find(parts.uri.path());
-    let (reply, cause) = match respond(&service, found, &parts, body).await {
+    let route_match = routes::find(parts.uri.path());
+    let (reply, cause) = match respond(&service, route_match, &parts, body).await {
         Ok(reply) => (reply.unless_known(&parts.headers), None),
         Err(mut refusal) => {
             let cause = refusal.cause.take();
@@ -73,7 +73,7 @@ async fn dispatch(service: Arc<HistoryService>, request: Request<Incoming>) -> (
         }
     };
     let mut response = reply.into_response();
-    if found.is_none_or(|(route, _)| route.endpoint.is_compressed()) {
+    if route_match.is_none_or(|(route, _)| route.endpoint.is_compressed()) {
         response = compress(response, AcceptedCodings::from_headers(&parts.headers));
     }
     if is_head {
@@ -84,11 +84,11 @@ async fn dispatch(service: Arc<HistoryService>, request: Request<Incoming>) -> (
 
 async fn respond(
     service: &HistoryService,
-    found: Option<(&'static HistoryRoute, &str)>,
+    route_match: Option<(&'static HistoryRoute, &str)>,
     parts: &http::request::Parts,
     body: Incoming,
 ) -> HistoryOutcome {
-    let (route, value) = found.ok_or_else(HistoryRefusal::not_found)?;
+    let (route, value) = route_match.ok_or_else(HistoryRefusal::not_found)?;
     let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
     if route.method != *method {
         let allow = if route.method == Method::GET { "GET, HEAD" } else { route.method.as_str() };
@@ -147,8 +147,8 @@ fn describe(service: &HistoryService, query: &Query) -> HistoryOutcome {
 
 /// Returns whether the request has exactly one key, and the right one.
 fn has_key(headers: &HeaderMap, api_key: &str) -> bool {
-    let mut sent = headers.get_all(API_KEY).iter();
-    match (sent.next(), sent.next()) {
+    let mut keys = headers.get_all(API_KEY).iter();
+    match (keys.next(), keys.next()) {
         (Some(key), None) => key.as_bytes().ct_eq(api_key.as_bytes()).into(),
         _ => false,
     }
@@ -158,7 +158,7 @@ fn has_key(headers: &HeaderMap, api_key: &str) -> bool {
 /// one, even directly after that one took over the address.
 async fn check_service_id(service: &HistoryService, headers: &HeaderMap) -> Result<(), HistoryRefusal> {
     let id = service.id().await.map_err(HistoryRefusal::unreadable)?;
-    if headers.get_all(SERVICE_ID).iter().all(|sent| sent.as_bytes() == id.as_bytes()) {
+    if headers.get_all(SERVICE_ID).iter().all(|header_value| header_value.as_bytes() == id.as_bytes()) {
         return Ok(());
     }
     Err(HistoryRefusal::new(StatusCode::MISDIRECTED_REQUEST, "This is another history service."))
@@ -166,11 +166,11 @@ async fn check_service_id(service: &HistoryService, headers: &HeaderMap) -> Resu
 
 /// Parses the header `X-Client-Id`, if it was sent: one UUID of version 4.
 fn client_id(headers: &HeaderMap) -> Result<Option<Uuid>, HistoryRefusal> {
-    let mut sent = headers.get_all(CLIENT_ID).iter();
-    let Some(first) = sent.next() else { return Ok(None) };
+    let mut client_ids = headers.get_all(CLIENT_ID).iter();
+    let Some(first) = client_ids.next() else { return Ok(None) };
     let id = first.to_str().ok().filter(|text| text.len() == 36).and_then(|text| Uuid::try_parse(text).ok());
     match id {
-        Some(id) if id.get_version_num() == 4 && sent.next().is_none() => Ok(Some(id)),
+        Some(id) if id.get_version_num() == 4 && client_ids.next().is_none() => Ok(Some(id)),
         _ => Err(HistoryRefusal::unauthorized_client()),
     }
 }

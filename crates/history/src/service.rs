@@ -109,9 +109,9 @@ impl HistoryService {
         {
             return Ok(Some(tenant));
         }
-        let found = self.engine.tenant(client_id).await.map_err(HistoryRefusal::unreadable)?.map(Arc::new);
+        let stored_tenant = self.engine.tenant(client_id).await.map_err(HistoryRefusal::unreadable)?.map(Arc::new);
         let mut cached = self.cached_tenants();
-        match &found {
+        match &stored_tenant {
             Some(tenant) => {
                 if cached.len() >= MAX_CACHED_TENANTS {
                     cached.clear();
@@ -120,7 +120,7 @@ impl HistoryService {
             }
             None => drop(cached.remove(&client_id)),
         }
-        Ok(found)
+        Ok(stored_tenant)
     }
 
     /// Returns the tenant with a database name.

@@ -60,13 +60,13 @@ fn engine_failure(error: engine::EngineError) -> HistoryRefusal {
 
 /// Reads the database name and the label of a body.
 fn read(body: &[u8]) -> Result<(String, String), HistoryRefusal> {
-    let sent = fields::read(body, TenantFields::default())?;
-    let name = sent.database_name.string().and_then(|name| match &name {
+    let tenant_fields = fields::read(body, TenantFields::default())?;
+    let name = tenant_fields.database_name.string().and_then(|name| match &name {
         name if name.chars().count() > MAX_NAME_CHARS => Err(Problem::TooLong(MAX_NAME_CHARS)),
         name if !is_identifier(name) => Err(Problem::NoMatch),
         _ => Ok(name),
     });
-    let label = sent.client_label.string().and_then(|label| match &label {
+    let label = tenant_fields.client_label.string().and_then(|label| match &label {
         label if label.chars().count() > MAX_LABEL_CHARS => Err(Problem::TooLong(MAX_LABEL_CHARS)),
         _ => Ok(label),
     });

@@ -213,8 +213,8 @@ mod tests {
                      jksImlhdCI6MTc2OTg1MTgwMCwibmJmIjoxNzY5ODUxODAwLCJleHAiOjE3Njk4NTI3MDAsInVzZSI6ImFjY2VzcyJ9.a7Mv1LYIOa4DP_7a\
                      esqw6V_hVIM-W-6bcygcLDzThxk";
         assert!(verify(token).is_some());
-        let ours = AccessTokens::new(KEY).issue("a.example", UserId::new(7), SessionId::new(9), NOW, 900);
-        let header = URL_SAFE_NO_PAD.decode(ours.split('.').next().unwrap()).unwrap();
+        let own_token = AccessTokens::new(KEY).issue("a.example", UserId::new(7), SessionId::new(9), NOW, 900);
+        let header = URL_SAFE_NO_PAD.decode(own_token.split('.').next().unwrap()).unwrap();
         assert_eq!(header, br#"{"alg":"HS256","typ":"JWT"}"#);
     }
 

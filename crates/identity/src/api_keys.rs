@@ -150,8 +150,8 @@ fn check_expiry(request: &Request, changes: &Changes, errors: &mut Errors) {
 
 /// Replaces the permissions of the body by all permissions that they imply. Adds errors for those that the account lacks.
 fn narrow(conn: &mut Conn, user: UserId, changes: &mut Changes, errors: &mut Errors) -> Result<(), StoreError> {
-    let Some(Json::Object(sent)) = changes.get(&PERMISSIONS) else { return Ok(()) };
-    match accept_held_grants(&sent, permissions_of_account(conn, user)?) {
+    let Some(Json::Object(grants)) = changes.get(&PERMISSIONS) else { return Ok(()) };
+    match accept_held_grants(&grants, permissions_of_account(conn, user)?) {
         Ok(granted) => changes.set(&PERMISSIONS, CheckedValue::Json(Permissions::to_actions(granted))),
         Err(wrong) => errors.merge(wrong),
     }

@@ -181,8 +181,8 @@ pub fn group_entries(title: &'static str, table: &'static str, limit: &'static L
 }
 
 /// Returns the shape of a collection with this declaration.
-pub const fn shape(of: StaticResource) -> RowShape {
-    RowShape::from_declaration(Declaration::Static(of))
+pub const fn shape(resource: StaticResource) -> RowShape {
+    RowShape::from_declaration(Declaration::Static(resource))
 }
 
 /// Returns the routes of a collection. The path of a single entry answers 405. `reads` and `changes` name the permissions in the
@@ -190,7 +190,7 @@ pub const fn shape(of: StaticResource) -> RowShape {
 pub fn routes(
     path: &'static str,
     entry_path: &'static str,
-    of: StaticResource,
+    resource: StaticResource,
     handlers: Handlers,
     reads: &'static str,
     changes: &'static str,
@@ -198,8 +198,8 @@ pub fn routes(
     let ids =
         |method, summary, handler| Route::new(method, path, summary, Handler::Write(handler)).with_body(Schema::Ids);
     vec![
-        Route::list(path, of, handlers.list).instance(reads),
-        ids(Method::POST, "Add", handlers.add).answers(201, Schema::Records(of)).action("add").instance(changes),
+        Route::list(path, resource, handlers.list).instance(reads),
+        ids(Method::POST, "Add", handlers.add).answers(201, Schema::Records(resource)).action("add").instance(changes),
         ids(Method::DELETE, "Remove", handlers.remove).answers(204, Schema::Nothing).action("remove").instance(changes),
         Route::options_below(path, handlers.document),
         Route::without_methods(entry_path),
@@ -246,14 +246,14 @@ impl<P: Id> AssigneeCollection<P> {
     /// entries of all ids, in the order of the body.
     pub fn add(&self, parent: &Parent<P>, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
-        let held = self.load_ids(parent.id, conn)?;
-        let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !held.contains(id)).collect();
+        let present_ids = self.load_ids(parent.id, conn)?;
+        let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !present_ids.contains(id)).collect();
         let unlisted = |id| (self.messages.unlisted)(id, parent.id);
         check_each(conn, request.caller()?, self.principals, &new, self.messages.role, unlisted)?;
         let ids = batch.finish()?;
         // Existing ids are accepted even when the limit was lowered below their number.
         if !new.is_empty() {
-            limits::check(conn, self.limit, held.len() as i64, new.len() as i64)?;
+            limits::check(conn, self.limit, present_ids.len() as i64, new.len() as i64)?;
             self.insert(parent, &new, request, conn)?;
         }
         Ok(Answer::json(StatusCode::CREATED, self.entries_json(parent.id, &ids, request, conn)?))
@@ -262,8 +262,8 @@ impl<P: Id> AssigneeCollection<P> {
     /// Removes the ids of the body from a parent whose row is locked.
     pub fn remove(&self, parent: &Parent<P>, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
-        let held = self.load_ids(parent.id, conn)?;
-        if let Some(id) = batch.ids.iter().find(|id| !held.contains(id)) {
+        let present_ids = self.load_ids(parent.id, conn)?;
+        if let Some(id) = batch.ids.iter().find(|id| !present_ids.contains(id)) {
             return Err(Refusal::bad_request(message::invalid_id_message(id)));
         }
         let ids = batch.finish()?;
@@ -348,9 +348,11 @@ pub fn check_each<I: Id>(
     role: &str,
     unlisted: impl Fn(I) -> String,
 ) -> Result<(), Refusal> {
-    let known = principals.load(conn, caller, ids)?;
+    let candidates = principals.load(conn, caller, ids)?;
     for id in ids {
-        let Some(candidate) = known.get(id) else { return Err(Refusal::bad_request(message::invalid_id_message(id))) };
+        let Some(candidate) = candidates.get(id) else {
+            return Err(Refusal::bad_request(message::invalid_id_message(id)));
+        };
         if candidate.is_one_time {
             return Err(Refusal::bad_request(format!("1 Time Completion account {id} cannot be {role}.")));
         }

@@ -157,9 +157,9 @@ pub fn check_address(request: &Request, conn: &mut Conn) -> Result<(), Refusal> 
     for (name, since, failed) in stored {
         let Some(limit) = limits.iter().find(|limit| limit.name() == name) else { continue };
         attempts_of(&request.build).take_over(limit, since, failed, request.now);
-        let left = since + WINDOW_US - request.now;
-        if failed >= limit.max && left > 0 {
-            return Err(Refusal::too_many(left));
+        let time_left = since + WINDOW_US - request.now;
+        if failed >= limit.max && time_left > 0 {
+            return Err(Refusal::too_many(time_left));
         }
     }
     Ok(())

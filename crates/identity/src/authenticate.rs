@@ -52,13 +52,13 @@ pub async fn identify_by(
     load: LoadCaller,
 ) -> Result<Option<Arc<Caller>>, StoreError> {
     let key = claims.cache_key();
-    let (mut found, is_fresh) = build.callers.get(key);
-    if found.is_some() && !is_fresh {
+    let (mut cached_caller, is_fresh) = build.callers.get(key);
+    if cached_caller.is_some() && !is_fresh {
         build.callers.mark_version_read(build.db.read_short(rights::version).await?);
-        found = build.callers.get(key).0;
+        cached_caller = build.callers.get(key).0;
     }
-    if found.is_some() {
-        return Ok(found);
+    if cached_caller.is_some() {
+        return Ok(cached_caller);
     }
     let loaded = build.db.read(move |conn: &mut Conn| load(conn, claims, now)).await?.map(Arc::new);
     if let Some(caller) = &loaded {
@@ -168,8 +168,8 @@ fn load_where(
          WHERE s.id = $1 AND s.ended_at IS NULL AND s.expires_at > $2 AND u.is_deleted = 0 AND u.status = 'active'",
     );
     sql.push(condition);
-    let found = conn.query_optional(&sql, |row| read_caller(row, claims.session, version))?;
-    let Some(mut caller) = found.filter(|found| found.user == claims.user) else { return Ok(None) };
+    let row = conn.query_optional(&sql, |row| read_caller(row, claims.session, version))?;
+    let Some(mut caller) = row.filter(|caller| caller.user == claims.user) else { return Ok(None) };
     if caller.agent.is_none() {
         caller.permissions = caller.permissions.union(permissions_of_roles(conn, caller.user)?);
     }

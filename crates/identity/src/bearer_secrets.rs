@@ -30,9 +30,9 @@ impl NewSecret {
 }
 
 /// Returns the claims of a text with the form of a secret. Only the database tells whether the secret exists.
-pub fn claims(prefix: &str, sent: &str) -> Option<CredentialClaims> {
-    let is_secret = sent.len() == prefix.len() + SECRET_LENGTH && sent.starts_with(prefix) && sent.is_ascii();
-    is_secret.then(|| CredentialClaims::of_secret(Sha256::digest(sent).into()))
+pub fn claims(prefix: &str, secret: &str) -> Option<CredentialClaims> {
+    let is_secret = secret.len() == prefix.len() + SECRET_LENGTH && secret.starts_with(prefix) && secret.is_ascii();
+    is_secret.then(|| CredentialClaims::of_secret(Sha256::digest(secret).into()))
 }
 
 /// Writes the minute of a secret's last use in the background, once a minute and process. The statement has the minute and the hash as

@@ -112,7 +112,7 @@ pub fn begin(
         }
         None => None,
     };
-    let former = find(request, conn)?.map(|found| (found.session, false));
+    let former = find(request, conn)?.map(|session| (session.session, false));
     let is_kept = is_kept || replaced.is_some_and(|(_, is_kept)| is_kept);
     for (session, _) in former.into_iter().chain(replaced) {
         sessions::end_at_once(request, conn, session)?;
@@ -147,7 +147,7 @@ fn find(request: &Request, conn: &mut Conn) -> Result<Option<BrowserSession>, St
 
 /// Returns the id of the active session of the request's cookie.
 pub fn session(request: &Request, conn: &mut Conn) -> Result<Option<SessionId>, StoreError> {
-    Ok(find(request, conn)?.map(|found| found.session))
+    Ok(find(request, conn)?.map(|session| session.session))
 }
 
 /// The answer to the start of a front end, or the reason for its refusal.
@@ -175,16 +175,17 @@ fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
 /// Returns the data that a front end needs to start. The cookie does not change, since a second tab, or a page whose answer was
 /// lost, sends it again.
 fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
-    let Some(found) = find(request, conn)? else { return Ok(BrowserStart::Over) };
-    if !sessions::lock(conn, found.session)? {
+    let Some(browser_session) = find(request, conn)? else { return Ok(BrowserStart::Over) };
+    if !sessions::lock(conn, browser_session.session)? {
         return Ok(BrowserStart::Over);
     }
-    let expires_at = match sessions::renew(request, conn, found.session, found.user, found.way)? {
-        SessionRenewal::Until(expires_at) => expires_at,
-        SessionRenewal::Refused => return Ok(BrowserStart::Refused),
-        SessionRenewal::Ended => return Ok(BrowserStart::Over),
-    };
-    let claims = CredentialClaims::of_session(found.user, found.session, expires_at);
+    let expires_at =
+        match sessions::renew(request, conn, browser_session.session, browser_session.user, browser_session.way)? {
+            SessionRenewal::Until(expires_at) => expires_at,
+            SessionRenewal::Refused => return Ok(BrowserStart::Refused),
+            SessionRenewal::Ended => return Ok(BrowserStart::Over),
+        };
+    let claims = CredentialClaims::of_session(browser_session.user, browser_session.session, expires_at);
     let Some(caller) = authenticate::load(conn, claims, request.now)? else { return Ok(BrowserStart::Over) };
     let must_change_password = caller.must_change_password(request.now);
     let lacks_second_factor = caller.lacks_second_factor;
@@ -194,11 +195,11 @@ fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
         if !lacks_second_factor {
             ui_config = ui_configurations(conn)?.into();
         }
-        let instance = view::instance(&request.with_caller(Arc::new(caller)), conn, found.user)?;
+        let instance = view::instance(&request.with_caller(Arc::new(caller)), conn, browser_session.user)?;
         user = serde_json::from_slice(&instance)
             .map_err(|error| StoreError::internal(format_args!("a user is no JSON: {error}")))?;
     }
-    let (access_token, seconds) = sessions::issue_access_token(request, found.user, found.session);
+    let (access_token, seconds) = sessions::issue_access_token(request, browser_session.user, browser_session.session);
     let mut answer = Answer::value(&json!({
         "access_token": access_token,
         "expires_in": seconds,
@@ -210,7 +211,7 @@ fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
         "build": request.build.domain,
         "version": front_end(&request.app).map_or("", |front_end| front_end.version),
     }));
-    if found.is_kept {
+    if browser_session.is_kept {
         let value = cookies::value(&request.headers, name(request).0).unwrap_or("");
         answer.headers.push(cookie(request, value, kept_for(request, true)));
     }

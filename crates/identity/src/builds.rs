@@ -167,8 +167,8 @@ async fn remove_unfinished(app: &App, domain: &str, age_us: i64) -> Result<(), B
 async fn remove(app: &App, id: i64) -> Result<(), BuildFailure> {
     app.store.drop_database(&database_name(id)).await.map_err(error_line)?;
     let uid = Sql::new("SELECT uid FROM builds WHERE id = $1").arg(id);
-    let read = move |conn: &mut Conn| conn.query_optional(&uid, |row| Ok(row.text(0)?.to_owned()));
-    if let Some(uid) = app.store.control().read::<_, StoreError>(read).await.map_err(error_line)? {
+    let load_uid = move |conn: &mut Conn| conn.query_optional(&uid, |row| Ok(row.text(0)?.to_owned()));
+    if let Some(uid) = app.store.control().read::<_, StoreError>(load_uid).await.map_err(error_line)? {
         for domain in domain::registered() {
             (domain.remove_build)(app.clone(), uid.clone()).await.map_err(error_line)?;
         }
@@ -191,7 +191,7 @@ pub async fn list(app: &App) -> Result<Vec<BuildRow>, BuildFailure> {
          history_tenants.client_id FROM builds LEFT JOIN history_tenants ON history_tenants.build_uid = builds.uid \
          ORDER BY builds.domain",
     );
-    let read = move |conn: &mut Conn| {
+    let load_list = move |conn: &mut Conn| {
         conn.query_all(&sql, |row| {
             Ok(BuildRow {
                 id: row.int(0)?,
@@ -202,14 +202,14 @@ pub async fn list(app: &App) -> Result<Vec<BuildRow>, BuildFailure> {
             })
         })
     };
-    app.store.control().read(read).await.map_err(error_line)
+    app.store.control().read(load_list).await.map_err(error_line)
 }
 
 /// Returns whether a user has ever signed in to a build.
 pub async fn was_signed_in(app: &App, id: i64) -> Result<bool, BuildFailure> {
     let sql = Sql::new("SELECT 1 FROM users WHERE last_login IS NOT NULL LIMIT 1");
-    let read = move |conn: &mut Conn| conn.query_optional(&sql, |_| Ok(()));
-    Ok(app.store.database(&database_name(id)).read(read).await.map_err(error_line)?.is_some())
+    let load_sign_in = move |conn: &mut Conn| conn.query_optional(&sql, |_| Ok(()));
+    Ok(app.store.database(&database_name(id)).read(load_sign_in).await.map_err(error_line)?.is_some())
 }
 
 /// Returns whether a build has its tenant in the history service. Returns true if no history service is configured.
@@ -233,11 +233,11 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<History
     }
     let deleted = domain.clone();
     let control = app.store.control();
-    let found = control.write(move |conn| {
+    let deletion = control.write(move |conn| {
         let sql = Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = $1 RETURNING id").arg(&deleted);
         conn.query_optional(&sql, |row| row.int(0))
     });
-    let id = found.await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
+    let id = deletion.await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
     // Waits until the other processes no longer serve the build from their caches.
     tokio::time::sleep(STALE_AFTER).await;
     if with_history && let Some(tenant) = history_of(app, &uid).await? {
@@ -268,8 +268,8 @@ pub enum HistoryOfDeleted {
 
 async fn uid_of(app: &App, domain: &str) -> Result<Option<String>, BuildFailure> {
     let sql = Sql::new("SELECT uid FROM builds WHERE domain = $1").arg(domain);
-    let read = move |conn: &mut Conn| conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()));
-    app.store.control().read(read).await.map_err(error_line)
+    let load_uid = move |conn: &mut Conn| conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()));
+    app.store.control().read(load_uid).await.map_err(error_line)
 }
 
 async fn count_undelivered(app: &App, id: i64) -> i64 {
@@ -342,13 +342,13 @@ pub async fn create_user(
 /// Sets a user's password, ends all sessions and unlocks the account.
 pub async fn set_password(app: &App, build: &Build, username: &str, password: &str) -> Result<(), BuildFailure> {
     let name = resource::fold(username.trim());
-    let read = move |conn: &mut Conn| {
+    let load_salt = move |conn: &mut Conn| {
         let sql =
             Sql::new("SELECT id, password_salt FROM users WHERE username_fold = $1 AND is_deleted = 0").arg(&name);
         conn.query_optional(&sql, |row| Ok((row.id(0)?, row.opt_text(1)?.map(str::to_owned))))
     };
-    let found = build.db.read(read).await.map_err(error_line)?;
-    let (user, salt) = found.ok_or_else(|| format!("{username}: there is no such user"))?;
+    let row = build.db.read(load_salt).await.map_err(error_line)?;
+    let (user, salt) = row.ok_or_else(|| format!("{username}: there is no such user"))?;
     let prepared =
         passwords::prepare(app, &QueuePath::operator_path(build), password, salt).await.map_err(refusal_line)?;
     let (now, password, username) = (app.clock.now(), password.to_owned(), username.to_owned());

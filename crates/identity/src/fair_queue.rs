@@ -56,12 +56,12 @@ impl<T> Lane<T> {
 
     fn push(&mut self, path: &[String], item: T) {
         self.len += 1;
-        let Some((name, rest)) = path.split_first() else { return self.items.push_back(item) };
+        let Some((name, names_below)) = path.split_first() else { return self.items.push_back(item) };
         let at = self.lane_position(name).unwrap_or_else(|| {
             self.lanes.push_back(Lane::new(name));
             self.lanes.len() - 1
         });
-        self.lanes[at].push(rest, item);
+        self.lanes[at].push(names_below, item);
     }
 
     fn pop(&mut self) -> Option<T> {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn names_are_served_in_turn_and_so_are_the_names_below_them() {
         let mut queue = FairQueue::new(100, 100);
-        for (whose, item) in [
+        for (path_text, item) in [
             ("a/x", "a/x 1"),
             ("a/x", "a/x 2"),
             ("a/x", "a/x 3"),
@@ -127,7 +127,7 @@ mod tests {
             ("b/x", "b/x 2"),
             ("c/z", "c/z 1"),
         ] {
-            assert_eq!(queue.push(&path(whose), item), None);
+            assert_eq!(queue.push(&path(path_text), item), None);
         }
         assert_eq!(served(&mut queue), ["a/x 1", "b/x 1", "c/z 1", "a/y 1", "b/x 2", "a/x 2", "a/x 3"]);
         assert_eq!((queue.root.len, queue.pop()), (0, None));

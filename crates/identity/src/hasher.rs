@@ -257,8 +257,8 @@ impl Complexity {
             messages.push(self.repetition_message());
         }
         for minimum in self.minimum_rules() {
-            let found = password.chars().filter(|&c| (minimum.counts)(c)).count() as i64;
-            if found < minimum.least {
+            let count = password.chars().filter(|&c| (minimum.counts)(c)).count() as i64;
+            if count < minimum.least {
                 messages.push(minimum.message());
             }
         }
@@ -293,7 +293,7 @@ impl Complexity {
     }
 
     fn minimum_rules(&self) -> [Minimum; 6] {
-        let minimum = |name, what, least, counts| Minimum { name, what, least, counts };
+        let minimum = |name, characters, least, counts| Minimum { name, what: characters, least, counts };
         [
             minimum("letters", "letter", self.min_letters, char::is_alphabetic),
             minimum("numbers", "digit", self.min_numbers, char::is_numeric),
@@ -359,10 +359,10 @@ mod tests {
     #[test]
     fn an_ipv4_address_has_a_path_of_its_own_as_an_ipv6_48_has() {
         let path = |address: &str| QueuePath::new("a", address.parse().unwrap()).0;
-        let ([_, one, _], [_, other, _]) = (path("192.0.2.1"), path("192.0.2.2"));
-        assert_ne!(one, other);
-        let ([_, one, first], [_, same, second]) = (path("2001:db8:1:1::1"), path("2001:db8:1:2::1"));
-        assert!(one == same && first != second);
+        let ([_, first_path, _], [_, second_path, _]) = (path("192.0.2.1"), path("192.0.2.2"));
+        assert_ne!(first_path, second_path);
+        let ([_, first_path, first], [_, third_path, second]) = (path("2001:db8:1:1::1"), path("2001:db8:1:2::1"));
+        assert!(first_path == third_path && first != second);
     }
 
     #[tokio::test]

@@ -26,7 +26,7 @@ const SHOWN_LENGTH: usize = 8;
 pub const API_KEY: (Credential, Authenticate) = (
     Credential::Prefix(PREFIX),
     Authenticate {
-        read: |_, _, sent, _| bearer_secrets::claims(PREFIX, sent),
+        read: |_, _, secret, _| bearer_secrets::claims(PREFIX, secret),
         identify: |build, claims, now| Box::pin(identify(build, claims, now)) as Identifying<'_>,
         load,
     },
@@ -62,9 +62,9 @@ fn find(conn: &mut Conn, condition: &Sql) -> Result<Option<Caller>, StoreError> 
          FROM api_keys k JOIN users u ON u.id = k.user_id WHERE u.is_deleted = 0 AND u.status = 'active' AND ",
     );
     let [id, user, permissions, expires_at, used_at, account_type, is_restricted, ranges] = columns();
-    let found = conn.query_optional(sql.append(condition), |row| {
+    let key_caller = conn.query_optional(sql.append(condition), |row| {
         let account_type = read_account_type(row.text(account_type)?)?;
-        let held = Permissions::for_account_type(account_type);
+        let type_permissions = Permissions::for_account_type(account_type);
         let own = match row.opt_text(permissions)? {
             Some(_) => Some(Permissions::from_actions(&row.json(permissions)?)),
             None => None,
@@ -76,7 +76,7 @@ fn find(conn: &mut Conn, condition: &Sql) -> Result<Option<Caller>, StoreError> 
             narrowed_to: None,
             agent: None,
             key: Some(KeyUse { id: row.id(id)?, is_narrowed: own.is_some() }),
-            permissions: own.map_or(held, |own| own.intersection(held)),
+            permissions: own.map_or(type_permissions, |own| own.intersection(type_permissions)),
             version,
             password_expires_at: None,
             lacks_second_factor: false,
@@ -85,7 +85,7 @@ fn find(conn: &mut Conn, condition: &Sql) -> Result<Option<Caller>, StoreError> 
             last_used_at: AtomicI64::new(row.opt_int(used_at)?.unwrap_or(0)),
         })
     })?;
-    Ok(found.filter(|caller| caller.account_type.is_service()))
+    Ok(key_caller.filter(|caller| caller.account_type.is_service()))
 }
 
 /// Returns the caller that a key of a user is at `now`, for a job that the key requested. Returns `None` if the key has ended.

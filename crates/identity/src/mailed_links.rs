@@ -195,9 +195,9 @@ fn make(
             "SELECT username, first_name FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active' FOR NO KEY UPDATE"
         }
     };
-    let found =
+    let row =
         conn.query_optional(&Sql::new(states).arg(user), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
-    let Some((to, first_name)) = found else { return Ok(None) };
+    let Some((to, first_name)) = row else { return Ok(None) };
     let may_send = match kind {
         LinkKind::Reset => count_reset_if_allowed(conn, job, user, now)?,
         LinkKind::Activation => !has_shown_link_since(conn, user, asked_at)?,

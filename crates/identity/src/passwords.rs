@@ -16,8 +16,8 @@ const HISTORY_LENGTH: i64 = 24;
 
 /// Truncates a password that is to be verified, so that it occupies little memory while its hash waits. The result is one character
 /// longer than the longest stored password, so a truncated password is still wrong.
-pub fn truncate_password(sent: &str) -> String {
-    sent.chars().take(MAX_LENGTH + 1).collect()
+pub fn truncate_password(text: &str) -> String {
+    text.chars().take(MAX_LENGTH + 1).collect()
 }
 
 /// A new password, hashed for storing.

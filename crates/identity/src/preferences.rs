@@ -106,8 +106,8 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn answer(request: &Request, conn: &mut Conn, status: StatusCode, key: &str) -> Outcome {
-    let found = rows::view(request, conn, &SHAPE, &own_condition(request, key)?)?;
-    Ok(Answer::instance(status, found.ok_or_else(Refusal::not_found)?))
+    let instance = rows::view(request, conn, &SHAPE, &own_condition(request, key)?)?;
+    Ok(Answer::instance(status, instance.ok_or_else(Refusal::not_found)?))
 }
 
 /// Creates a preference, or replaces its value.
@@ -139,13 +139,13 @@ fn save(request: &Request, conn: &mut Conn) -> Outcome {
 /// Returns the value of a body as its text. Any JSON is a value, also null.
 fn check_body(request: &Request) -> Result<String, Refusal> {
     let body = request.object()?;
-    let sent = body.get(VALUE.name()).ok_or_else(|| Refusal::field(VALUE.name(), message::REQUIRED))?;
-    if sent.is_null() {
+    let value = body.get(VALUE.name()).ok_or_else(|| Refusal::field(VALUE.name(), message::REQUIRED))?;
+    if value.is_null() {
         return Ok("null".to_owned());
     }
     let field = PREFERENCE.field(VALUE.name()).ok_or_else(|| StoreError::internal("a field is not declared"))?;
     let mut errors = resource::Errors::new();
-    match check_value(field, sent) {
+    match check_value(field, value) {
         Ok(CheckedValue::JsonText(text)) => return Ok(text),
         Ok(_) => errors.add(VALUE.name(), message::VALUE),
         Err(wrong) => wrong.into_iter().for_each(|wrong| errors.add(VALUE.name(), wrong)),

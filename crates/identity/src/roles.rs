@@ -118,10 +118,10 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
-    let held = Permissions::from_actions(&before.get(&PERMISSIONS).unwrap_or_default());
-    check_covered(request.caller()?, held)?;
+    let before_grants = Permissions::from_actions(&before.get(&PERMISSIONS).unwrap_or_default());
+    check_covered(request.caller()?, before_grants)?;
     let accepted = rows::check_body(conn, &ROLE, &request.object()?, Some(id))?;
-    let changes = with_grants(request.caller()?, held, accepted.changes, accepted.errors)?;
+    let changes = with_grants(request.caller()?, before_grants, accepted.changes, accepted.errors)?;
     rows::update(request, conn, &ROLE, id, &before, &changes, &[])?;
     if changes.contains(&PERMISSIONS) {
         rights::mark_rights_changed(request, conn)?;
@@ -155,8 +155,8 @@ fn with_grants(
     mut changes: Changes,
     mut errors: Errors,
 ) -> Result<Changes, Refusal> {
-    if let Some(Json::Object(sent)) = changes.get(&PERMISSIONS) {
-        match accept_permissions(&sent, before) {
+    if let Some(Json::Object(grants)) = changes.get(&PERMISSIONS) {
+        match accept_permissions(&grants, before) {
             Ok(granted) => {
                 check_covered(caller, granted)?;
                 changes.set(&PERMISSIONS, CheckedValue::Json(granted.to_actions()));

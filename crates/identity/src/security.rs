@@ -172,13 +172,13 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     for group in groups() {
         match body.get(group.name.as_ref()) {
             None => {}
-            Some(sent) if sent.is_null() => errors.add(&group.name, message::NULL),
-            Some(sent) => {
-                let Some(sent) = sent.as_object(|name| group.field(name).is_some()) else {
-                    errors.add(&group.name, message::not_an_object(sent.type_name()));
+            Some(value) if value.is_null() => errors.add(&group.name, message::NULL),
+            Some(json) => {
+                let Some(object) = json.as_object(|name| group.field(name).is_some()) else {
+                    errors.add(&group.name, message::not_an_object(json.type_name()));
                     continue;
                 };
-                let mut accepted = rows::check_body(conn, group, &sent, Some(1))?;
+                let mut accepted = rows::check_body(conn, group, &object, Some(1))?;
                 if std::ptr::eq(group, &*METHOD) {
                     check_methods(request, conn, &accepted.changes, &mut accepted.errors)?;
                 }

@@ -129,11 +129,11 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Refresh
         "SELECT r.session_id, r.used_at, s.user_id, s.single_sign_on_id, s.task FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id \
          WHERE r.hash = $1 AND r.expires_at > $2 AND s.ended_at IS NULL",
     );
-    let found = conn.query_optional(&sql.arg(&hash).arg(now), |row| {
+    let row = conn.query_optional(&sql.arg(&hash).arg(now), |row| {
         let way = SessionOrigin::from_columns(row.opt_id(3)?, row.opt_id(4)?);
         Ok((row.id(0)?, row.opt_int(1)?.is_some(), row.id(2)?, way))
     })?;
-    let Some((session, mut is_used, user, way)) = found else { return Ok(RefreshOutcome::Refused) };
+    let Some((session, mut is_used, user, way)) = row else { return Ok(RefreshOutcome::Refused) };
     if !lock(conn, session)? {
         return Ok(RefreshOutcome::Refused);
     }
@@ -260,15 +260,20 @@ pub fn end(conn: &mut Conn, session: SessionId, now: i64) -> Result<bool, StoreE
 }
 
 /// Ends all sessions of a user except `but`, including grants of agents, and sign-ins that do not have a session yet.
-pub fn end_all(conn: &mut Conn, user: UserId, now: i64, but: Option<SessionId>) -> Result<(), StoreError> {
-    let but = but.map_or(0, SessionId::get);
+pub fn end_all(
+    conn: &mut Conn,
+    user: UserId,
+    now: i64,
+    remaining_session: Option<SessionId>,
+) -> Result<(), StoreError> {
+    let remaining_id = remaining_session.map_or(0, SessionId::get);
     let sql = Sql::new("UPDATE sessions SET ended_at = $1 WHERE user_id = $2 AND ended_at IS NULL AND id <> $3");
-    conn.exec(&sql.arg(now).arg(user).arg(but))?;
+    conn.exec(&sql.arg(now).arg(user).arg(remaining_id))?;
     for text in [
         "DELETE FROM refresh_tokens WHERE session_id IN (SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.id <> $2)",
         "DELETE FROM browser_sessions WHERE session_id IN (SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.id <> $2)",
     ] {
-        conn.exec(&Sql::new(text).arg(user).arg(but))?;
+        conn.exec(&Sql::new(text).arg(user).arg(remaining_id))?;
     }
     challenges::end_of_user(conn, user)?;
     conn.exec(&Sql::new("UPDATE users SET sessions_ended_at = $1 WHERE id = $2").arg(now).arg(user)).map(|_| ())

@@ -103,6 +103,6 @@ fn users_by_id(conn: &mut Conn, ids: &[UserId]) -> Result<HashMap<UserId, String
         sql.push(if n > 0 { ", u." } else { "u." }).name(column);
     }
     sql.push(") AS TEXT) FROM users u WHERE u.id").push_any(ids.iter().copied());
-    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.text(1)?.to_owned())))?;
-    Ok(found.into_iter().collect())
+    let rows = conn.query_all(&sql, |row| Ok((row.id(0)?, row.text(1)?.to_owned())))?;
+    Ok(rows.into_iter().collect())
 }

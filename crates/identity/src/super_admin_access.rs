@@ -72,7 +72,7 @@ fn access(request: &Request, conn: &mut Conn, method: &str) -> Result<SuperAdmin
          LEFT JOIN single_sign_on_identities i ON i.user_id = u.id AND i.is_linked = 1 \
          WHERE u.account_type = 'super_admin' AND u.is_deleted = 0 AND u.status <> 'anonymized'",
     );
-    let each = conn.query_all(&sql, |row| {
+    let levels = conn.query_all(&sql, |row| {
         let is_linked = row.opt_text(2)?.is_some_and(|issuer| issuers.iter().any(|enabled| enabled == issuer));
         Ok(match row.text(0)? {
             "active" if by_password && row.flag(1)? || by_single_sign_on && is_linked => SuperAdminAccess::CanSignIn,
@@ -80,5 +80,5 @@ fn access(request: &Request, conn: &mut Conn, method: &str) -> Result<SuperAdmin
             _ => SuperAdminAccess::Inactive,
         })
     })?;
-    Ok(each.into_iter().max().unwrap_or(SuperAdminAccess::Nobody))
+    Ok(levels.into_iter().max().unwrap_or(SuperAdminAccess::Nobody))
 }

@@ -110,7 +110,7 @@ impl AnswerBody {
         };
         match tokio::join!(making, gathering) {
             (_, Ok(None)) => Ok(None),
-            (made, gathered) => made.and(gathered),
+            (outcome, gathered) => outcome.and(gathered),
         }
     }
     /// Returns the length of a body that is not in memory, if it is known.

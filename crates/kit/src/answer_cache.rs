@@ -53,7 +53,7 @@ struct CachedAnswer {
     tag: Option<EntityTag>,
     subject: Option<AnswerSubject>,
     /// The validity of the answer, in microseconds since 1970.
-    moments: Range<i64>,
+    validity: Range<i64>,
     /// The state of the database: one tag per source.
     stamps: Box<[StateTag]>,
 }
@@ -88,22 +88,22 @@ async fn cached_or_run(
     let Some(key) = key else { return look(request).await };
     let (db, app, now) = (request.build.db.clone(), request.app.clone(), request.now);
     let cache: &AnswerCache = app.slot();
-    let Some(known) = cache.entry(&key, db.writes()) else { return look(request).await };
+    let Some(cached_address) = cache.entry(&key, db.writes()) else { return look(request).await };
     let before = db.state_tag().await?;
-    if let Some(answer) = known.hit(before.as_ref(), now) {
+    if let Some(answer) = cached_address.hit(before.as_ref(), now) {
         cache.hits.fetch_add(1, Ordering::Relaxed);
         return Ok(answer);
     }
     let answer = look(request).await?;
-    let (Some(until), Some(stamp)) = (answer.cacheable_until, before) else {
-        known.was_in_vain();
+    let (Some(end), Some(stamp)) = (answer.cacheable_until, before) else {
+        cached_address.was_in_vain();
         return Ok(answer);
     };
     // The state tag is equal before and after the read, so the answer shows the state that the tag identifies.
     if let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.state_tag()).await
         && after == stamp
     {
-        cache.store(key, &known, stamp, now..until, &answer);
+        cache.store(key, &cached_address, stamp, now..end, &answer);
     }
     Ok(answer)
 }
@@ -135,8 +135,8 @@ impl AnswerKey {
     }
 }
 
-fn weight_of_answer(key: &AnswerKey, known: &Arc<CachedAddress>) -> usize {
-    key.0.len() + known.shown.as_ref().map_or(0, |shown| shown.body.len()) + OVERHEAD_BYTES
+fn weight_of_answer(key: &AnswerKey, cached_address: &Arc<CachedAddress>) -> usize {
+    key.0.len() + cached_address.shown.as_ref().map_or(0, |shown| shown.body.len()) + OVERHEAD_BYTES
 }
 
 impl Default for AnswerCache {
@@ -156,39 +156,47 @@ impl AnswerCache {
     /// Returns the cached state of an address; `None` if the address was not requested since the last
     /// write, or bypasses the cache. A single request of an address therefore does not read a state tag.
     fn entry(&self, key: &AnswerKey, writes: u64) -> Option<Arc<CachedAddress>> {
-        let Some(known) = self.kept.get(key) else {
+        let Some(cached_address) = self.kept.get(key) else {
             self.kept
                 .insert(key.clone(), Arc::new(CachedAddress { writes: writes.into(), ..CachedAddress::default() }));
             return None;
         };
-        if known.writes.swap(writes, Ordering::Relaxed) != writes {
+        if cached_address.writes.swap(writes, Ordering::Relaxed) != writes {
             return None;
         }
-        let less = known.rest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rest| rest.checked_sub(1));
-        less.is_err().then_some(known)
+        let countdown =
+            cached_address.rest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+        countdown.is_err().then_some(cached_address)
     }
 
-    fn store(&self, key: AnswerKey, known: &CachedAddress, stamp: StateTag, moments: Range<i64>, answer: &Answer) {
+    fn store(
+        &self,
+        key: AnswerKey,
+        cached_address: &CachedAddress,
+        stamp: StateTag,
+        validity: Range<i64>,
+        answer: &Answer,
+    ) {
         // An answer with headers of its own, or with a body that is not in memory, is not cached.
         let AnswerBody::Whole(body) = &answer.body else { return };
         if body.len() > MAX_ANSWER_BYTES || !answer.headers.is_empty() {
             return;
         }
-        let shown = match &known.shown {
-            Some(before) if before.shows(answer, body) && before.moments.end == moments.end => {
-                before.also_at(stamp, moments.start)
+        let shown = match &cached_address.shown {
+            Some(before) if before.shows(answer, body) && before.validity.end == validity.end => {
+                before.also_at(stamp, validity.start)
             }
             // The copy has exactly the length of the body; the buffer of the writer is larger.
             _ => CachedAnswer {
                 body: Bytes::copy_from_slice(body),
                 tag: answer.tag,
                 subject: answer.subject,
-                moments,
+                validity,
                 stamps: [stamp].into(),
             },
         };
-        let writes = known.writes.load(Ordering::Relaxed).into();
-        let (in_vain, rest) = (load(&known.in_vain).into(), load(&known.rest).into());
+        let writes = cached_address.writes.load(Ordering::Relaxed).into();
+        let (in_vain, rest) = (load(&cached_address.in_vain).into(), load(&cached_address.rest).into());
         self.kept.insert(key, Arc::new(CachedAddress { shown: Some(shown), writes, in_vain, rest }));
     }
 }
@@ -203,10 +211,10 @@ impl CachedAddress {
                 subject: shown.subject,
                 ..Answer::json(StatusCode::OK, shown.body.clone())
             };
-            return shown.moments.contains(&now).then(answer);
+            return shown.validity.contains(&now).then(answer);
         }
         // A source without a tag here does not indicate a change of the database.
-        if shown.stamps.iter().any(|known| known.is_of_same_source(stamp)) {
+        if shown.stamps.iter().any(|tag| tag.is_of_same_source(stamp)) {
             self.was_in_vain();
         }
         None
@@ -227,11 +235,11 @@ impl CachedAnswer {
     }
 
     /// Returns the same answer with the tag of another source, or with another tag of the same source.
-    fn also_at(&self, stamp: StateTag, since: i64) -> CachedAnswer {
-        let others = self.stamps.iter().filter(|known| !known.is_of_same_source(&stamp)).take(MAX_STATE_TAGS).cloned();
-        let stamps = std::iter::once(stamp.clone()).chain(others).collect();
-        let moments = self.moments.start.max(since)..self.moments.end;
-        CachedAnswer { body: self.body.clone(), tag: self.tag, subject: self.subject, moments, stamps }
+    fn also_at(&self, stamp: StateTag, start: i64) -> CachedAnswer {
+        let other_tags = self.stamps.iter().filter(|tag| !tag.is_of_same_source(&stamp)).take(MAX_STATE_TAGS).cloned();
+        let stamps = std::iter::once(stamp.clone()).chain(other_tags).collect();
+        let validity = self.validity.start.max(start)..self.validity.end;
+        CachedAnswer { body: self.body.clone(), tag: self.tag, subject: self.subject, validity, stamps }
     }
 }
 
@@ -249,7 +257,7 @@ mod tests {
         let shown = |bytes: usize| {
             let (body, stamps) = (Bytes::from(vec![b' '; bytes]), [].into());
             Arc::new(CachedAddress {
-                shown: Some(CachedAnswer { body, tag: None, subject: None, moments: 0..1, stamps }),
+                shown: Some(CachedAnswer { body, tag: None, subject: None, validity: 0..1, stamps }),
                 ..CachedAddress::default()
             })
         };

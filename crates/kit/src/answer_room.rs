@@ -86,13 +86,13 @@ impl Request {
     }
 
     /// Returns the reserved memory and waits for more; 503 if none becomes free in time.
-    pub async fn await_room(&self, bytes: usize, until: Instant) -> Result<(), Refusal> {
+    pub async fn await_room(&self, bytes: usize, deadline: Instant) -> Result<(), Refusal> {
         let bytes = {
             let mut reserved = self.answer_room.reserved();
             reserved.permit = None;
             reserved.missing.max(bytes)
         };
-        let patience = until.saturating_duration_since(Instant::now());
+        let patience = deadline.saturating_duration_since(Instant::now());
         let permit = self.app.bodies.answers.acquire(&self.holder(), bytes, patience).await;
         let permit = permit.ok_or_else(Refusal::overloaded)?;
         self.answer_room.reserved().permit = Some(permit);
@@ -105,10 +105,10 @@ pub async fn with_room<T, F>(request: &Request, work: impl Fn() -> F) -> Result<
 where
     F: Future<Output = Result<T, Refusal>>,
 {
-    let until = Instant::now() + ROOM_TIMEOUT;
+    let deadline = Instant::now() + ROOM_TIMEOUT;
     for awaited in [FIRST_AWAITED, usize::MAX] {
         match work().await {
-            Err(refusal) if refusal.lacks_room() => request.await_room(awaited, until).await?,
+            Err(refusal) if refusal.lacks_room() => request.await_room(awaited, deadline).await?,
             outcome => return outcome,
         }
     }
@@ -118,8 +118,8 @@ where
 /// Returns a complete answer with its memory reserved, for work that cannot be repeated. Returns the
 /// answer even if memory is not available, since the work may have changed something.
 pub(crate) async fn reserve_memory(request: &Request, answer: Answer) -> Outcome {
-    let made = request.reserve_made(&answer);
-    if made.is_err() {
+    let reservation = request.reserve_made(&answer);
+    if reservation.is_err() {
         let _ = request.await_room(0, Instant::now() + ROOM_TIMEOUT).await;
     }
     Ok(answer)

@@ -121,20 +121,20 @@ impl App {
             KnownDomain::WithoutBuild => return Ok(None),
             KnownDomain::Outdated => {}
         }
-        let (name, asked) = (domain.to_owned(), Instant::now());
-        let found = self.store.control().read_short(move |conn| find(conn, &name)).await?;
-        let Some((id, uid, key)) = found else {
-            self.builds().remember_unknown(domain, asked);
+        let (name, asked_at) = (domain.to_owned(), Instant::now());
+        let row = self.store.control().read_short(move |conn| find(conn, &name)).await?;
+        let Some((id, uid, key)) = row else {
+            self.builds().remember_unknown(domain, asked_at);
             return Ok(None);
         };
         // Other processes could not decrypt the values that this one would write.
         if key.is_none_or(|key| key != self.keys.fingerprint()) {
             return Err(StoreError::Unavailable("the secret key was changed; this process must be ended".to_owned()));
         }
-        let (build, is_new) = self.cache_build(domain, asked, id, uid);
+        let (build, is_new) = self.cache_build(domain, asked_at, id, uid);
         if is_new {
             // A process that died may have left jobs.
-            self.for_builds.found.iter().for_each(|found| found(self, &build));
+            self.for_builds.found.iter().for_each(|hook| hook(self, &build));
         }
         Ok(Some(build))
     }
@@ -155,13 +155,13 @@ impl App {
 
     /// Caches a build and returns whether it is new to this process. Concurrent callers get the same build,
     /// so that they share its caches.
-    fn cache_build(&self, domain: &str, asked: Instant, id: i64, uid: String) -> (Arc<Build>, bool) {
+    fn cache_build(&self, domain: &str, asked_at: Instant, id: i64, uid: String) -> (Arc<Build>, bool) {
         let mut builds = self.builds();
-        let known = builds.found.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
-        let is_new = known.is_none();
-        let build = known.unwrap_or_else(|| Arc::new(self.new_build(id, domain, uid)));
+        let cached_build = builds.found.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
+        let is_new = cached_build.is_none();
+        let build = cached_build.unwrap_or_else(|| Arc::new(self.new_build(id, domain, uid)));
         builds.unknown.remove(domain);
-        builds.found.insert(domain.to_owned(), (asked, build.clone()));
+        builds.found.insert(domain.to_owned(), (asked_at, build.clone()));
         (build, is_new)
     }
 
@@ -180,8 +180,8 @@ impl App {
         if self.settings.fallback_build.as_deref() == Some(&build.domain) {
             return base.to_owned();
         }
-        let (scheme, rest) = base.split_once("://").unwrap_or(("http", base));
-        let authority = rest.split('/').next().unwrap_or(rest);
+        let (scheme, after_scheme) = base.split_once("://").unwrap_or(("http", base));
+        let authority = after_scheme.split('/').next().unwrap_or(after_scheme);
         let port = authority
             .rsplit_once(':')
             .map(|(_, port)| port)
@@ -202,21 +202,21 @@ impl App {
 impl KnownBuilds {
     fn entry(&self, domain: &str) -> KnownDomain {
         match (self.found.get(domain), self.unknown.get(domain)) {
-            (Some((asked, build)), _) if asked.elapsed() < STALE_AFTER => KnownDomain::Build(build.clone()),
-            (None, Some(asked)) if asked.elapsed() < STALE_AFTER => KnownDomain::WithoutBuild,
+            (Some((asked_at, build)), _) if asked_at.elapsed() < STALE_AFTER => KnownDomain::Build(build.clone()),
+            (None, Some(asked_at)) if asked_at.elapsed() < STALE_AFTER => KnownDomain::WithoutBuild,
             _ => KnownDomain::Outdated,
         }
     }
 
-    fn remember_unknown(&mut self, domain: &str, asked: Instant) {
-        if domain.len() > MAX_DOMAIN || self.found.get(domain).is_some_and(|(found, _)| *found > asked) {
+    fn remember_unknown(&mut self, domain: &str, asked_at: Instant) {
+        if domain.len() > MAX_DOMAIN || self.found.get(domain).is_some_and(|(cached_at, _)| *cached_at > asked_at) {
             return;
         }
         self.found.remove(domain);
         if self.unknown.len() >= MAX_UNKNOWN {
             self.unknown.clear();
         }
-        self.unknown.insert(domain.to_owned(), asked);
+        self.unknown.insert(domain.to_owned(), asked_at);
     }
 }
 

@@ -38,8 +38,8 @@ pub fn functions_for_token(
 ) -> Option<&'static Authenticate> {
     let mut prefixes = kinds.clone();
     let of_prefix = prefixes.find(|(kind, _)| matches!(kind, Credential::Prefix(prefix) if token.starts_with(prefix)));
-    let mut all = kinds;
-    of_prefix.or_else(|| all.find(|(kind, _)| *kind == Credential::Token)).map(|(_, functions)| functions)
+    let mut remaining_kinds = kinds;
+    of_prefix.or_else(|| remaining_kinds.find(|(kind, _)| *kind == Credential::Token)).map(|(_, functions)| functions)
 }
 
 /// The claims by which a caller was authenticated, and the functions that read them.
@@ -88,7 +88,7 @@ mod tests {
     fn a_token_is_read_by_its_prefix_and_as_any_token_without_a_known_one() {
         let chosen = |token| {
             let functions = functions_for_token(KINDS.iter(), token).unwrap();
-            KINDS.iter().find(|(_, known)| std::ptr::eq(known, functions)).map(|(kind, _)| *kind).unwrap()
+            KINDS.iter().find(|(_, candidate)| std::ptr::eq(candidate, functions)).map(|(kind, _)| *kind).unwrap()
         };
         assert_eq!(chosen("chk_1234"), Credential::Prefix("chk_"));
         assert_eq!(chosen("chg_1234"), Credential::Prefix("chg_"));

@@ -114,8 +114,8 @@ async fn bytes(
     reader.begin_anew();
     let time = IDLE_TIMEOUT + Duration::from_secs_f64(long as f64 / MIN_LONG_RATE);
     let pace = Pace { demand: permit.demand(), rates: PRESSED_RATE };
-    let read = tokio::time::timeout(time, read_remaining(reader, bytes, &pace)).await;
-    Ok((read.map_err(|_| refuse(BodyError::Slow))?.map_err(refuse)?, Some(permit)))
+    let outcome = tokio::time::timeout(time, read_remaining(reader, bytes, &pace)).await;
+    Ok((outcome.map_err(|_| refuse(BodyError::Slow))?.map_err(refuse)?, Some(permit)))
 }
 
 async fn read_remaining(mut reader: BodyReader, mut bytes: Vec<u8>, pace: &Pace) -> Result<Vec<u8>, BodyError> {
@@ -151,9 +151,9 @@ pub async fn work_on<T: Send + 'static>(
     // The semaphore is never closed.
     let permit = app.bodies.parsing.clone().acquire_owned().await;
     let working = tokio::task::spawn_blocking(move || {
-        let done = work();
+        let result = work();
         drop(permit);
-        done
+        result
     });
     working.await.map_err(|error| StoreError::internal(format_args!("work on a text ended early: {error}")))
 }

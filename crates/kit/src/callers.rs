@@ -32,16 +32,16 @@ impl CallerCache {
     }
     /// Returns the cached caller of a credential, and whether the version of the rights was read less than [`STALE_AFTER`] ago.
     pub fn get(&self, key: CallerKey) -> (Option<Arc<Caller>>, bool) {
-        let known = self.lock();
-        let is_fresh = known.asked.is_some_and(|asked| asked.elapsed() < STALE_AFTER);
-        (known.callers.get(&key).cloned(), is_fresh)
+        let cache = self.lock();
+        let is_fresh = cache.asked.is_some_and(|asked_at| asked_at.elapsed() < STALE_AFTER);
+        (cache.callers.get(&key).cloned(), is_fresh)
     }
     /// Evicts the callers that were cached under an earlier version of the rights.
     pub fn evict_before(&self, version: i64) {
-        let mut known = self.lock();
-        if version > known.version {
-            known.callers.clear();
-            known.version = version;
+        let mut cache = self.lock();
+        if version > cache.version {
+            cache.callers.clear();
+            cache.version = version;
         }
     }
     /// Records that this version of the rights has just been read from the database.
@@ -52,12 +52,12 @@ impl CallerCache {
     /// Caches a caller, unless the cache has a later version of the rights.
     pub fn store(&self, key: CallerKey, caller: &Arc<Caller>) {
         self.mark_version_read(caller.version);
-        let mut known = self.lock();
-        if known.version == caller.version {
-            if known.callers.len() >= MAX_CALLERS {
-                known.callers.clear();
+        let mut cache = self.lock();
+        if cache.version == caller.version {
+            if cache.callers.len() >= MAX_CALLERS {
+                cache.callers.clear();
             }
-            known.callers.insert(key, caller.clone());
+            cache.callers.insert(key, caller.clone());
         }
     }
 }

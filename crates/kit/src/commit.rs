@@ -21,7 +21,7 @@ impl<T> CommittedOutcome<T> {
     /// The outcome as a result.
     pub fn into_result(self) -> Result<T, Refusal> {
         match self {
-            CommittedOutcome::Done(done) => Ok(done),
+            CommittedOutcome::Done(outcome) => Ok(outcome),
             CommittedOutcome::Refused(refusal) => Err(refusal),
         }
     }
@@ -78,7 +78,7 @@ fn attempt<T>(request: &Request, conn: &mut Conn, script: &Script<T>, keeps_righ
     let (readmitted, object_rights) = readmit(request, conn)?;
     request.effects.set_object_rights(object_rights);
     let admitted = readmitted.as_ref().unwrap_or(request);
-    let done = script(admitted, conn)?;
+    let outcome = script(admitted, conn)?;
     // On PostgreSQL the script may have waited for a transaction that revoked a right on which it relied.
     let has_waited = !request.app.store.is_embedded() && started.elapsed() > MIN_WAIT;
     if has_waited && !request.effects.caller_was_checked() && has_other_rights(admitted, conn)? {
@@ -87,7 +87,7 @@ fn attempt<T>(request: &Request, conn: &mut Conn, script: &Script<T>, keeps_righ
     if request.effects.ends_object_rights() && !rights::raise_object_rights(conn)? {
         return Err(Refusal::outdated());
     }
-    Ok(done)
+    Ok(outcome)
 }
 
 /// Checks the caller again now instead of at the end, in a write that ends the caller's session.
@@ -132,10 +132,10 @@ fn readmit(request: &Request, conn: &mut Conn) -> Result<(Option<Request>, i64),
     if !is_outdated(request, caller, version, now) {
         return Ok((None, object_rights));
     }
-    let found = (admission.by.load)(conn, admission.claims, now)?.ok_or_else(Refusal::bad_token)?;
-    found.check_address(request.address)?;
-    found.fulfils(request.requirement, now)?;
-    Ok((Some(request.with_caller(Arc::new(found))), object_rights))
+    let caller = (admission.by.load)(conn, admission.claims, now)?.ok_or_else(Refusal::bad_token)?;
+    caller.check_address(request.address)?;
+    caller.fulfils(request.requirement, now)?;
+    Ok((Some(request.with_caller(Arc::new(caller))), object_rights))
 }
 
 /// Returns whether a caller must be read again: the session has expired, or another transaction has raised the version of the

@@ -6,5 +6,5 @@ use http::header::{self, HeaderMap};
 pub fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+    pairs.find(|(cookie, _)| *cookie == name).map(|(_, value)| value)
 }

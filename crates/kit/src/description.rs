@@ -55,8 +55,8 @@ fn json_document(request: &Request) -> Outcome {
         Some(Audience::All) => &ALL,
         Some(Audience::Clients) => &FOR_CLIENTS,
         None => {
-            let sent = request.query.last_value(Audience::PARAMETER).unwrap_or_default();
-            return Err(Refusal::field(Audience::PARAMETER, message::select_choice(sent)));
+            let audience = request.query.last_value(Audience::PARAMETER).unwrap_or_default();
+            return Err(Refusal::field(Audience::PARAMETER, message::select_choice(audience)));
         }
     };
     Ok(Answer { tag: Some(etag(document)), ..Answer::json(StatusCode::OK, Bytes::clone(document)) })

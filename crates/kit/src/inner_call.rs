@@ -34,19 +34,19 @@ pub struct AdmittedCaller {
 /// The function that runs in the transaction of a write and calls the route's handler.
 pub type WriteWrapper = Arc<dyn Fn(&Request, &mut Conn, fn(&Request, &mut Conn) -> Outcome) -> Outcome + Send + Sync>;
 
-/// Makes a call as part of a request, with the request's address. `around` wraps the handler of a write.
+/// Makes a call as part of a request, with the request's address. `wrapper` wraps the handler of a write.
 pub async fn call(
     outer: &Request,
-    by: &AdmittedCaller,
+    admitted_caller: &AdmittedCaller,
     table: &'static Table,
     call: InnerCall,
-    around: WriteWrapper,
+    wrapper: WriteWrapper,
 ) -> Outcome {
     let MatchedRoutes { routes, path_values } = table.find(&call.path).ok_or_else(Refusal::not_found)?;
     let route = routes.iter().copied().find(|route| route.method == call.method);
     let route = route.ok_or_else(|| Refusal::method(&call.method, &allowed(routes)))?;
-    by.caller.fulfils(route.requirement(), outer.now)?;
-    let received = ReceivedRequest {
+    admitted_caller.caller.fulfils(route.requirement(), outer.now)?;
+    let request_parts = ReceivedRequest {
         app: outer.app.clone(),
         build: outer.build.clone(),
         requirement: route.requirement(),
@@ -62,21 +62,21 @@ pub async fn call(
         method: call.method,
         headers: HeaderMap::new(),
         now: outer.now,
-        admission: Some(by.admission),
+        admission: Some(admitted_caller.admission),
         effects: Effects::default(),
     };
-    let request = Arc::new(Request::new(Some(by.caller.clone()), received));
+    let request = Arc::new(Request::new(Some(admitted_caller.caller.clone()), request_parts));
     let outcome = match route.handler {
         Handler::Write(handler) => {
             let writing = request.clone();
-            let done = async move {
+            let call = async move {
                 let attempt = || {
-                    let around = around.clone();
-                    write(&writing, move |request, conn| reserve_or_refuse(request, around(request, conn, handler)))
+                    let wrapper = wrapper.clone();
+                    write(&writing, move |request, conn| reserve_or_refuse(request, wrapper(request, conn, handler)))
                 };
                 with_room(&writing, attempt).await
             };
-            serve::detached(done).await
+            serve::detached(call).await
         }
         _ => serve::run(route, request.clone(), None).await,
     };

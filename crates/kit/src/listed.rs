@@ -83,8 +83,8 @@ mod tests {
             let (body, starts) = items.finish();
             let counts = ListCounts { total: 3, filtered: 3 };
             let listed = ListedItems { counts, starts, end: body.len() - 1 };
-            let found: Vec<&[u8]> = listed.items(&body).collect();
-            assert_eq!(found, expected.iter().map(|item| item.as_bytes()).collect::<Vec<_>>());
+            let items: Vec<&[u8]> = listed.items(&body).collect();
+            assert_eq!(items, expected.iter().map(|item| item.as_bytes()).collect::<Vec<_>>());
         }
     }
 }

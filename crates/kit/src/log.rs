@@ -21,16 +21,16 @@ pub fn write(
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
-    write_by(request, conn, by, action, resource, id, name, changes)
+    let user = request.caller.as_ref().map(|caller| caller.user);
+    write_by(request, conn, user, action, resource, id, name, changes)
 }
 
-/// Writes an entry for the user `by`, where the request has no caller but its body identifies a user.
+/// Writes an entry for `user`, where the request has no caller but its body identifies a user.
 #[allow(clippy::too_many_arguments, reason = "the columns of the row")]
 pub fn write_by(
     request: &Request,
     conn: &mut Conn,
-    by: Option<UserId>,
+    user: Option<UserId>,
     action: &str,
     resource: &Resource,
     id: impl Into<Option<i64>>,
@@ -38,7 +38,7 @@ pub fn write_by(
     changes: Diff,
 ) -> Result<(), Refusal> {
     let changes = with_author(request, changes);
-    insert(conn, request.now, by, &request.address.to_string(), action, resource, &[(id.into(), name, &changes)])?;
+    insert(conn, request.now, user, &request.address.to_string(), action, resource, &[(id.into(), name, &changes)])?;
     Ok(())
 }
 
@@ -64,10 +64,10 @@ pub fn write_many(
     resource: &Resource,
     entries: &[(i64, String, Diff)],
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.caller.as_ref().map(|caller| caller.user);
     let entries: Vec<LogEntry<'_>> =
         entries.iter().map(|(id, name, changes)| (Some(*id), name.as_str(), changes)).collect();
-    insert(conn, request.now, by, &request.address.to_string(), action, resource, &entries)?;
+    insert(conn, request.now, user, &request.address.to_string(), action, resource, &entries)?;
     Ok(())
 }
 
@@ -86,7 +86,7 @@ type LogEntry<'a> = (Option<i64>, &'a str, &'a Diff);
 fn insert(
     conn: &mut Conn,
     at: i64,
-    by: Option<UserId>,
+    user: Option<UserId>,
     ip: &str,
     action: &str,
     resource: &Resource,
@@ -101,12 +101,12 @@ fn insert(
             .map_err(|error| StoreError::internal(format_args!("changes cannot be written: {error}")))?;
         texts.push((resource::fold(name), changes));
     }
-    let by = by.map_or(SqlValue::Null, SqlValue::from);
+    let user = user.map_or(SqlValue::Null, SqlValue::from);
     let rows: Vec<_> = (entries.iter().zip(&texts))
         .map(|((id, name, _), (folded, changes))| {
             [
                 SqlValue::Int(at),
-                by,
+                user,
                 SqlValue::Text(ip),
                 SqlValue::Text(action),
                 SqlValue::Text(&resource.name),
@@ -232,26 +232,29 @@ mod tests {
         changes.insert("name", "a".into());
         assert_eq!(Json::Object(diff_of_create(&thing, &changes)), json!({"key": [null, "***"], "name": [null, "a"]}));
         assert_eq!(Json::Object(diff_of_edit(&thing, &changes, &changes)), json!({"key": ["***", "***"]}));
-        let (mut shown, mut sent) = (Changes::new(), Changes::new());
+        let (mut shown, mut edits) = (Changes::new(), Changes::new());
         shown.insert("name", "a".into());
-        sent.insert("key", "other".into());
-        assert_eq!(Json::Object(diff_of_edit(&thing, &shown, &sent)), json!({"key": ["***", "***"]}));
+        edits.insert("key", "other".into());
+        assert_eq!(Json::Object(diff_of_edit(&thing, &shown, &edits)), json!({"key": ["***", "***"]}));
     }
 
     #[test]
     fn of_long_json_the_size_is_told() {
         let kind = FieldKind::Json { max_bytes: 100, max_depth: 9 };
         let thing = Resource::new("things", "Thing", "things", [Field::new("data", kind).logged_up_to(9)]);
-        let with = |value: CheckedValue| {
+        let values_of = |value: CheckedValue| {
             let mut changes = Changes::new();
             changes.insert("data", value);
             changes
         };
         let text = |text: &str| CheckedValue::JsonText(text.to_owned());
-        let (short, long) = (with(text("{\"a\":1}")), with(text("[1,2,3,4,5]")));
+        let (short, long) = (values_of(text("{\"a\":1}")), values_of(text("[1,2,3,4,5]")));
         assert_eq!(Json::Object(diff_of_create(&thing, &long)), json!({"data": [null, "11 bytes"]}));
         assert_eq!(Json::Object(diff_of_edit(&thing, &short, &long)), json!({"data": [{"a": 1}, "11 bytes"]}));
         assert_eq!(Json::Object(diff_of_edit(&thing, &long, &long)), json!({}));
-        assert_eq!(Json::Object(diff_of_edit(&thing, &short, &with(CheckedValue::Json(json!({"a": 1}))))), json!({}));
+        assert_eq!(
+            Json::Object(diff_of_edit(&thing, &short, &values_of(CheckedValue::Json(json!({"a": 1}))))),
+            json!({})
+        );
     }
 }

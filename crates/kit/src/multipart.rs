@@ -60,11 +60,11 @@ impl MultipartForm {
         let gate = Arc::new(Gate(Mutex::new(ParserState { left: MAX_PUBLIC_BODY, ..ParserState::default() })));
         let (app, holder) = (request.app.clone(), request.holder());
         let mut form = MultipartForm { app, holder, parts: None, gate, count: 0, texts: 0, room: None };
-        let sent = request.headers.get(header::CONTENT_TYPE);
-        if sent.is_none() && body.is_empty() {
+        let content_type = request.headers.get(header::CONTENT_TYPE);
+        if content_type.is_none() && body.is_empty() {
             return Ok(form);
         }
-        let media_type = sent.map_or("", |value| value.to_str().unwrap_or("?"));
+        let media_type = content_type.map_or("", |value| value.to_str().unwrap_or("?"));
         let boundary = multer::parse_boundary(media_type).map_err(|error| match error {
             multer::Error::NoBoundary => malformed(&error),
             _ => {
@@ -113,10 +113,10 @@ impl MultipartForm {
         if self.texts > MAX_TEXTS {
             return Err(refuse(BodyError::TooLarge));
         }
-        let taken = (self.texts - bytes).next_power_of_two();
+        let reserved_bytes = (self.texts - bytes).next_power_of_two();
         let needed = self.texts.next_power_of_two();
-        if self.texts > MAX_PUBLIC_BODY && needed > taken {
-            let more = self.app.bodies.long.acquire(&self.holder, needed - taken, ROOM_TIMEOUT).await;
+        if self.texts > MAX_PUBLIC_BODY && needed > reserved_bytes {
+            let more = self.app.bodies.long.acquire(&self.holder, needed - reserved_bytes, ROOM_TIMEOUT).await;
             self.room = Some(more.ok_or_else(Refusal::overloaded)?.join(self.room.take()));
         }
         Ok(())

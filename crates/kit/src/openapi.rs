@@ -174,9 +174,9 @@ fn operation(table: &Table, route: &Route) -> Json {
 fn operation_id(route: &Route) -> String {
     let names = words(route.path).filter(|word| !word.starts_with('{'));
     let names = names.map(|word| word.trim_end_matches(".json").replace(['-', '.'], "_"));
-    let of = if is_of_api(route.path) { None } else { Some("pages".to_owned()) };
+    let prefix = if is_of_api(route.path) { None } else { Some("pages".to_owned()) };
     let action = route.action.or(matches!(route.body, Schema::Form(_) | Schema::Multipart(_)).then_some("submit"));
-    of.into_iter().chain(names).chain(action.map(str::to_owned)).collect::<Vec<_>>().join(".")
+    prefix.into_iter().chain(names).chain(action.map(str::to_owned)).collect::<Vec<_>>().join(".")
 }
 
 /// Returns the health operations. They are the same for every host.
@@ -265,13 +265,15 @@ fn parameters(table: &Table, route: &Route) -> Vec<Json> {
 /// name the state. A collection has no `ETag`, and operators do not need one.
 fn is_conditional(table: &Table, route: &Route) -> bool {
     let has_state = |is_read: fn(&Route) -> bool| {
-        let others = || table.routes().filter(|other| other.path == route.path && !other.is_list());
-        others().any(|other| other.is_tagged() && is_read(other))
+        let routes_at_path = || table.routes().filter(|candidate| candidate.path == route.path && !candidate.is_list());
+        routes_at_path().any(|candidate| candidate.is_tagged() && is_read(candidate))
     };
     let changes_state = match route.method {
         Method::PATCH | Method::PUT | Method::DELETE => has_state(|_| true),
         // A POST to the path of an instance replaces it.
-        Method::POST => has_state(|other| other.method == Method::GET) && matches!(route.body, Schema::Body(..)),
+        Method::POST => {
+            has_state(|candidate| candidate.method == Method::GET) && matches!(route.body, Schema::Body(..))
+        }
         _ => false,
     };
     changes_state && !matches!(route.body, Schema::Ids) && route.access != RouteAccess::ApiKey
@@ -324,7 +326,7 @@ fn responses(table: &Table, route: &Route) -> Json {
         (503, true),
     ];
     let refusal = if route.answers_pages() { Schema::Html } else { Schema::Refusal };
-    for (status, _) in refusals.into_iter().filter(|(_, when)| *when) {
+    for (status, _) in refusals.into_iter().filter(|(_, is_possible)| *is_possible) {
         add(status, &refusal);
     }
     if matches!(route.answer, Schema::Html) && writes {
@@ -343,7 +345,7 @@ fn responses(table: &Table, route: &Route) -> Json {
 
 /// Adds an answer to those of an operation, with the content type of JSON. A status may have several content types.
 fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema, json: &'static str) {
-    let text = REFUSALS.iter().find(|(of, _)| *of == status).map_or("Done", |(_, text)| *text);
+    let text = REFUSALS.iter().find(|(refusal_status, _)| *refusal_status == status).map_or("Done", |(_, text)| *text);
     let response = responses.entry(status.to_string()).or_insert_with(|| json!({"description": text}));
     let content_types: &[&str] = match schema {
         Schema::Nothing => &[],

@@ -21,13 +21,13 @@ const EXPOSED_HEADERS: &str = "etag, x-request-id, retry-after, www-authenticate
 /// Returns the host of a request with its port. It comes from a trusted proxy's `X-Forwarded-Host`, else
 /// from the absolute address in the request line, else from `Host`. `Host` must be sent exactly once.
 pub fn host(parts: &Parts, trusted: bool) -> Result<String, Refusal> {
-    let mut sent = parts.headers.get_all(header::HOST).iter();
-    let (Some(sent), None) = (sent.next(), sent.next()) else {
+    let mut hosts = parts.headers.get_all(header::HOST).iter();
+    let (Some(value), None) = (hosts.next(), hosts.next()) else {
         return Err(Refusal::bad_request("Exactly one Host header is required."));
     };
     let named = forwarded(&parts.headers, "x-forwarded-host", trusted)
         .or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
-        .or_else(|| sent.to_str().ok())
+        .or_else(|| value.to_str().ok())
         .unwrap_or("");
     // The domain of a build has no other characters, and answers repeat the host in links.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
@@ -138,7 +138,11 @@ fn names_host(origin: &HeaderValue, host: &str) -> bool {
 pub fn configured<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
     let origin = headers.get(header::ORIGIN)?;
     let text = origin.to_str().ok()?;
-    app.settings.cors_origins.iter().any(|known| known.trim_end_matches('/') == text).then_some(origin)
+    app.settings
+        .cors_origins
+        .iter()
+        .any(|allowed_origin| allowed_origin.trim_end_matches('/') == text)
+        .then_some(origin)
 }
 
 /// Returns the answer to a preflight request of a configured origin, without authentication; `None` for any other request.

@@ -73,9 +73,9 @@ fn behind_translation(address: Ipv6Addr) -> Option<Ipv4Addr> {
 /// Resolves a host to the addresses to which a build may connect, at least one.
 pub async fn resolve(host: &str, port: u16, allow: &Ranges) -> Result<Vec<SocketAddr>, NoConnection> {
     let bare = host_without_brackets(host);
-    let found = lookup_host((bare, port)).await.map_err(|_| NoConnection::Unreachable)?;
+    let lookup = lookup_host((bare, port)).await.map_err(|_| NoConnection::Unreachable)?;
     let allowed: Vec<SocketAddr> =
-        found.filter(|address| is_allowed(address.ip(), allow)).take(MAX_ADDRESSES).collect();
+        lookup.filter(|address| is_allowed(address.ip(), allow)).take(MAX_ADDRESSES).collect();
     if allowed.is_empty() { Err(NoConnection::Unreachable) } else { Ok(allowed) }
 }
 
@@ -260,8 +260,8 @@ mod tests {
         }
         let allow = Ranges::parse_list("127.0.0.0/8").unwrap();
         for host in ["127.0.0.1", "127.1", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]"] {
-            let found = resolve(host, 25, &allow).await.unwrap();
-            assert_eq!(found[0].ip().to_canonical(), "127.0.0.1".parse::<IpAddr>().unwrap(), "{host}");
+            let addresses = resolve(host, 25, &allow).await.unwrap();
+            assert_eq!(addresses[0].ip().to_canonical(), "127.0.0.1".parse::<IpAddr>().unwrap(), "{host}");
         }
     }
 

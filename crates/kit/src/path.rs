@@ -54,33 +54,37 @@ impl PathValue {
 impl PathKind {
     /// Returns the kind of a placeholder's value.
     pub fn from_placeholder(placeholder: &str) -> PathKind {
-        let is = |word: &str| placeholder == word || placeholder.strip_suffix(word).is_some_and(|it| it.ends_with('_'));
+        let is_kind = |word: &str| {
+            placeholder == word || placeholder.strip_suffix(word).is_some_and(|prefix| prefix.ends_with('_'))
+        };
         match placeholder {
             "key" | "*component" => PathKind::Unchecked,
             rest if rest.starts_with('*') => PathKind::Rest,
-            _ if is("uuid") => PathKind::Uuid,
-            _ if is("id") => PathKind::Integer,
-            _ if is("domain") => PathKind::Domain,
+            _ if is_kind("uuid") => PathKind::Uuid,
+            _ if is_kind("id") => PathKind::Integer,
+            _ if is_kind("domain") => PathKind::Domain,
             _ => PathKind::Name,
         }
     }
 
     /// Reads an unchanged value; `None` if it is not of this kind.
-    pub fn read(self, sent: &str) -> Option<PathValue> {
+    pub fn read(self, segment: &str) -> Option<PathValue> {
         match self {
             PathKind::Integer => {
-                let is_digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());
+                let is_digits = !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit());
                 // An integer that is too large for an id becomes 0, which is not the id of a row.
-                is_digits.then(|| PathValue::Integer(sent.parse().unwrap_or(0)))
+                is_digits.then(|| PathValue::Integer(segment.parse().unwrap_or(0)))
             }
             PathKind::Uuid => {
                 // Only the hyphenated form is accepted: each address has one spelling.
-                let is_hyphenated = sent.len() == 36;
-                Uuid::parse_str(sent).ok().filter(|_| is_hyphenated).map(PathValue::Uuid)
+                let is_hyphenated = segment.len() == 36;
+                Uuid::parse_str(segment).ok().filter(|_| is_hyphenated).map(PathValue::Uuid)
             }
-            PathKind::Name | PathKind::Domain => text(sent).filter(|text| text.len() <= MAX_NAME).map(PathValue::Text),
-            PathKind::Rest => text(sent).map(PathValue::Text),
-            PathKind::Unchecked => Some(PathValue::Text(sent.to_owned())),
+            PathKind::Name | PathKind::Domain => {
+                text(segment).filter(|text| text.len() <= MAX_NAME).map(PathValue::Text)
+            }
+            PathKind::Rest => text(segment).map(PathValue::Text),
+            PathKind::Unchecked => Some(PathValue::Text(segment.to_owned())),
         }
     }
 
@@ -102,13 +106,13 @@ pub fn placeholders(path: &str) -> impl Iterator<Item = (&str, PathKind)> {
 }
 
 /// Returns the text of a value that the handler checks. Invalid UTF-8 is replaced, so that no rule allows it.
-pub fn unchecked_text(sent: &str) -> String {
-    percent_decode_str(sent).decode_utf8_lossy().into_owned()
+pub fn unchecked_text(segment: &str) -> String {
+    percent_decode_str(segment).decode_utf8_lossy().into_owned()
 }
 
 /// Decodes percent-encoded text; `None` if it is not UTF-8, is empty, or has control characters.
-fn text(sent: &str) -> Option<String> {
-    let text = percent_decode_str(sent).decode_utf8().ok()?;
+fn text(segment: &str) -> Option<String> {
+    let text = percent_decode_str(segment).decode_utf8().ok()?;
     (!text.is_empty() && !text.chars().any(char::is_control)).then(|| text.into_owned())
 }
 

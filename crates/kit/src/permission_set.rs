@@ -63,17 +63,17 @@ impl Vocabulary {
     /// Applies a body's `permissions` to the bits of a set, then adds the actions that others require. A
     /// sent list replaces the current one of its key; a key that is not sent is unchanged. `allowed` are
     /// the bits that the type of the set accepts. The errors are reported under the field's name.
-    pub fn merge(&self, sent: &Map<String, Json>, current: i64, allowed: i64) -> Result<i64, Errors> {
+    pub fn merge(&self, grants: &Map<String, Json>, current: i64, allowed: i64) -> Result<i64, Errors> {
         let mut bits = current;
         let (mut errors, mut by_key) = (Errors::new(), Errors::new());
-        for (name, list) in sent {
+        for (name, list) in grants {
             let Some(key) = self.0.iter().find(|key| key.name == name) else {
                 errors.add(PERMISSIONS, format!("Invalid resource {name}."));
                 continue;
             };
-            let known: Vec<&str> =
-                key.actions.iter().filter(|action| action.bit & allowed != 0).map(|it| it.name).collect();
-            match permissions::read_actions(list, &known) {
+            let allowed_actions: Vec<&str> =
+                key.actions.iter().filter(|action| action.bit & allowed != 0).map(|action| action.name).collect();
+            match permissions::read_actions(list, &allowed_actions) {
                 Ok(chosen) => bits = (bits & !key.bits(|_| true)) | key.bits(|action| chosen.contains(&action.name)),
                 Err(message) => by_key.add(name, message),
             }
@@ -87,8 +87,8 @@ impl Vocabulary {
     /// Applies the `permissions` of a body by [`Vocabulary::merge`], and adds its errors to those of the
     /// body. Returns the bits that the set has afterwards.
     pub fn accept(&self, accepted: &mut CheckedBody, current: i64, allowed: i64) -> i64 {
-        let Some(Json::Object(sent)) = accepted.changes.get(&GRANTS) else { return current };
-        let merged = self.merge(&sent, current, allowed);
+        let Some(Json::Object(grants)) = accepted.changes.get(&GRANTS) else { return current };
+        let merged = self.merge(&grants, current, allowed);
         let bits = merged.unwrap_or_else(|errors| {
             accepted.errors.merge(errors);
             current
@@ -99,9 +99,9 @@ impl Vocabulary {
 
     /// Adds the bits of all actions that are required, directly or indirectly.
     fn expanded(&self, bits: i64) -> i64 {
-        let held = self.0.iter().flat_map(|key| key.actions).filter(|action| action.bit & bits != 0);
-        let all = held.fold(bits, |all, action| all | action.needs);
-        if all == bits { bits } else { self.expanded(all) }
+        let granted_actions = self.0.iter().flat_map(|key| key.actions).filter(|action| action.bit & bits != 0);
+        let bits_with_needs = granted_actions.fold(bits, |bits_so_far, action| bits_so_far | action.needs);
+        if bits_with_needs == bits { bits } else { self.expanded(bits_with_needs) }
     }
 
     /// Returns the actions of a set as `{key: [action, …]}`, the form in answers and the administration log.
@@ -179,8 +179,8 @@ impl PermissionKey {
         panic!("the key does not have this action")
     }
 
-    fn bits(&self, wanted: impl Fn(&SetAction) -> bool) -> i64 {
-        self.actions.iter().filter(|action| wanted(action)).fold(0, |bits, action| bits | action.bit)
+    fn bits(&self, is_wanted: impl Fn(&SetAction) -> bool) -> i64 {
+        self.actions.iter().filter(|action| is_wanted(action)).fold(0, |bits, action| bits | action.bit)
     }
 
     fn action_names(&self, bits: i64) -> impl Iterator<Item = &'static str> {
@@ -217,7 +217,7 @@ impl<P: Id, S: Id> PermissionSets<P, S> {
         limits::check(conn, self.limit, count, 1)
     }
 
-    /// Updates a set and logs the differences from `before`. `held` and `grants` are its actions before and afterwards, as bits.
+    /// Updates a set and logs the differences from `before`. `current` and `grants` are its actions before and afterwards, as bits.
     pub fn update(
         &self,
         request: &Request,
@@ -225,9 +225,9 @@ impl<P: Id, S: Id> PermissionSets<P, S> {
         id: S,
         mut before: Changes,
         changes: &Changes,
-        (held, grants): (i64, i64),
+        (current, grants): (i64, i64),
     ) -> Result<(), Refusal> {
-        before.set(&GRANTS, CheckedValue::Json(self.vocabulary.to_json(held)));
+        before.set(&GRANTS, CheckedValue::Json(self.vocabulary.to_json(current)));
         rows::update(
             request,
             conn,
@@ -237,7 +237,7 @@ impl<P: Id, S: Id> PermissionSets<P, S> {
             changes,
             &[("permissions", grants.into())],
         )?;
-        if held & !grants != 0 {
+        if current & !grants != 0 {
             rights::object_rights_ended(request);
         }
         Ok(())
@@ -317,8 +317,8 @@ impl<P: Id, S: Id> PermissionSets<P, S> {
             return rows::accepted_within(conn, self.resource, body, id, scope);
         };
         // The name gets one message, that it is reserved, without a second one that it is not unique.
-        let others = body.clone().filter_members(|name| name != "name");
-        let mut accepted = rows::accepted_within(conn, self.resource, &others, Some(id.unwrap_or(0)), scope)?;
+        let other_members = body.clone().filter_members(|name| name != "name");
+        let mut accepted = rows::accepted_within(conn, self.resource, &other_members, Some(id.unwrap_or(0)), scope)?;
         accepted.errors.add("name", refused);
         Ok(accepted)
     }
@@ -372,11 +372,11 @@ impl<P: Id, S: Id> PermissionSets<P, S> {
 
 /// Returns the refusal of the name in a body. `own` is the name of a set that the system created.
 fn refused_name(body: &SentObject<'_>, own: Option<&str>) -> Option<String> {
-    let sent = body.get("name")?.as_str()?;
-    let sent = sent.trim();
+    let name = body.get("name")?.as_str()?;
+    let name = name.trim();
     match own {
-        Some(own) if sent != own && !sent.is_empty() => Some(format!("Name {own} is reserved and cannot be changed.")),
-        None if is_reserved(sent) => Some(format!("Name {sent} is reserved and cannot be used.")),
+        Some(own) if name != own && !name.is_empty() => Some(format!("Name {own} is reserved and cannot be changed.")),
+        None if is_reserved(name) => Some(format!("Name {name} is reserved and cannot be used.")),
         _ => None,
     }
 }
@@ -416,8 +416,8 @@ mod tests {
         },
     ]);
 
-    fn merge_actions(sent: Json, current: i64, allowed: i64) -> Result<i64, Json> {
-        RECORDS.merge(sent.as_object().unwrap(), current, allowed).map_err(|errors| errors.to_json())
+    fn merge_actions(grants: Json, current: i64, allowed: i64) -> Result<i64, Json> {
+        RECORDS.merge(grants.as_object().unwrap(), current, allowed).map_err(|errors| errors.to_json())
     }
 
     #[test]

@@ -49,8 +49,8 @@ pub const PERMISSIONS: &str = "permissions";
 static CATALOGUE: OnceLock<Vec<&'static PermissionResource>> = OnceLock::new();
 
 /// Registers the permission resources of all modules, once in a process.
-pub(crate) fn register(all: impl Iterator<Item = &'static PermissionResource>) {
-    CATALOGUE.get_or_init(|| all.collect());
+pub(crate) fn register(resources: impl Iterator<Item = &'static PermissionResource>) {
+    CATALOGUE.get_or_init(|| resources.collect());
 }
 
 /// Returns every permission resource, in the order of the modules.
@@ -76,9 +76,10 @@ impl Permissions {
         if account_type.is_super() {
             return Permissions::all();
         }
-        let held =
+        let defaults =
             catalogue().flat_map(|group| group.held_by.iter().map(move |(holder, actions)| (group, holder, actions)));
-        held.filter(|(_, holder, _)| **holder == account_type)
+        defaults
+            .filter(|(_, holder, _)| **holder == account_type)
             .flat_map(|(group, _, actions)| actions.iter().map(|action| (group.name, *action)))
             .fold(Permissions::NONE, |set, (resource, action)| set.with_permission(resource, action))
     }
@@ -124,10 +125,10 @@ impl Permissions {
     pub fn to_actions(self) -> Json {
         let mut grants = Map::new();
         for group in catalogue() {
-            let held: Vec<&str> =
+            let actions: Vec<&str> =
                 group.actions.iter().copied().filter(|action| self.contains(group.name, action)).collect();
-            if !held.is_empty() {
-                grants.insert(group.name.to_owned(), json!(held));
+            if !actions.is_empty() {
+                grants.insert(group.name.to_owned(), json!(actions));
             }
         }
         Json::Object(grants)
@@ -156,7 +157,7 @@ fn bit(resource: &str, action: &str) -> Option<u128> {
     let mut first = 0;
     for group in catalogue() {
         if group.name == resource {
-            return group.actions.iter().position(|known| *known == action).map(|n| 1 << (first + n));
+            return group.actions.iter().position(|candidate| *candidate == action).map(|n| 1 << (first + n));
         }
         first += group.actions.len();
     }
@@ -165,10 +166,10 @@ fn bit(resource: &str, action: &str) -> Option<u128> {
 
 /// Reads the permissions in a role's body and adds the required ones. Every action except `list` requires `list`
 /// and `view`, if a role can grant them. A resource that is not sent retains its permissions of `before`.
-pub fn accept_permissions(sent: &Map<String, Json>, before: Permissions) -> Result<Permissions, Errors> {
+pub fn accept_permissions(grants: &Map<String, Json>, before: Permissions) -> Result<Permissions, Errors> {
     let mut errors = Errors::new();
     let mut set = before;
-    for (resource, actions) in sent {
+    for (resource, actions) in grants {
         let Some(group) = catalogue().find(|group| group.name == resource && !group.assignable.is_empty()) else {
             return Err(Errors::single("permissions", format!("Invalid resource {resource}.")));
         };
@@ -178,7 +179,9 @@ pub fn accept_permissions(sent: &Map<String, Json>, before: Permissions) -> Resu
             Ok(actions) => {
                 for action in &actions {
                     set = required_by(group, action)
-                        .fold(set.with_permission(resource, action), |set, it| set.with_permission(resource, it));
+                        .fold(set.with_permission(resource, action), |set, needed_action| {
+                            set.with_permission(resource, needed_action)
+                        });
                 }
             }
         }
@@ -193,13 +196,14 @@ pub fn accept_permissions(sent: &Map<String, Json>, before: Permissions) -> Resu
 
 /// Reads the permissions in the body of an API key, and adds the required ones as [`accept_grants`] does. An account grants to its
 /// keys only permissions that it has.
-pub fn accept_held_grants(sent: &Map<String, Json>, held: Permissions) -> Result<Permissions, Errors> {
+pub fn accept_held_grants(grants: &Map<String, Json>, caller_permissions: Permissions) -> Result<Permissions, Errors> {
     let (mut errors, mut set) = (Errors::new(), Permissions::NONE);
-    for (resource, actions) in sent {
+    for (resource, actions) in grants {
         let group = catalogue().find(|group| group.name == resource);
-        let known = group.map_or(&[][..], |group| group.assignable);
-        let known: Vec<&str> = known.iter().copied().filter(|action| held.contains(resource, action)).collect();
-        match (read_actions(actions, &known), group) {
+        let assignable_actions = group.map_or(&[][..], |group| group.assignable);
+        let assignable_actions: Vec<&str> =
+            assignable_actions.iter().copied().filter(|action| caller_permissions.contains(resource, action)).collect();
+        match (read_actions(actions, &assignable_actions), group) {
             (Err(message), _) => errors.add(resource, message),
             (Ok(_), None) => errors.add(resource, format!("Invalid resource {resource}.")),
             (Ok(actions), Some(group)) => {
@@ -212,7 +216,7 @@ pub fn accept_held_grants(sent: &Map<String, Json>, held: Permissions) -> Result
         }
     }
     if errors.is_empty() {
-        return Ok(set.intersection(held));
+        return Ok(set.intersection(caller_permissions));
     }
     let mut nested = Errors::new();
     nested.nest("permissions", errors);
@@ -221,20 +225,21 @@ pub fn accept_held_grants(sent: &Map<String, Json>, held: Permissions) -> Result
 
 /// Returns the actions that an action requires: `list` and `view`, if a role can grant them. `list` requires none.
 fn required_by(group: &PermissionResource, action: &str) -> impl Iterator<Item = &'static str> {
-    let needed = move |it: &&str| action != "list" && action != *it && group.assignable.contains(it);
+    let needed =
+        move |candidate: &&str| action != "list" && action != *candidate && group.assignable.contains(candidate);
     ["list", "view"].into_iter().filter(needed)
 }
 
 /// Reads a sent list of known actions, or returns the error message.
-pub fn read_actions<'a>(sent: &Json, known: &[&'a str]) -> Result<Vec<&'a str>, String> {
-    if sent.is_null() {
+pub fn read_actions<'a>(value: &Json, allowed_actions: &[&'a str]) -> Result<Vec<&'a str>, String> {
+    if value.is_null() {
         return Err(message::NULL.to_owned());
     }
-    let items = sent.as_array().ok_or_else(|| message::not_a_list(type_name(sent)))?;
+    let items = value.as_array().ok_or_else(|| message::not_a_list(type_name(value)))?;
     let mut actions = Vec::new();
     let mut wrong = Vec::new();
     for item in items {
-        match item.as_str().and_then(|name| known.iter().find(|action| **action == name)) {
+        match item.as_str().and_then(|name| allowed_actions.iter().find(|action| **action == name)) {
             Some(action) => actions.push(*action),
             None => wrong.push(item.as_str().map_or_else(|| item.to_string(), str::to_owned)),
         }
@@ -266,14 +271,14 @@ pub fn describe(document: &mut Json, resources: impl Iterator<Item = (&'static s
 
 /// Adds the permissions that a role can grant to its schema document, as the nested schema of `permissions`.
 pub fn describe_assignable(document: &mut Json) {
-    let given = catalogue().filter(|group| !group.assignable.is_empty()).map(|group| {
+    let groups = catalogue().filter(|group| !group.assignable.is_empty()).map(|group| {
         let actions = group
             .assignable
             .iter()
             .map(|action| (*action, text(action), required_by(group, action).map(str::to_owned).collect()));
         (group.name, actions.collect())
     });
-    describe(document, given);
+    describe(document, groups);
 }
 
 /// Returns the display text of an action.
@@ -293,6 +298,6 @@ fn text(action: &'static str) -> &'static str {
 
 /// Returns the permissions that a role can grant as `{resource: [action, …]}`, for OPTIONS.
 pub fn assignable() -> Json {
-    let given = catalogue().filter(|group| !group.assignable.is_empty());
-    Json::Object(given.map(|group| (group.name.to_owned(), json!(group.assignable))).collect())
+    let groups = catalogue().filter(|group| !group.assignable.is_empty());
+    Json::Object(groups.map(|group| (group.name.to_owned(), json!(group.assignable))).collect())
 }

@@ -54,9 +54,9 @@ pub fn removed(conn: &mut Conn, resource: &str, ids: &[i64]) -> Result<(), Store
 }
 
 /// Runs the reactions to a row, in the order of the modules.
-pub fn run(request: &Request, conn: &mut Conn, resource: &str, when: ReactionTime, id: i64) -> Result<(), Refusal> {
+pub fn run(request: &Request, conn: &mut Conn, resource: &str, time: ReactionTime, id: i64) -> Result<(), Refusal> {
     let reactions = REACTIONS.get().into_iter().flatten();
-    for reaction in reactions.filter(|reaction| reaction.when == when && reaction.resource == resource) {
+    for reaction in reactions.filter(|reaction| reaction.when == time && reaction.resource == resource) {
         (reaction.run)(request, conn, id)?;
     }
     Ok(())

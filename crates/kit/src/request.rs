@@ -135,17 +135,17 @@ impl Effects {
     }
     /// Registers a function that is called after the commit: once, even if it is registered several times.
     pub fn after_commit(&self, work: AfterCommit) {
-        let mut all = web::lock(&self.after_commit);
-        if !all.iter().any(|known| std::ptr::fn_addr_eq(*known, work)) {
-            all.push(work);
+        let mut pending_work = web::lock(&self.after_commit);
+        if !pending_work.iter().any(|queued| std::ptr::fn_addr_eq(*queued, work)) {
+            pending_work.push(work);
         }
     }
     /// Returns the raised version of the rights (0: none) and the functions to call, and resets the effects.
     pub(crate) fn take_effects(&self) -> (i64, Vec<AfterCommit>) {
-        let mut all = web::lock(&self.after_commit);
+        let mut pending_work = web::lock(&self.after_commit);
         self.ends_object_rights.store(false, Ordering::Relaxed);
         self.caller_was_checked.store(false, Ordering::Relaxed);
-        (self.rights.swap(0, Ordering::Relaxed), std::mem::take(&mut *all))
+        (self.rights.swap(0, Ordering::Relaxed), std::mem::take(&mut *pending_work))
     }
 }
 
@@ -168,7 +168,7 @@ impl Request {
     }
     /// Returns a request for work of the system, without a caller, as if it was sent now.
     pub fn for_system(app: &App, build: &Arc<Build>) -> Request {
-        let received = ReceivedRequest {
+        let request_parts = ReceivedRequest {
             app: app.clone(),
             build: build.clone(),
             requirement: Requirement {
@@ -193,7 +193,7 @@ impl Request {
             admission: None,
             effects: Effects::default(),
         };
-        Request::new(None, received)
+        Request::new(None, request_parts)
     }
     /// Returns the same request with its caller read again.
     pub fn with_caller(&self, caller: Arc<Caller>) -> Request {
@@ -245,7 +245,8 @@ impl Request {
     /// Returns the body as an object of the members that the route declares.
     pub fn object(&self) -> Result<SentObject<'_>, Refusal> {
         let (body, declared) = (self.body()?, self.declared_names);
-        let is_declared = |name: &str| declared.is_none_or(|names| names.iter().any(|known| known == name));
+        let is_declared =
+            |name: &str| declared.is_none_or(|names| names.iter().any(|declared_name| declared_name == name));
         let wrong = || Refusal::field("non_field_errors", message::not_an_object(body.type_name()));
         body.as_object(is_declared).ok_or_else(wrong)
     }
@@ -255,7 +256,8 @@ impl Request {
         if let Some(declared) = self.declared_names {
             self.body()?.as_object(|name| {
                 let mut names = names.borrow_mut();
-                let is_known = |name: &str| declared.iter().chain(names.iter()).any(|known| known == name);
+                let is_known =
+                    |name: &str| declared.iter().chain(names.iter()).any(|declared_name| declared_name == name);
                 if names.len() < MAX_UNDECLARED && !is_known(name) {
                     names.push(name.to_owned());
                 }

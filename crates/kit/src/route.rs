@@ -268,9 +268,10 @@ impl Route {
         }
     }
     /// A GET of a list in the envelope.
-    pub fn list(path: &'static str, of: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
-        let mut route = Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::Page(of));
-        route.selects = Some(of);
+    pub fn list(path: &'static str, resource: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        let mut route =
+            Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::Page(resource));
+        route.selects = Some(resource);
         route.action("list")
     }
     /// A GET of a list of a resource that builds declare. Its filters and ordering are not declared here.
@@ -293,35 +294,43 @@ impl Route {
             .tags_itself()
     }
     /// A POST that creates an instance.
-    pub fn create(path: &'static str, of: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
-        Route::create_by(path, of, Handler::Write(handler))
+    pub fn create(path: &'static str, resource: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        Route::create_by(path, resource, Handler::Write(handler))
     }
     /// A POST that creates an instance, with work before its transaction.
-    pub fn create_async(path: &'static str, of: StaticResource, handler: fn(Arc<Request>) -> HandlerFuture) -> Route {
-        Route::create_by(path, of, Handler::Async(handler))
+    pub fn create_async(
+        path: &'static str,
+        resource: StaticResource,
+        handler: fn(Arc<Request>) -> HandlerFuture,
+    ) -> Route {
+        Route::create_by(path, resource, Handler::Async(handler))
     }
-    fn create_by(path: &'static str, of: StaticResource, handler: Handler) -> Route {
+    fn create_by(path: &'static str, resource: StaticResource, handler: Handler) -> Route {
         Route::new(Method::POST, path, "Create", handler)
-            .with_body(Schema::Body(of, true))
-            .answers(201, Schema::One(of))
+            .with_body(Schema::Body(resource, true))
+            .answers(201, Schema::One(resource))
             .action("create")
     }
     /// A GET of one instance.
-    pub fn view(path: &'static str, of: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
-        Route::new(Method::GET, path, "Get", Handler::ShortRead(handler)).answers(200, Schema::One(of))
+    pub fn view(path: &'static str, resource: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        Route::new(Method::GET, path, "Get", Handler::ShortRead(handler)).answers(200, Schema::One(resource))
     }
     /// A PATCH of one instance.
-    pub fn edit(path: &'static str, of: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
-        Route::edit_by(path, of, Handler::Write(handler))
+    pub fn edit(path: &'static str, resource: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+        Route::edit_by(path, resource, Handler::Write(handler))
     }
     /// A PATCH of one instance, with work before its transaction.
-    pub fn edit_async(path: &'static str, of: StaticResource, handler: fn(Arc<Request>) -> HandlerFuture) -> Route {
-        Route::edit_by(path, of, Handler::Async(handler))
+    pub fn edit_async(
+        path: &'static str,
+        resource: StaticResource,
+        handler: fn(Arc<Request>) -> HandlerFuture,
+    ) -> Route {
+        Route::edit_by(path, resource, Handler::Async(handler))
     }
-    fn edit_by(path: &'static str, of: StaticResource, handler: Handler) -> Route {
+    fn edit_by(path: &'static str, resource: StaticResource, handler: Handler) -> Route {
         Route::new(Method::PATCH, path, "Change", handler)
-            .with_body(Schema::Body(of, false))
-            .answers(200, Schema::One(of))
+            .with_body(Schema::Body(resource, false))
+            .answers(200, Schema::One(resource))
     }
     /// A DELETE of one instance.
     pub fn delete(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {

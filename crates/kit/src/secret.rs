@@ -41,8 +41,8 @@ pub struct SealedColumn {
 static SEALED_COLUMNS: OnceLock<Vec<&'static SealedColumn>> = OnceLock::new();
 
 /// Registers the sealed columns of all modules, once in a process.
-pub(crate) fn register(all: impl Iterator<Item = &'static SealedColumn>) {
-    SEALED_COLUMNS.get_or_init(|| all.collect());
+pub(crate) fn register(columns: impl Iterator<Item = &'static SealedColumn>) {
+    SEALED_COLUMNS.get_or_init(|| columns.collect());
 }
 
 /// Returns the sealed columns of builds, in the order of the modules.
@@ -73,7 +73,7 @@ impl Context<'_> {
     fn is_known(&self) -> bool {
         let columns = sealed_columns().chain([&OF_HISTORY_TENANTS]);
         let is_here = |table: &str, column: &str| self.table == table && self.column == column;
-        columns.into_iter().any(|known| is_here(known.table, known.column))
+        columns.into_iter().any(|candidate| is_here(candidate.table, candidate.column))
             || COOKIES.iter().any(|(table, column)| is_here(table, column))
     }
 }
@@ -177,12 +177,12 @@ mod tests {
         let keys = Keys::new("the deployment's key");
         let name = keys.name(&PLACE, b"ann@example.com");
         assert_eq!((name.len(), &name), (32, &keys.name(&PLACE, b"ann@example.com")));
-        for other in [
+        for other_name in [
             keys.name(&PLACE, b"bob@example.com"),
             keys.name(&Context { build: "b.example", ..PLACE }, b"ann@example.com"),
             Keys::new("another key").name(&PLACE, b"ann@example.com"),
         ] {
-            assert_ne!(other, name);
+            assert_ne!(other_name, name);
         }
     }
 
@@ -200,7 +200,7 @@ mod tests {
     fn it_opens_nowhere_else() {
         let keys = Keys::new("the deployment's key");
         let sealed = keys.seal(&PLACE, b"hunter2");
-        for other in [
+        for other_place in [
             Context { build: "b.example", ..PLACE },
             Context { table: "mail", ..PLACE },
             Context { column: "name", ..PLACE },
@@ -208,7 +208,7 @@ mod tests {
             // The same text with another boundary is another place.
             Context { table: "single_sign_onc", column: "lient_secret", ..PLACE },
         ] {
-            assert_eq!(keys.open(&other, &sealed), None, "{other:?}");
+            assert_eq!(keys.open(&other_place, &sealed), None, "{other_place:?}");
         }
         assert_eq!(Keys::new("another key").open(&PLACE, &sealed), None);
     }

@@ -26,8 +26,8 @@ pub fn warn_if_short(key: &str) {
 
 /// Checks that the key is that of the databases, and stores the fingerprint in a new control database.
 pub async fn check(store: &Store, key: &str, keys: &Keys) -> Result<(), KeyError> {
-    let known = match store.control().read(load_fingerprint).await? {
-        Some(known) => known,
+    let fingerprint = match store.control().read(load_fingerprint).await? {
+        Some(fingerprint) => fingerprint,
         None if is_short(key) => return Err(KeyError::Short),
         None => {
             let fingerprint = keys.fingerprint();
@@ -39,9 +39,9 @@ pub async fn check(store: &Store, key: &str, keys: &Keys) -> Result<(), KeyError
             store.control().write(insert).await?.unwrap_or_default()
         }
     };
-    match known {
-        known if known == keys.fingerprint() => Ok(()),
-        known if known.contains('>') => Err(KeyError::Changes),
+    match fingerprint {
+        fingerprint if fingerprint == keys.fingerprint() => Ok(()),
+        fingerprint if fingerprint.contains('>') => Err(KeyError::Changes),
         _ => Err(KeyError::Other),
     }
 }

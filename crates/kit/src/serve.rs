@@ -60,24 +60,24 @@ pub async fn answer(
         origin = None;
     }
     let accepted = AcceptedCodings::from_headers(&parts.headers);
-    let mut seen = RequestTrace { theme: Theme::from_headers(&parts.headers), ..RequestTrace::default() };
+    let mut trace = RequestTrace { theme: Theme::from_headers(&parts.headers), ..RequestTrace::default() };
     let sends_body = !body.is_end_stream();
     let is_by_tls = origin::is_by_tls(&app)
         && !origin::is_marked_plain(&parts.headers, app.settings.trusted_proxies.contains(peer.ip()));
     let outcome = match origin::preflight(&parts, origin.is_some()) {
         Some(answer) => Ok(answer),
-        None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
+        None => respond(&app, table, parts, body, peer.ip(), &mut trace).await,
     };
-    let form = match (seen.refusals, seen.page_of()) {
+    let form = match (trace.refusals, trace.page_of()) {
         (Some(render), _) => RefusalForm::Protocol(render),
         (None, Some((build, theme))) => RefusalForm::Page(build, theme),
         (None, None) => RefusalForm::Json,
     };
     let (mut response, cause) = render(outcome, form, &method, &id);
-    if let Some(pace) = seen.pace.take() {
+    if let Some(pace) = trace.pace.take() {
         response.extensions_mut().insert(pace);
     }
-    let is_compressed = seen.route.is_none_or(Route::is_compressed) && !seen.is_front_end;
+    let is_compressed = trace.route.is_none_or(Route::is_compressed) && !trace.is_front_end;
     let mut response = if is_compressed { compress(response, accepted) } else { response };
     if method == Method::HEAD && response.status() != StatusCode::NOT_MODIFIED {
         without_body(&mut response);
@@ -90,7 +90,7 @@ pub async fn answer(
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     }
     // The connection ends if a body was not read. Without this header, a client may lose its next request on it.
-    if sends_body && !seen.body_is_read {
+    if sends_body && !trace.body_is_read {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     origin::allow(&app, origin, headers);
@@ -99,7 +99,7 @@ pub async fn answer(
     let request_id = id.to_str().unwrap_or("");
     // The path is ASCII, like everything in the first line of a request.
     let path = uri.path().get(..MAX_LOGGED).unwrap_or(uri.path());
-    let (build, user) = (seen.build.as_deref().map_or("", |build| &build.domain), seen.user);
+    let (build, user) = (trace.build.as_deref().map_or("", |build| &build.domain), trace.user);
     match cause {
         Some(cause) if status >= 500 => {
             tracing::error!(request_id, method = method.as_str(), path, status, milliseconds, build, user, cause = %cause, "request");
@@ -145,7 +145,7 @@ async fn respond(
     parts: http::request::Parts,
     body: Incoming,
     peer: IpAddr,
-    seen: &mut RequestTrace,
+    trace: &mut RequestTrace,
 ) -> Outcome {
     app.unnamed_proxy.check_request(peer, &parts.headers, &app.settings.trusted_proxies);
     if let Some(answer) = answer_of_process(app, &parts).await {
@@ -157,28 +157,28 @@ async fn respond(
         return Ok(Answer::redirect(StatusCode::PERMANENT_REDIRECT, &origin::address_by_tls(app, &parts, &host)));
     }
     let name = origin::without_port(&host);
-    let found = table.find(parts.uri.path());
-    let build = match &found {
-        Some(found) if found.is_of_deployment() => {
+    let matched_routes = table.find(parts.uri.path());
+    let build = match &matched_routes {
+        Some(matched_routes) if matched_routes.is_of_deployment() => {
             operator(app, &parts.headers)?;
-            app.build(&found.domain().to_ascii_lowercase()).await?.ok_or_else(Refusal::not_found)?
+            app.build(&matched_routes.domain().to_ascii_lowercase()).await?.ok_or_else(Refusal::not_found)?
         }
         _ => match app.build_of_host(name).await? {
             Some(build) => build,
-            None => return page_not_found(&parts, name, seen.theme),
+            None => return page_not_found(&parts, name, trace.theme),
         },
     };
-    seen.build = Some(build.clone());
-    seen.is_open_to_browsers = build.domain.eq_ignore_ascii_case(name) || origin::is_open_to_browsers(app, name);
+    trace.build = Some(build.clone());
+    trace.is_open_to_browsers = build.domain.eq_ignore_ascii_case(name) || origin::is_open_to_browsers(app, name);
     if let Some(answer) = front_end(app).and_then(|front_end| (front_end.answer)(&build, &parts)) {
-        seen.is_front_end = true;
-        return if seen.is_open_to_browsers { answer } else { page_not_found(&parts, name, seen.theme) };
+        trace.is_front_end = true;
+        return if trace.is_open_to_browsers { answer } else { page_not_found(&parts, name, trace.theme) };
     }
-    let MatchedRoutes { routes, path_values } = found.ok_or_else(Refusal::not_found)?;
+    let MatchedRoutes { routes, path_values } = matched_routes.ok_or_else(Refusal::not_found)?;
     let address = client_address(peer, header_values(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
     let origin = format!("{}://{host}", origin::scheme(&parts, is_trusted));
     let arrival = Arrival { app, build, routes, path_values, host: &host, origin, address };
-    arrival.respond(parts, body, seen).await
+    arrival.respond(parts, body, trace).await
 }
 
 /// Answers the requests about the state of the process. `None` for other paths.
@@ -229,28 +229,28 @@ struct ReadBody {
 }
 
 impl Arrival<'_> {
-    async fn respond(self, parts: http::request::Parts, body: Incoming, seen: &mut RequestTrace) -> Outcome {
+    async fn respond(self, parts: http::request::Parts, body: Incoming, trace: &mut RequestTrace) -> Outcome {
         let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
         let route = self.routes.iter().copied().find(|route| route.method == *method);
-        seen.route = route;
-        seen.answers_pages = route.map_or(self.routes.iter().any(|route| route.answers_pages()), Route::answers_pages);
-        if seen.answers_pages && !seen.is_open_to_browsers && *method == Method::GET {
-            return page_not_found(&parts, origin::without_port(self.host), seen.theme);
+        trace.route = route;
+        trace.answers_pages = route.map_or(self.routes.iter().any(|route| route.answers_pages()), Route::answers_pages);
+        if trace.answers_pages && !trace.is_open_to_browsers && *method == Method::GET {
+            return page_not_found(&parts, origin::without_port(self.host), trace.theme);
         }
         let access = self.access(route, &parts.headers);
-        seen.refusals = access.own.and_then(|own| own.render);
+        trace.refusals = access.own.and_then(|own| own.render);
         let admission = self.admit(&access, &parts)?;
         let caller = self.load_caller(&access, admission.as_ref(), route, &parts).await?;
-        seen.user = caller.as_ref().map(|caller| caller.user.get()).filter(|user| *user > 0);
+        trace.user = caller.as_ref().map(|caller| caller.user.get()).filter(|user| *user > 0);
         let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(self.routes))) };
-        self.check_origin(route, &access, &parts, seen.is_open_to_browsers)?;
+        self.check_origin(route, &access, &parts, trace.is_open_to_browsers)?;
         if let Some(guard) = route.guard {
             guard(self.app, &self.build, self.address)?;
         }
         let body = self.read_body(route, caller.as_deref(), &parts.headers, body).await?;
-        seen.body_is_read = has_body(route) && body.unread.is_none();
+        trace.body_is_read = has_body(route) && body.unread.is_none();
         // A body may take long, and its caller may have lost the rights meanwhile.
-        let caller = match seen.body_is_read {
+        let caller = match trace.body_is_read {
             true => self.load_caller(&access, admission.as_ref(), Some(route), &parts).await?,
             false => caller,
         };
@@ -262,7 +262,7 @@ impl Arrival<'_> {
         }
         let is_upload = body.unread.is_some();
         let admission = if is_upload { admission.map(Admission::admission_for_upload) } else { admission };
-        let ReadBody { sent, room, unread } = body;
+        let ReadBody { sent: request_body, room, unread } = body;
         let received = ReceivedRequest {
             app: self.app.clone(),
             build: self.build,
@@ -271,7 +271,7 @@ impl Arrival<'_> {
             path_values: self.path_values,
             path: parts.uri.path().to_owned(),
             query: Query::parse(parts.uri.query().unwrap_or("")),
-            body: sent,
+            body: request_body,
             room,
             answer_room: AnswerRoom::default(),
             address: self.address,
@@ -284,8 +284,8 @@ impl Arrival<'_> {
         };
         let request = Arc::new(Request::new(caller, received));
         let answer = run_declared(route, &request, unread).await?;
-        seen.body_is_read |= is_upload;
-        Ok(send_at_pace(&request, answer, seen))
+        trace.body_is_read |= is_upload;
+        Ok(send_at_pace(&request, answer, trace))
     }
 
     fn access(&self, route: Option<&Route>, headers: &HeaderMap) -> PathAccess {
@@ -367,8 +367,8 @@ impl Arrival<'_> {
             Some(caller) => ShareAccount::Id(caller.user.get()),
             None => ShareAccount::from_address(self.address),
         };
-        let (sent, room) = body::read(self.app, &self.build.holder(account), route, headers, body).await?;
-        Ok(ReadBody { sent, room, unread: None })
+        let (request_body, room) = body::read(self.app, &self.build.holder(account), route, headers, body).await?;
+        Ok(ReadBody { sent: request_body, room, unread: None })
     }
 }
 
@@ -387,12 +387,12 @@ async fn run_declared(route: &'static Route, request: &Arc<Request>, unread: Opt
 
 /// Returns the answer with the permit for its memory, and notes the pace at which the client must read it. An answer that the
 /// client has already becomes 304.
-fn send_at_pace(request: &Request, answer: Answer, seen: &mut RequestTrace) -> Answer {
+fn send_at_pace(request: &Request, answer: Answer, trace: &mut RequestTrace) -> Answer {
     if request.is_up_to_date(&answer) {
         return answer.not_modified();
     }
     let permit = request.answer_room.permit(answer.body.in_memory_bytes().len());
-    seen.pace = match (&permit, &answer.body) {
+    trace.pace = match (&permit, &answer.body) {
         (Some(permit), _) => Some(Pace { demand: permit.demand(), rates: IN_MEMORY }),
         (None, AnswerBody::File { permit: Some(permit), .. }) => Some(Pace { demand: permit.demand(), rates: OF_FILE }),
         _ => None,
@@ -503,9 +503,9 @@ pub(crate) async fn detached(work: impl Future<Output = Outcome> + Send + 'stati
 
 /// Returns the admission of a request, by the first kind of credential that matches its token; 401 without a valid credential.
 fn admission(app: &App, build: &Build, headers: &HeaderMap) -> Result<Admission, Refusal> {
-    let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let (scheme, token) = sent.split_once(' ').unwrap_or((sent, ""));
-    if !["JWT", "Bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let (scheme, token) = authorization.split_once(' ').unwrap_or((authorization, ""));
+    if !["JWT", "Bearer"].iter().any(|credential_scheme| scheme.eq_ignore_ascii_case(credential_scheme)) {
         return Err(Refusal::unauthenticated());
     }
     let kinds = registered().iter().flat_map(|domain| domain.callers);
@@ -516,9 +516,9 @@ fn admission(app: &App, build: &Build, headers: &HeaderMap) -> Result<Admission,
 
 /// Refuses with 401 without the deployment's key, and with 403 for a wrong key.
 fn operator(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(sent) = headers.get(API_KEY) else { return Err(Refusal::unauthenticated()) };
+    let Some(presented_key) = headers.get(API_KEY) else { return Err(Refusal::unauthenticated()) };
     let key = app.settings.api_key.as_deref().unwrap_or("");
-    let is_right = !key.is_empty() && bool::from(sent.as_bytes().ct_eq(key.as_bytes()));
+    let is_right = !key.is_empty() && bool::from(presented_key.as_bytes().ct_eq(key.as_bytes()));
     if is_right { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 

@@ -9,13 +9,13 @@ pub struct Slots(Vec<(TypeId, Box<dyn Any + Send + Sync>)>);
 impl Slots {
     /// Stores a value, in place of an earlier one of its type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.0.retain(|(of, _)| *of != TypeId::of::<T>());
+        self.0.retain(|(type_id, _)| *type_id != TypeId::of::<T>());
         self.0.push((TypeId::of::<T>(), Box::new(value)));
     }
 
     /// Returns the value of a type, if there is one.
     pub fn find<T: 'static>(&self) -> Option<&T> {
-        let (_, value) = self.0.iter().find(|(of, _)| *of == TypeId::of::<T>())?;
+        let (_, value) = self.0.iter().find(|(type_id, _)| *type_id == TypeId::of::<T>())?;
         value.downcast_ref()
     }
 
@@ -24,7 +24,7 @@ impl Slots {
         if self.find::<T>().is_none() {
             self.insert(T::default());
         }
-        let entry = self.0.iter_mut().find(|(of, _)| *of == TypeId::of::<T>());
+        let entry = self.0.iter_mut().find(|(type_id, _)| *type_id == TypeId::of::<T>());
         entry.and_then(|(_, value)| value.downcast_mut()).expect("it was put there just now")
     }
 

@@ -20,14 +20,17 @@ impl Table {
         for route in routes {
             let route: &'static Route = Box::leak(Box::new(route));
             let bare = route.path.trim_end_matches('/');
-            let known = table.paths.iter().position(|(path, _)| path.first().is_some_and(|it| it.path == route.path));
-            match known {
+            let place = table
+                .paths
+                .iter()
+                .position(|(path, _)| path.first().is_some_and(|first_route| first_route.path == route.path));
+            match place {
                 Some(n) => table.paths[n].0.push(route),
                 None => {
                     // Both forms of every path are served (`docs/reference/conventions.md`).
-                    let both = [bare.to_owned(), format!("{bare}/")];
+                    let paths = [bare.to_owned(), format!("{bare}/")];
                     let takes_rest = bare.ends_with('}') && bare.contains("{*");
-                    for path in both.into_iter().take(if takes_rest { 1 } else { 2 }) {
+                    for path in paths.into_iter().take(if takes_rest { 1 } else { 2 }) {
                         if let Err(error) = table.tree.insert(path, table.paths.len()) {
                             panic!("route {}: {error}", route.path);
                         }
@@ -47,15 +50,18 @@ impl Table {
 
     /// Returns whether a path has a route only for this server's own pages ([`Route::from_own_pages_alone`]).
     pub fn is_for_own_pages(&self, path: &str) -> bool {
-        self.tree.at(path).is_ok_and(|found| self.paths[*found.value].0.iter().any(|route| route.is_for_own_pages))
+        self.tree
+            .at(path)
+            .is_ok_and(|path_match| self.paths[*path_match.value].0.iter().any(|route| route.is_for_own_pages))
     }
 
     /// Returns the routes of a path and its values; `None` if there are no routes, or a value is not of its kind.
     pub fn find(&self, path: &str) -> Option<MatchedRoutes<'_>> {
-        let found = self.tree.at(path).ok()?;
-        let (routes, kinds) = &self.paths[*found.value];
-        let sent = found.params.iter().map(|(_, sent)| sent);
-        let path_values = sent.zip(kinds).map(|(sent, kind)| kind.read(sent)).collect::<Option<Vec<PathValue>>>()?;
+        let path_match = self.tree.at(path).ok()?;
+        let (routes, kinds) = &self.paths[*path_match.value];
+        let values = path_match.params.iter().map(|(_, value)| value);
+        let path_values =
+            values.zip(kinds).map(|(value, kind)| kind.read(value)).collect::<Option<Vec<PathValue>>>()?;
         Some(MatchedRoutes { routes, path_values })
     }
 }

@@ -123,8 +123,9 @@ impl Upload {
     async fn end(&self) -> Result<Option<Bytes>, UploadError> {
         let request = &self.request;
         if let Some(admission) = &request.admission {
-            let again = admission.caller(&request.app, &request.build, request.address, Some(request.requirement));
-            again.await.map_err(UploadError::Refused)?;
+            let readmission =
+                admission.caller(&request.app, &request.build, request.address, Some(request.requirement));
+            readmission.await.map_err(UploadError::Refused)?;
         }
         Ok(None)
     }
@@ -142,20 +143,20 @@ impl Chunks for Upload {
         reader.extend(wait);
         self.deadline += wait;
         let pace = self.place.as_ref().map(|place| Pace { demand: place.demand(), rates: PRESSED_RATE });
-        let (asked, (bytes, before)) = (Instant::now(), self.received);
+        let (asked_at, (bytes, before)) = (Instant::now(), self.received);
         let chunk = loop {
-            let until = self.deadline.min(Instant::now() + PACE_INTERVAL);
-            if let Ok(chunk) = timeout_at(until, reader.chunk()).await {
+            let wake_at = self.deadline.min(Instant::now() + PACE_INTERVAL);
+            if let Ok(chunk) = timeout_at(wake_at, reader.chunk()).await {
                 break chunk;
             }
-            let is_slow = pace.as_ref().is_some_and(|pace| pace.is_missed(bytes, before + asked.elapsed()));
-            if until == self.deadline || is_slow {
+            let is_slow = pace.as_ref().is_some_and(|pace| pace.is_missed(bytes, before + asked_at.elapsed()));
+            if wake_at == self.deadline || is_slow {
                 break Err(BodyError::Slow);
             }
         };
         self.handed_over = Instant::now();
         let count = chunk.as_ref().ok().and_then(Option::as_ref).map_or(0, Bytes::len) as u64;
-        self.received = (bytes + count, before + asked.elapsed());
+        self.received = (bytes + count, before + asked_at.elapsed());
         if pace.is_some_and(|pace| pace.is_missed(self.received.0, self.received.1)) {
             return Err(UploadError::Refused(refuse(BodyError::Slow)));
         }

@@ -67,12 +67,12 @@ async fn rotate_all(
     let mut unopened =
         control.write(move |conn| rotate_history_tenants(conn, &old_key, &new_key)).await.map_err(text)?;
     let builds = control.read(builds).await.map_err(text)?;
-    for (done, (id, uid)) in builds.iter().cloned().enumerate() {
-        progress(done, builds.len());
+    for (done_count, (id, uid)) in builds.iter().cloned().enumerate() {
+        progress(done_count, builds.len());
         let (old_key, new_key, now) = (old.clone(), new.clone(), Clock::system().now());
         let database = store.database(&database_name(id));
         match database.write(move |conn| rotate_build(conn, &uid, &old_key, &new_key, now)).await {
-            Ok(left) => unopened += left,
+            Ok(unopened_here) => unopened += unopened_here,
             // A build can be without a database if its creation or deletion was not finished.
             Err(StoreError::Missing) => {}
             Err(error) => return Err(format!("build {id}: {error}")),
@@ -96,13 +96,13 @@ impl From<StoreError> for RotationRefusal {
 fn begin(conn: &mut Conn, old: &str, new: &str) -> Result<bool, RotationRefusal> {
     let change = format!("{old}>{new}");
     match load_fingerprint(conn)? {
-        Some(known) if known == new => Ok(false),
-        Some(known) if known == change => Ok(true),
-        Some(known) if known == old => {
+        Some(fingerprint) if fingerprint == new => Ok(false),
+        Some(fingerprint) if fingerprint == change => Ok(true),
+        Some(fingerprint) if fingerprint == old => {
             set_key(conn, &change)?;
             Ok(true)
         }
-        Some(known) if known.contains('>') => Err(RotationRefusal(
+        Some(fingerprint) if fingerprint.contains('>') => Err(RotationRefusal(
             "CHANCERY_NEW_SECRET_KEY: the key was being changed with two other keys; call it with those".to_owned(),
         )),
         Some(_) => Err(RotationRefusal("CHANCERY_SECRET_KEY: the database was made with another key".to_owned())),

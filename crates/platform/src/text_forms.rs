@@ -63,13 +63,13 @@ fn step(app: &App, build: &Build, conn: &mut Conn) -> Result<RemainingWork, Stor
         "SELECT n, changed_since, class_id, after_n FROM text_passes WHERE due_at <= $1 ORDER BY n LIMIT 1 FOR UPDATE",
     );
     let pass = conn.query_optional(&sql.arg(now), |row| Ok((row.int(0)?, row.int(1)?, row.id(2)?, row.int(3)?)))?;
-    let Some((n, since, class, after)) = pass else { return Ok(RemainingWork::Done) };
+    let Some((n, folded_since, class, after)) = pass else { return Ok(RemainingWork::Done) };
     if class == BEHIND_CLASSES {
         return next_index(conn, n, after, now);
     }
     if class == ClassId::NONE {
         refold_names(conn)?;
-    } else if let Some(last) = refold_records(app, build, conn, class, (after, since))? {
+    } else if let Some(last) = refold_records(app, build, conn, class, (after, folded_since))? {
         return go_on(conn, n, class, last);
     }
     let sql = Sql::new("SELECT min(id) FROM object_classes WHERE id > $1").arg(class);
@@ -95,8 +95,11 @@ fn next_index(conn: &mut Conn, n: i64, after: i64, now: i64) -> Result<Remaining
 }
 
 async fn make_index(app: &App, build: &Build, class: ClassId, field: Arc<ClassField>) -> Result<(), StoreError> {
-    let made = field.clone();
-    let is_made = match build.db.run_outside_transaction(move |conn: &mut Conn| index_in_nfc(conn, class, &made)).await
+    let indexed_field = field.clone();
+    let is_made = match build
+        .db
+        .run_outside_transaction(move |conn: &mut Conn| index_in_nfc(conn, class, &indexed_field))
+        .await
     {
         Ok(is_made) => is_made,
         Err(error) => {

@@ -107,8 +107,8 @@ impl AccessSubject {
         errors: &mut Errors,
     ) -> Result<Option<AccessSubject>, Refusal> {
         let caller = request.caller()?;
-        let sent = request.query.last_value("user");
-        let user = sent.map_or(Some(caller.user), |sent| sent.parse().ok().map(UserId::new));
+        let user_parameter = request.query.last_value("user");
+        let user = user_parameter.map_or(Some(caller.user), |id| id.parse().ok().map(UserId::new));
         if user != Some(caller.user) && !may_ask {
             return Err(Refusal::forbidden());
         }
@@ -118,9 +118,9 @@ impl AccessSubject {
         }
         sql.push(" FROM users t WHERE t.id = ").bind(user.unwrap_or(UserId::NONE));
         sql.push(" AND ").append(&visible_users(caller));
-        let found = conn.query_optional(&sql, |row| Ok((row.id(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
-        let Some((user, status, reference)) = found else {
-            errors.add("user", message::invalid_id_message(sent.unwrap_or_default()));
+        let row = conn.query_optional(&sql, |row| Ok((row.id(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
+        let Some((user, status, reference)) = row else {
+            errors.add("user", message::invalid_id_message(user_parameter.unwrap_or_default()));
             return Ok(None);
         };
         let (is_usable, is_active) = (status != "anonymized", status == "active");
@@ -210,16 +210,16 @@ impl AccessSubject {
         Ok(grants)
     }
 
-    /// Returns the answer: the actions that the user may perform (a part of `held`), and the sources of each.
-    pub fn answer(&self, actions: &[ResourceActions], held: i64, mut grants: Vec<Grant>) -> Vec<u8> {
-        let held = if self.is_active { held } else { 0 };
+    /// Returns the answer: the actions that the user may perform (a part of `bits`), and the sources of each.
+    pub fn answer(&self, actions: &[ResourceActions], bits: i64, mut grants: Vec<Grant>) -> Vec<u8> {
+        let bits = if self.is_active { bits } else { 0 };
         grants.sort_unstable();
         let mut out = JsonWriter::with_capacity(4096);
         out.raw("{").name("user").raw_bytes(&self.reference).name("permissions").raw("{");
         for (resource, actions) in actions {
             out.name(resource).raw("{");
             for (action, bit) in actions {
-                out.name(action).bool(held & bit != 0);
+                out.name(action).bool(bits & bit != 0);
             }
             out.raw("}");
         }

@@ -60,8 +60,8 @@ impl Bitmap {
             Bitmap::Numbers(numbers) => numbers.len(),
             Bitmap::Bits(bits) => {
                 let (words, rest) = bits.as_chunks::<8>();
-                let ones = words.iter().map(|word| u64::from_ne_bytes(*word).count_ones() as usize).sum::<usize>();
-                ones + rest.iter().map(|byte| byte.count_ones() as usize).sum::<usize>()
+                let one_count = words.iter().map(|word| u64::from_ne_bytes(*word).count_ones() as usize).sum::<usize>();
+                one_count + rest.iter().map(|byte| byte.count_ones() as usize).sum::<usize>()
             }
         }
     }
@@ -82,8 +82,11 @@ impl Bitmap {
         match self {
             Bitmap::Numbers(numbers) => numbers.iter().map(|number| i64::from(*number)).collect(),
             Bitmap::Bits(bits) => {
-                let ones = |byte: u8| (0..8).filter(move |bit| byte & (1 << bit) != 0);
-                bits.iter().enumerate().flat_map(|(at, byte)| ones(*byte).map(move |bit| at as i64 * 8 + bit)).collect()
+                let one_bits = |byte: u8| (0..8).filter(move |bit| byte & (1 << bit) != 0);
+                bits.iter()
+                    .enumerate()
+                    .flat_map(|(at, byte)| one_bits(*byte).map(move |bit| at as i64 * 8 + bit))
+                    .collect()
             }
         }
     }
@@ -123,26 +126,26 @@ mod tests {
 
     #[test]
     fn both_forms_hold_the_same_numbers() {
-        let few = || Bitmap::from_numbers(vec![70_000, 3, 9, 3]);
-        let many = || Bitmap::from_numbers((0..1000).map(|number| number * 3).collect());
-        assert!(matches!(few(), Bitmap::Numbers(_)) && matches!(many(), Bitmap::Bits(_)));
-        assert_eq!((few().len(), few().numbers()), (3, vec![3, 9, 70_000]));
-        assert_eq!((many().len(), many().numbers()[..3].to_vec()), (1000, vec![0, 3, 6]));
+        let short_set = || Bitmap::from_numbers(vec![70_000, 3, 9, 3]);
+        let long_set = || Bitmap::from_numbers((0..1000).map(|number| number * 3).collect());
+        assert!(matches!(short_set(), Bitmap::Numbers(_)) && matches!(long_set(), Bitmap::Bits(_)));
+        assert_eq!((short_set().len(), short_set().numbers()), (3, vec![3, 9, 70_000]));
+        assert_eq!((long_set().len(), long_set().numbers()[..3].to_vec()), (1000, vec![0, 3, 6]));
         let union = |sets: &[Bitmap]| Bitmap::union(sets.iter());
-        for union in [union(&[few(), many()]), union(&[many(), few()])] {
+        for union in [union(&[short_set(), long_set()]), union(&[long_set(), short_set()])] {
             assert_eq!(
                 (union.len(), union.contains(70_000), union.contains(2997), union.contains(1)),
                 (1001, true, true, false)
             );
             assert_eq!(union.numbers(), Bitmap::Bits(union.to_bits()).numbers());
         }
-        assert_eq!(union(&[few(), Bitmap::from_numbers(vec![5])]), Bitmap::from_numbers(vec![3, 5, 9, 70_000]));
-        assert_eq!(union(&[many(), many()]), many());
+        assert_eq!(union(&[short_set(), Bitmap::from_numbers(vec![5])]), Bitmap::from_numbers(vec![3, 5, 9, 70_000]));
+        assert_eq!(union(&[long_set(), long_set()]), long_set());
         // The union of two small sets can be large.
         let half = |from: u32| Bitmap::from_numbers((0..3000).map(|n| n * 40 + from).collect());
         assert!(matches!(half(0), Bitmap::Numbers(_)));
         assert_eq!((union(&[half(0), half(9)]).len(), union(&[half(0), half(9)]).bytes()), (6000, 14_997));
         assert_eq!(union(&[]), Bitmap::from_numbers(Vec::new()));
-        assert!(Bitmap::from_numbers(Vec::new()).is_empty() && !few().contains(4));
+        assert!(Bitmap::from_numbers(Vec::new()).is_empty() && !short_set().contains(4));
     }
 }

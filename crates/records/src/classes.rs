@@ -321,16 +321,16 @@ pub fn record(class: ClassId, fields: &[ClassField]) -> Resource {
     let mut id = Field::id().also_in();
     // The id is written together with the class, which has no column.
     id.in_list = false;
-    let mut all = vec![
+    let mut members = vec![
         id,
         Field::new("object_class", FieldKind::Integer { min: 1, max: i64::MAX }).read_only().stored_by_resource(),
         Field::new("owner", FieldKind::User).nullable().filter().sort().isnull(),
     ];
-    all.extend(fields.iter().map(|field| field.to_resource_field(class)));
-    let end = all.len();
-    all.extend([created_at, created_by.isnull(), modified_at, modified_by.isnull()]);
+    members.extend(fields.iter().map(|field| field.to_resource_field(class)));
+    let end = members.len();
+    members.extend([created_at, created_by.isnull(), modified_at, modified_by.isnull()]);
     let further = fields.iter().map(|field| field.table_number).max().unwrap_or(0);
-    Resource::new("object_records", "ObjectRecord", table(class), all)
+    Resource::new("object_records", "ObjectRecord", table(class), members)
         .group("fields", FIRST_FIELD..end)
         .further_tables((1..=further).map(|number| table_of(class, number).into()))
         .complements()
@@ -398,8 +398,8 @@ fn weight_of_class(_: &ClassKey, class: &Arc<Class>) -> usize {
 impl Default for KnownClasses {
     fn default() -> KnownClasses {
         let bounds = CacheBounds { bytes: MAX_KEPT_BYTES, usual_entries: USUAL_CLASSES, shards: 1 };
-        let kept = BoundedCache::new(bounds, weight_of_class);
-        KnownClasses { kept, turns: std::array::from_fn(|_| Mutex::default()) }
+        let cache = BoundedCache::new(bounds, weight_of_class);
+        KnownClasses { kept: cache, turns: std::array::from_fn(|_| Mutex::default()) }
     }
 }
 
@@ -410,7 +410,7 @@ impl KnownClasses {
 
     fn store(&self, key: ClassKey, class: &Arc<Class>) {
         // A snapshot may contain an older version than another request has cached.
-        if self.kept.peek(&key).is_none_or(|known| known.version <= class.version) {
+        if self.kept.peek(&key).is_none_or(|cached| cached.version <= class.version) {
             self.kept.insert(key, class.clone());
         }
     }
@@ -430,16 +430,16 @@ pub fn class_at(
     id: ClassId,
     version: i64,
 ) -> Result<Option<Arc<Class>>, StoreError> {
-    let (known, key) = (app.slot::<KnownClasses>(), (build.uid.clone(), id));
-    if let Some(class) = known.get(&key, version) {
+    let (cache, key) = (app.slot::<KnownClasses>(), (build.uid.clone(), id));
+    if let Some(class) = cache.get(&key, version) {
         return Ok(Some(class));
     }
-    let _turn = known.turn(&key);
-    if let Some(class) = known.get(&key, version) {
+    let _turn = cache.turn(&key);
+    if let Some(class) = cache.get(&key, version) {
         return Ok(Some(class));
     }
     let Some(class) = Class::load(conn, id)?.map(Arc::new) else { return Ok(None) };
-    known.store(key, &class);
+    cache.store(key, &class);
     Ok(Some(class))
 }
 

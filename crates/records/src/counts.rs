@@ -22,19 +22,19 @@ const PLENTY: i64 = 100_000;
 /// Adds new records to the count. Refuses them if they exceed the limit. This is the last write of its transaction, because
 /// others wait for the slot until the commit.
 pub fn add_records(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), Refusal> {
-    let [mut held, mut most] = held_and_most(conn, class)?;
-    if !conn.is_embedded() && held + more + PLENTY > most {
+    let [mut stored_count, mut most] = held_and_most(conn, class)?;
+    if !conn.is_embedded() && stored_count + more + PLENTY > most {
         limits::lock_slots(conn, "record_counts", "class_id", class)?;
-        [held, most] = held_and_most(conn, class)?;
+        [stored_count, most] = held_and_most(conn, class)?;
     }
-    limits::check_bound(&OBJECT_RECORDS, most, held + more)?;
+    limits::check_bound(&OBJECT_RECORDS, most, stored_count + more)?;
     add(conn, class, more).map_err(Refusal::from)
 }
 
 /// Refuses new records that would exceed the limit, without counting them.
 pub fn check(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), Refusal> {
-    let [held, most] = held_and_most(conn, class)?;
-    limits::check_bound(&OBJECT_RECORDS, most, held + more)
+    let [stored_count, most] = held_and_most(conn, class)?;
+    limits::check_bound(&OBJECT_RECORDS, most, stored_count + more)
 }
 
 /// The number of records of a class, and the limit.
@@ -49,8 +49,8 @@ fn held_and_most(conn: &mut Conn, class: ClassId) -> Result<[i64; 2], StoreError
 }
 
 /// Subtracts records from the count.
-pub fn give_back(conn: &mut Conn, class: ClassId, less: i64) -> Result<(), StoreError> {
-    add(conn, class, -less)
+pub fn give_back(conn: &mut Conn, class: ClassId, count: i64) -> Result<(), StoreError> {
+    add(conn, class, -count)
 }
 
 fn add(conn: &mut Conn, class: ClassId, more: i64) -> Result<(), StoreError> {

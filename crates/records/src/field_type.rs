@@ -47,7 +47,7 @@ impl FieldType {
     ];
 
     pub fn parse(name: &str) -> Option<FieldType> {
-        FieldType::ALL.iter().find(|(_, known, _)| *known == name).map(|(kind, _, _)| *kind)
+        FieldType::ALL.iter().find(|(_, type_name, _)| *type_name == name).map(|(kind, _, _)| *kind)
     }
 
     pub fn name(self) -> &'static str {

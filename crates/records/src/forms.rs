@@ -138,17 +138,17 @@ fn write_meta(
     at: usize,
     request: &Request,
 ) -> Result<(), StoreError> {
-    let held = row.int(at + 1)?.unwrap_or(0) | request.caller.as_deref().map_or(0, global);
+    let actions = row.int(at + 1)?.unwrap_or(0) | request.caller.as_deref().map_or(0, global);
     out.name("_meta").raw("{").name("labels").raw("{").name("object_class").opt_text(row.text(at)?).raw("}");
     out.name("permissions").raw("{");
-    let edits = held & CLASS_EDIT != 0;
+    let edits = actions & CLASS_EDIT != 0;
     for (action, holds) in [("list", true), ("view", true), ("edit", edits), ("create", edits), ("delete", edits)] {
         out.name(action).bool(holds);
     }
     out.name("object_records").raw("{");
     let is_told = |action: &str| form == RowForm::List || action == "create";
     for (action, bit) in RECORD_ACTIONS.into_iter().filter(|(action, _)| is_told(action)) {
-        out.name(action).bool(held & bit != 0);
+        out.name(action).bool(actions & bit != 0);
     }
     out.raw("}}}");
     Ok(())
@@ -210,9 +210,9 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let count = Sql::new("SELECT count(*) FROM object_class_forms WHERE class_id = $1").arg(class);
     let count = conn.query_one(&count, |row| row.int(0))?;
     limits::check(conn, &FORMS, count, 1)?;
-    let (mut form, by) = (accepted.changes, request.caller()?.user);
+    let (mut form, user) = (accepted.changes, request.caller()?.user);
     form.set(&FORM_UUID, Uuid::new_v4().to_string());
-    let id = rows::insert_row(conn, &FORM, &form, &[], request.now, Some(by))?;
+    let id = rows::insert_row(conn, &FORM, &form, &[], request.now, Some(user))?;
     write_log(request, conn, "create", &form, log::diff_of_create(&FORM, &form))?;
     answer(request, conn, StatusCode::CREATED, id)
 }
@@ -221,8 +221,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let (StoredForm { id, class }, mut form) = load_for_change(request, conn)?;
     let accepted = check_body(conn, &request.object()?, Some(id), class)?;
     accepted.errors.refuse()?;
-    let (changes, by) = (accepted.changes, request.caller()?.user);
-    rows::update_row(conn, &FORM, id, &changes, &[], request.now, Some(by))?;
+    let (changes, user) = (accepted.changes, request.caller()?.user);
+    rows::update_row(conn, &FORM, id, &changes, &[], request.now, Some(user))?;
     let changed = log::diff_of_edit(&FORM, &form, &changes);
     if !changed.is_empty() {
         changes.get(&NAME).into_iter().for_each(|name| form.set(&NAME, name));
@@ -280,46 +280,46 @@ struct StoredForm {
 /// Loads the form of the path. Answers 404 if there is none, or the caller may not view its class.
 fn load_from_path(request: &Request, conn: &mut Conn) -> Result<StoredForm, Refusal> {
     let sql = Sql::new("SELECT id, class_id FROM object_class_forms WHERE uuid = $1").arg(request.uuid().to_string());
-    let found = conn.query_optional(&sql, |row| Ok(StoredForm { id: row.int(0)?, class: row.id(1)? }))?;
-    let found = found.ok_or_else(Refusal::not_found)?;
-    load_class_rights(conn, request.caller()?, found.class)?;
-    Ok(found)
+    let row = conn.query_optional(&sql, |row| Ok(StoredForm { id: row.int(0)?, class: row.id(1)? }))?;
+    let stored_form = row.ok_or_else(Refusal::not_found)?;
+    load_class_rights(conn, request.caller()?, stored_form.class)?;
+    Ok(stored_form)
 }
 
 /// Loads the form of the path and locks its row and that of its class. Refuses callers who may not change it, and an `If-Match`
 /// that differs.
 fn load_for_change(request: &Request, conn: &mut Conn) -> Result<(StoredForm, Changes), Refusal> {
-    let found = load_from_path(request, conn)?;
-    lock_class(conn, found.class)?;
-    load_class_rights(conn, request.caller()?, found.class)?.require(CLASS_EDIT)?;
-    let form = rows::load_for_change(request, conn, &SHAPE, found.id)?;
-    Ok((found, form))
+    let stored_form = load_from_path(request, conn)?;
+    lock_class(conn, stored_form.class)?;
+    load_class_rights(conn, request.caller()?, stored_form.class)?.require(CLASS_EDIT)?;
+    let form = rows::load_for_change(request, conn, &SHAPE, stored_form.id)?;
+    Ok((stored_form, form))
 }
 
 /// Returns the class that a create names, with its row locked, and the errors of it beyond those of the declaration.
 fn class_sent(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Result<(Option<ClassId>, Errors), Refusal> {
-    let Some(sent) = body.get(OBJECT_CLASS.name()).filter(|sent| sent.is_integer()) else {
+    let Some(value) = body.get(OBJECT_CLASS.name()).filter(|value| value.is_integer()) else {
         return Ok((None, Errors::new()));
     };
-    let locked = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(sent.as_i64().unwrap_or(0));
+    let locked = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(value.as_i64().unwrap_or(0));
     let rights = match conn.query_optional(&locked, |row| row.id(0))? {
         Some(class) => load_class_actions(conn, request.caller()?, class)?.filter(|rights| rights.sees_class()),
         None => None,
     };
     let wrong = match rights {
-        Some(rights) if rights.allows(CLASS_EDIT) => return Ok((sent.as_i64().map(ClassId::new), Errors::new())),
+        Some(rights) if rights.allows(CLASS_EDIT) => return Ok((value.as_i64().map(ClassId::new), Errors::new())),
         Some(_) => "You do not have permission to use this object class.".to_owned(),
-        None => format!("Invalid pk {} - object class does not exist.", sent.text()),
+        None => format!("Invalid pk {} - object class does not exist.", value.text()),
     };
     Ok((None, Errors::single(OBJECT_CLASS.name(), wrong)))
 }
 
 /// Checks a body. Names are unique within the class.
 fn check_body(conn: &mut Conn, body: &SentObject<'_>, id: Option<i64>, class: ClassId) -> Result<CheckedBody, Refusal> {
-    let others = body.clone().filter_members(|name| name != CUSTOM_COMPONENTS.name());
-    let mut accepted = rows::accepted_within(conn, &FORM, &others, id, ("class_id", class.get()))?;
-    if let Some(sent) = body.get(CUSTOM_COMPONENTS.name()) {
-        match named_components::accept(conn, sent)? {
+    let other_members = body.clone().filter_members(|name| name != CUSTOM_COMPONENTS.name());
+    let mut accepted = rows::accepted_within(conn, &FORM, &other_members, id, ("class_id", class.get()))?;
+    if let Some(value) = body.get(CUSTOM_COMPONENTS.name()) {
+        match named_components::accept(conn, value)? {
             Checked::Valid(ids) => accepted.changes.set(&CUSTOM_COMPONENTS, ids),
             Checked::Invalid(wrong) => {
                 wrong.iter().for_each(|wrong| accepted.errors.add(CUSTOM_COMPONENTS.name(), wrong))

@@ -20,17 +20,17 @@ pub fn custom_components(table: &'static str, owner: &'static str) -> Field {
 
 /// Checks the custom components of a body and returns their ids without duplicates, or the errors. They must be enabled, and are
 /// locked until the end of the write.
-pub fn accept(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Checked<CheckedValue, Vec<String>>, StoreError> {
+pub fn accept(conn: &mut Conn, value: JsonValue<'_>) -> Result<Checked<CheckedValue, Vec<String>>, StoreError> {
     let list = |ids: BTreeSet<i64>| CheckedValue::List(ids.into_iter().map(CheckedValue::Int).collect());
-    Ok(accept_ids(conn, sent)?.map(list))
+    Ok(accept_ids(conn, value)?.map(list))
 }
 
-fn accept_ids(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Checked<BTreeSet<i64>, Vec<String>>, StoreError> {
-    if sent.is_null() {
+fn accept_ids(conn: &mut Conn, value: JsonValue<'_>) -> Result<Checked<BTreeSet<i64>, Vec<String>>, StoreError> {
+    if value.is_null() {
         return Ok(Checked::Invalid(vec![message::NULL.to_owned()]));
     }
-    let Some((items, count)) = sent.as_list(MAX_COMPONENTS) else {
-        return Ok(Checked::Invalid(vec![message::not_a_list(sent.type_name())]));
+    let Some((items, count)) = value.as_list(MAX_COMPONENTS) else {
+        return Ok(Checked::Invalid(vec![message::not_a_list(value.type_name())]));
     };
     if count > MAX_COMPONENTS {
         return Ok(Checked::Invalid(vec![message::list_too_long(MAX_COMPONENTS)]));
@@ -50,8 +50,9 @@ fn accept_ids(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Checked<BTreeSet<i
     }
     let mut sql = Sql::new("SELECT id, is_enabled FROM custom_components WHERE id");
     sql.push_any(ids.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
-    let known: HashMap<i64, bool> = conn.query_all(&sql, |row| Ok((row.int(0)?, row.flag(1)?)))?.into_iter().collect();
-    let wrong = |id: &i64| match known.get(id) {
+    let is_enabled_by_id: HashMap<i64, bool> =
+        conn.query_all(&sql, |row| Ok((row.int(0)?, row.flag(1)?)))?.into_iter().collect();
+    let wrong = |id: &i64| match is_enabled_by_id.get(id) {
         Some(true) => None,
         Some(false) => Some(format!("Custom component {id} - object not enabled.")),
         None => Some(message::invalid_id_message(id)),

@@ -181,7 +181,7 @@ struct AssociatedConnector {
 
 /// The actions of connectors in the format of `mcp_permissions`.
 fn to_value(connectors: &[AssociatedConnector]) -> CheckedValue {
-    let item = |of: &AssociatedConnector| json!({CONNECTOR: of.id, PERMISSIONS: RECORD_VOCABULARY.to_json(of.grants)});
+    let item = |connector: &AssociatedConnector| json!({CONNECTOR: connector.id, PERMISSIONS: RECORD_VOCABULARY.to_json(connector.grants)});
     CheckedValue::Json(connectors.iter().map(item).collect())
 }
 
@@ -282,8 +282,8 @@ fn change_target(request: &Request, conn: &mut Conn) -> Result<(RecordPermission
     let rights = rights_for_change(request, conn)?;
     let sql =
         Sql::new("SELECT name, permissions FROM record_permission_sets WHERE id = $1 AND class_id = $2 FOR UPDATE");
-    let found = conn.query_optional(&sql.arg(id).arg(class), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
-    let (name, grants) = found.ok_or_else(Refusal::not_found)?;
+    let row = conn.query_optional(&sql.arg(id).arg(class), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let (name, grants) = row.ok_or_else(Refusal::not_found)?;
     let associated = "SELECT connector FROM mcp_connector_classes WHERE object_class = $1 ORDER BY connector FOR SHARE";
     conn.for_each_row(&Sql::new(associated).arg(class), |_| Ok(()))?;
     let of_sets = connectors(conn, class, Some(id))?;
@@ -314,36 +314,46 @@ fn accept(
     let mut accepted = rows::accepted_within(conn, &SET, &own, set.map(|set| set.id.get()), scope)?;
     let before = set.map_or(0, |set| set.grants);
     let grants = RECORD_VOCABULARY.accept(&mut accepted, before, ALL);
-    let known: &[AssociatedConnector] = set.map_or(&[], |set| &set.connectors);
+    let stored_connectors: &[AssociatedConnector] = set.map_or(&[], |set| &set.connectors);
     // If a set shrinks, the actions of all its connectors shrink too, even of those that were not sent.
-    let mut connectors: Vec<AssociatedConnector> =
-        known.iter().map(|of| AssociatedConnector { grants: of.grants & grants, ..of.clone() }).collect();
-    if let Some(sent) = body.get(MCP_PERMISSIONS).filter(|_| set.is_some()) {
-        merge_connectors(sent, &mut connectors, &mut accepted.errors);
+    let mut connectors: Vec<AssociatedConnector> = stored_connectors
+        .iter()
+        .map(|connector| AssociatedConnector { grants: connector.grants & grants, ..connector.clone() })
+        .collect();
+    if let Some(list) = body.get(MCP_PERMISSIONS).filter(|_| set.is_some()) {
+        merge_connectors(list, &mut connectors, &mut accepted.errors);
     }
     let is_new = |(before, after): (&AssociatedConnector, &AssociatedConnector)| after.grants & !before.grants;
-    let given = known.iter().zip(&connectors).map(is_new).fold(grants & !before, |given, bits| given | bits);
-    if !rights.allows(given) {
+    let new_bits = stored_connectors
+        .iter()
+        .zip(&connectors)
+        .map(is_new)
+        .fold(grants & !before, |bits_so_far, bits| bits_so_far | bits);
+    if !rights.allows(new_bits) {
         return Err(Refusal::forbidden());
     }
     if !accepted.errors.has_field(PERMISSIONS) {
-        connectors.iter().for_each(|of| refuse_excess(of, grants, &mut accepted.errors));
+        connectors.iter().for_each(|connector| refuse_excess(connector, grants, &mut accepted.errors));
     }
     accepted.errors.refuse()?;
     if set.is_some() {
         accepted.changes.set(&MCP_GRANTS, to_value(&connectors));
     }
-    Ok(CheckedSet { changes: accepted.changes, grants, connectors: connectors.iter().map(|of| of.grants).collect() })
+    Ok(CheckedSet {
+        changes: accepted.changes,
+        grants,
+        connectors: connectors.iter().map(|connector| connector.grants).collect(),
+    })
 }
 
 /// Applies the `mcp_permissions` of a body to the connectors of a set. Connectors and keys that are not sent remain unchanged.
-fn merge_connectors(sent: JsonValue<'_>, connectors: &mut [AssociatedConnector], errors: &mut Errors) {
+fn merge_connectors(list: JsonValue<'_>, connectors: &mut [AssociatedConnector], errors: &mut Errors) {
     // Among one more item than connectors, one is unknown or a duplicate.
-    let Some((items, _)) = sent.as_list(connectors.len() + 1) else {
-        let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
+    let Some((items, _)) = list.as_list(connectors.len() + 1) else {
+        let wrong = if list.is_null() { message::NULL.to_owned() } else { message::not_a_list(list.type_name()) };
         return errors.add(MCP_PERMISSIONS, wrong);
     };
-    let mut seen = Vec::new();
+    let mut unique_ids = Vec::new();
     for item in items {
         let Some(item) = item.as_object(|name| name == CONNECTOR || name == PERMISSIONS) else {
             errors.add(MCP_PERMISSIONS, message::not_an_object(item.type_name()));
@@ -354,18 +364,21 @@ fn merge_connectors(sent: JsonValue<'_>, connectors: &mut [AssociatedConnector],
             continue;
         };
         let connector = match parse_id(id) {
-            Ok(id) => connectors.iter_mut().find(|of| of.id == id).ok_or_else(|| message::invalid_id_message(id)),
+            Ok(id) => connectors
+                .iter_mut()
+                .find(|connector| connector.id == id)
+                .ok_or_else(|| message::invalid_id_message(id)),
             Err(wrong) => Err(wrong),
         };
         let connector = match connector {
-            Ok(connector) if seen.contains(&connector.id) => {
+            Ok(connector) if unique_ids.contains(&connector.id) => {
                 Err("This list must contain unique connectors.".to_owned())
             }
             other => other,
         };
         match connector {
             Ok(connector) => {
-                seen.push(connector.id);
+                unique_ids.push(connector.id);
                 merge_connector(item.get(PERMISSIONS), connector, errors);
             }
             Err(wrong) => errors.add(MCP_PERMISSIONS, wrong),
@@ -373,13 +386,15 @@ fn merge_connectors(sent: JsonValue<'_>, connectors: &mut [AssociatedConnector],
     }
 }
 
-fn merge_connector(sent: Option<JsonValue<'_>>, connector: &mut AssociatedConnector, errors: &mut Errors) {
-    let Some(sent) = sent else { return errors.add_nested(MCP_PERMISSIONS, PERMISSIONS, message::REQUIRED) };
-    let refused = match check_value(&GRANTS.declare(FieldKind::Object), sent) {
-        Ok(CheckedValue::Json(Json::Object(sent))) => match RECORD_VOCABULARY.merge(&sent, connector.grants, ALL) {
-            Ok(merged) => return connector.grants = merged,
-            Err(refused) => refused,
-        },
+fn merge_connector(grants: Option<JsonValue<'_>>, connector: &mut AssociatedConnector, errors: &mut Errors) {
+    let Some(grants) = grants else { return errors.add_nested(MCP_PERMISSIONS, PERMISSIONS, message::REQUIRED) };
+    let refused = match check_value(&GRANTS.declare(FieldKind::Object), grants) {
+        Ok(CheckedValue::Json(Json::Object(grants_by_name))) => {
+            match RECORD_VOCABULARY.merge(&grants_by_name, connector.grants, ALL) {
+                Ok(merged) => return connector.grants = merged,
+                Err(refused) => refused,
+            }
+        }
         Ok(_) => return,
         Err(wrong) => {
             let mut refused = Errors::new();

@@ -73,24 +73,24 @@ pub fn shown_records(
     aliases: &HashSet<&str>,
     room: &mut usize,
 ) -> Result<HashMap<RecordId, DisplayRecord>, DisplayError> {
-    let mut found: Vec<StoredRecord> = Vec::with_capacity(ids.len());
+    let mut records: Vec<StoredRecord> = Vec::with_capacity(ids.len());
     let mut is_too_large = false;
     let is_wanted = |field: &ClassField| aliases.contains(field.alias.as_str());
-    for some in ids.chunks(100) {
-        each_stored(conn, class, some.to_vec(), is_wanted, |stored| {
+    for chunk in ids.chunks(100) {
+        each_stored(conn, class, chunk.to_vec(), is_wanted, |stored| {
             let bytes: usize = stored.values.iter().map(|(_, value)| bytes_of(value)).sum();
             is_too_large |= bytes > *room;
             *room = room.saturating_sub(bytes);
             if !is_too_large {
-                found.push(stored);
+                records.push(stored);
             }
         })?;
         if is_too_large {
             return Err(DisplayError::TooLarge);
         }
     }
-    let names = Labels::load(request, conn, class, &found)?;
-    found.into_iter().map(|stored| Ok((stored.id, names.show(class, stored)?))).collect()
+    let names = Labels::load(request, conn, class, &records)?;
+    records.into_iter().map(|stored| Ok((stored.id, names.show(class, stored)?))).collect()
 }
 
 fn bytes_of(value: &CheckedValue) -> usize {
@@ -105,9 +105,14 @@ struct Labels {
 }
 
 impl Labels {
-    fn load(request: &Request, conn: &mut Conn, class: &Class, all: &[StoredRecord]) -> Result<Labels, DisplayError> {
+    fn load(
+        request: &Request,
+        conn: &mut Conn,
+        class: &Class,
+        records: &[StoredRecord],
+    ) -> Result<Labels, DisplayError> {
         let (mut users, mut related, mut files) = (Vec::new(), BTreeMap::<ClassId, Vec<RecordId>>::new(), Vec::new());
-        for stored in all {
+        for stored in records {
             users.extend(stored.owner);
             for (alias, value) in stored.values.iter() {
                 match (class.field(alias).map(|field| (field.kind, field.related_object_class)), value) {
@@ -193,8 +198,8 @@ pub fn viewable_of(
     };
     let mut sql = Sql::new("SELECT t.id, t.n FROM ");
     sql.name(&class.table()).push(" t WHERE t.id").push_any(ids.iter().copied());
-    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?)))?;
-    Ok(found.into_iter().filter(|(_, n)| visible.contains(*n)).map(|(id, _)| id).collect())
+    let rows = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?)))?;
+    Ok(rows.into_iter().filter(|(_, n)| visible.contains(*n)).map(|(id, _)| id).collect())
 }
 
 /// Returns whether the caller may view all of these records of a class. Callers who may view all records of the class may also

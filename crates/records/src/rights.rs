@@ -100,11 +100,11 @@ pub fn global(caller: &Caller) -> i64 {
 
 /// The actions that global permissions grant on every class.
 pub fn from_permissions(permissions: Permissions) -> i64 {
-    let of = |key: PermissionKey| {
-        let held = key.actions.iter().filter(|action| permissions.contains(key.name, action.name));
-        held.fold(0, |held, action| held | action.bit)
+    let bits_of = |key: PermissionKey| {
+        let actions = key.actions.iter().filter(|action| permissions.contains(key.name, action.name));
+        actions.fold(0, |bits_so_far, action| bits_so_far | action.bit)
     };
-    of(CLASS_ACTIONS) | of(RECORD_ACTIONS)
+    bits_of(CLASS_ACTIONS) | bits_of(RECORD_ACTIONS)
 }
 
 /// SQL that tests whether the class permission set `s` applies to `{caller}`.
@@ -223,8 +223,8 @@ impl ClassRights {
     }
 
     /// Creates the rights from the actions on a class, without the visibility of its records.
-    pub fn new(caller: &Caller, held: i64) -> ClassRights {
-        ClassRights { held: held | global(caller), views_records: false }
+    pub fn new(caller: &Caller, bits: i64) -> ClassRights {
+        ClassRights { held: bits | global(caller), views_records: false }
     }
 
     /// The actions on the class and on all of its records.
@@ -272,8 +272,8 @@ pub fn load_class_rights_for_write(conn: &mut Conn, caller: &Caller, class: Clas
     let mut sql = Sql::new("SELECT ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
-    let held = conn.query_optional(&sql, |row| Ok(ClassRights::new(caller, row.int(0)?)))?;
-    match held.ok_or_else(Refusal::not_found)? {
+    let stored_rights = conn.query_optional(&sql, |row| Ok(ClassRights::new(caller, row.int(0)?)))?;
+    match stored_rights.ok_or_else(Refusal::not_found)? {
         rights if rights.sees_class() => Ok(rights),
         _ => load_class_rights(conn, caller, class),
     }

@@ -76,21 +76,22 @@ fn results_schema() -> Json {
 fn search(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let began = Instant::now();
-        let wanted = Arc::new(SearchQuery::from_request(&request)?);
-        let mut found = BestResults::new(&wanted);
-        let text = wanted.clone();
+        let query = Arc::new(SearchQuery::from_request(&request)?);
+        let mut best = BestResults::new(&query);
+        let text = query.clone();
         let (named, classes) =
             snapshot::read(&request, move |request, conn| search_people(request, conn, &text)).await?;
-        found.merge(named);
+        best.merge(named);
         let [least, most] = LOOKED_AT_OF_CLASS;
         let share = (MAX_LOOKED_AT / classes.len().max(1)).clamp(least, most) as i64;
-        for some in classes.chunks(CLASSES_AT_A_TIME).take_while(|_| began.elapsed() < PATIENCE) {
-            let (text, some) = (wanted.clone(), some.to_vec());
-            let records =
-                snapshot::read(&request, move |request, conn| records(request, conn, &text, some.clone(), share));
-            found.merge(records.await.map_err(advised)?);
+        for chunk in classes.chunks(CLASSES_AT_A_TIME).take_while(|_| began.elapsed() < PATIENCE) {
+            let (text, classes_of_chunk) = (query.clone(), chunk.to_vec());
+            let records = snapshot::read(&request, move |request, conn| {
+                records(request, conn, &text, classes_of_chunk.clone(), share)
+            });
+            best.merge(records.await.map_err(advised)?);
         }
-        let results: Vec<Json> = found.results.iter().map(SearchResult::to_json).collect();
+        let results: Vec<Json> = best.results.iter().map(SearchResult::to_json).collect();
         Ok(Answer::value(&json!({"results": results})))
     })
 }
@@ -99,35 +100,37 @@ fn search(request: Arc<Request>) -> HandlerFuture {
 fn search_people(
     request: &Request,
     conn: &mut Conn,
-    wanted: &Arc<SearchQuery>,
+    query: &Arc<SearchQuery>,
 ) -> Result<(BestResults, Vec<ClassId>), Refusal> {
     let caller = request.caller()?;
-    let mut found = BestResults::new(wanted);
+    let mut results = BestResults::new(query);
     if caller.agent.is_none() {
         // An agent may not list users or groups.
-        found.add_named(conn, ResultKind::User, "users", ["full_name", "username"], &visible_users(caller))?;
-        found.add_named(conn, ResultKind::Group, "user_groups", ["name", "name"], &visible_groups(caller))?;
+        results.add_named(conn, ResultKind::User, "users", ["full_name", "username"], &visible_users(caller))?;
+        results.add_named(conn, ResultKind::Group, "user_groups", ["name", "name"], &visible_groups(caller))?;
     }
     let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE ");
     sql.append(&visible_classes(caller)).push(" ORDER BY t.id");
-    Ok((found, conn.query_all(&sql, |row| row.id(0))?))
+    Ok((results, conn.query_all(&sql, |row| row.id(0))?))
 }
 
 /// Returns the best records of some classes.
 fn records(
     request: &Request,
     conn: &mut Conn,
-    wanted: &Arc<SearchQuery>,
+    query: &Arc<SearchQuery>,
     classes: Vec<ClassId>,
     share: i64,
 ) -> Result<BestResults, Refusal> {
-    let mut found = BestResults::new(wanted);
-    let mut seen = Vec::with_capacity(classes.len());
-    for of in seen_classes(request, conn, classes)?.into_iter().filter(|of| !of.visible.is_none()) {
-        seen.extend(of.read(request, conn)?);
+    let mut results = BestResults::new(query);
+    let mut visible_classes = Vec::with_capacity(classes.len());
+    for visible_class in
+        seen_classes(request, conn, classes)?.into_iter().filter(|visible_class| !visible_class.visible.is_none())
+    {
+        visible_classes.extend(visible_class.read(request, conn)?);
     }
-    found.add_records(conn, &seen, share)?;
-    Ok(found)
+    results.add_records(conn, &visible_classes, share)?;
+    Ok(results)
 }
 
 /// The text and the limit of a search.
@@ -155,9 +158,9 @@ impl SearchQuery {
         let limit = bounded(&request.query, LIMIT, DEFAULT_LIMIT, 1, Some(MAX_LIMIT), &mut errors);
         errors.refuse()?;
         let text = fold(text);
-        let behind = format!("{text}{}", char::MAX);
+        let end_of_prefix = format!("{text}{}", char::MAX);
         let plain = without_marks(&text).into_owned();
-        Ok(SearchQuery { text, plain, behind, limit })
+        Ok(SearchQuery { text, plain, behind: end_of_prefix, limit })
     }
 
     /// Appends the condition that the folded text in a column begins with the text.
@@ -216,8 +219,8 @@ struct BestResults {
 }
 
 impl BestResults {
-    fn new(wanted: &Arc<SearchQuery>) -> BestResults {
-        BestResults { wanted: wanted.clone(), results: BTreeSet::new() }
+    fn new(query: &Arc<SearchQuery>) -> BestResults {
+        BestResults { wanted: query.clone(), results: BTreeSet::new() }
     }
 
     fn merge(&mut self, other: BestResults) {
@@ -246,7 +249,7 @@ impl BestResults {
         names: [&'static str; 2],
         visible: &Sql,
     ) -> Result<(), Refusal> {
-        let [shown, other] = names.map(|name| format!("{name}_fold"));
+        let [shown, other_column] = names.map(|name| format!("{name}_fold"));
         let words = self.wanted.plain.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
         let mut needles: BTreeSet<&str> = words.collect();
         if needles.is_empty() {
@@ -256,7 +259,7 @@ impl BestResults {
         sql.name(names[0]).push(" FROM ").name(table).push(" t WHERE ").append(visible);
         for needle in needles {
             sql.push(" AND (strpos(without_marks(t.").name(&shown).push("), ").bind(needle).push(") > 0");
-            sql.push(" OR strpos(without_marks(t.").name(&other).push("), ").bind(needle).push(") > 0)");
+            sql.push(" OR strpos(without_marks(t.").name(&other_column).push("), ").bind(needle).push(") > 0)");
         }
         sql.push(" ORDER BY CASE WHEN strpos(without_marks(t.").name(&shown);
         sql.push("), ").bind(self.wanted.plain.as_str());
@@ -271,12 +274,12 @@ impl BestResults {
     /// Adds the best records of these classes. At most `share` records of each class that contain the words are read.
     fn add_records(&mut self, conn: &mut Conn, classes: &[VisibleClass], share: i64) -> Result<(), StoreError> {
         let mut sql = Sql::new("");
-        for of in classes {
-            for condition in self.conditions(conn, of, share)? {
+        for class in classes {
+            for condition in self.conditions(conn, class, share)? {
                 if !sql.text().is_empty() {
                     sql.push(" UNION ALL ");
                 }
-                self.push_best(&mut sql, of, &condition);
+                self.push_best(&mut sql, class, &condition);
             }
         }
         if sql.text().is_empty() {
@@ -290,31 +293,32 @@ impl BestResults {
 
     /// The conditions that find records of a class, which may overlap: their words, the prefix of their labels if it is indexed,
     /// and their numbers.
-    fn conditions(&self, conn: &mut Conn, of: &VisibleClass, share: i64) -> Result<Vec<Sql>, StoreError> {
-        let wanted = &self.wanted;
-        let visible = |sql: &mut Sql, n: &'static str| of.visible.condition(sql.push(" AND "), n);
-        let by_words = match words::records_with_words(conn, &of.class, &of.visible, &wanted.text)? {
-            Some(found) => {
+    fn conditions(&self, conn: &mut Conn, visible_class: &VisibleClass, share: i64) -> Result<Vec<Sql>, StoreError> {
+        let query = &self.wanted;
+        let visible = |sql: &mut Sql, n: &'static str| visible_class.visible.condition(sql.push(" AND "), n);
+        let by_words = match words::records_with_words(conn, &visible_class.class, &visible_class.visible, &query.text)?
+        {
+            Some(numbers) => {
                 let mut sql = Sql::new("");
-                of.visible.restrict_to(found).condition(&mut sql, "t.n");
+                visible_class.visible.restrict_to(numbers).condition(&mut sql, "t.n");
                 Some(sql)
             }
-            None => conn.search(&of.class.table(), &wanted.text, Some(share), visible)?.map(|found| {
+            None => conn.search(&visible_class.class.table(), &query.text, Some(share), visible)?.map(|numbers| {
                 let mut sql = Sql::new("t.n");
-                sql.append(&found);
+                sql.append(&numbers);
                 sql
             }),
         };
-        let by_label = of.class.label().filter(|field| field.is_fold_indexed).map(|field| {
+        let by_label = visible_class.class.label().filter(|field| field.is_fold_indexed).map(|field| {
             let mut sql = Sql::new("");
-            wanted.push_prefix_condition(&mut sql, |sql| fold_column(sql, OWN, field));
+            query.push_prefix_condition(&mut sql, |sql| fold_column(sql, OWN, field));
             visible(&mut sql, "t.n");
             sql
         });
-        let by_number = wanted.number().map(|id| {
+        let by_number = query.number().map(|id| {
             let mut sql = Sql::new("t.id = ");
             visible(sql.bind(id), "t.n");
-            if let Some(field) = of.class.label() {
+            if let Some(field) = visible_class.class.label() {
                 fold_column(sql.push(" AND "), OWN, field);
                 sql.push(" IS NULL");
             }
@@ -324,8 +328,8 @@ impl BestResults {
     }
 
     /// Appends the statement for the best records that fulfil a condition: class, id, label.
-    fn push_best(&self, sql: &mut Sql, of: &VisibleClass, condition: &Sql) {
-        let class = &of.class;
+    fn push_best(&self, sql: &mut Sql, visible_class: &VisibleClass, condition: &Sql) {
+        let class = &visible_class.class;
         sql.push("SELECT h.class_id, h.id, h.label FROM (SELECT CAST(").bind(class.id);
         sql.push(" AS BIGINT) AS class_id, t.id, ");
         select_label(sql, class, OWN);

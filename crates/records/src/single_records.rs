@@ -34,16 +34,16 @@ pub fn files_of(conn: &mut Conn, class: &Class, record: RecordId) -> Result<Hash
 pub fn add_file(
     request: &Request,
     conn: &mut Conn,
-    held: &RecordAccess,
+    record: &RecordAccess,
     field: &ClassField,
     file: FileId,
 ) -> Result<(), Refusal> {
-    let mut files = files_of(conn, &held.class, held.id)?.remove(&field.alias).unwrap_or_default();
+    let mut files = files_of(conn, &record.class, record.id)?.remove(&field.alias).unwrap_or_default();
     files.push(file);
     let mut values = Changes::new();
     values.insert(field.alias.clone(), CheckedValue::List(files.into_iter().map(CheckedValue::from).collect()));
-    let change = RecordChange::from_values(held.id, held.n, values);
-    write::update(request, conn, &held.class, &[change])
+    let change = RecordChange::from_values(record.id, record.n, values);
+    write::update(request, conn, &record.class, &[change])
 }
 
 /// Validates new values of the fields of a record whose row is locked, as the answer to a task of the record. The task
@@ -70,10 +70,10 @@ pub fn validate_values(
 pub fn write_values(
     request: &Request,
     conn: &mut Conn,
-    held: &RecordAccess,
+    record: &RecordAccess,
     change: RecordChange,
 ) -> Result<(), Refusal> {
-    write::update(request, conn, &held.class, &[change])
+    write::update(request, conn, &record.class, &[change])
 }
 
 /// The class of the record of this id, or `None` if there is none.

@@ -26,9 +26,9 @@ pub fn create_class(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
 /// Drops the tables of a class.
 pub fn drop_class(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT fields_made FROM object_classes WHERE id = $1").arg(class);
-    let made = conn.query_one(&sql, |row| row.int(0))?;
+    let field_count = conn.query_one(&sql, |row| row.int(0))?;
     conn.drop_word_index(&table(class))?;
-    for number in 1..=(made - 1).max(0) / crate::classes::FIELDS_IN_TABLE {
+    for number in 1..=(field_count - 1).max(0) / crate::classes::FIELDS_IN_TABLE {
         conn.drop_table(&table_of(class, number))?;
     }
     conn.drop_table(&table(class))
@@ -212,15 +212,15 @@ pub fn lock_for_change(conn: &mut Conn, class: ClassId) -> Result<(), StoreError
     conn.lock_table(&table(class), TableLock::Declaration)
 }
 
-/// Inserts rows and returns the values that `then` selects, like [`Conn::insert_rows`].
+/// Inserts rows and returns the values that `suffix` selects, like [`Conn::insert_rows`].
 pub fn insert(
     conn: &mut Conn,
     table: &str,
     columns: &[&str],
     rows: &[Vec<Argument>],
-    then: &'static str,
+    suffix: &'static str,
 ) -> Result<Vec<i64>, StoreError> {
     let rows: Vec<Vec<BorrowedArgument<'_>>> =
         rows.iter().map(|row| row.iter().map(Argument::borrowed).collect()).collect();
-    conn.insert_rows(table, columns, &rows, then)
+    conn.insert_rows(table, columns, &rows, suffix)
 }

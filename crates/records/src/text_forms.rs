@@ -19,7 +19,7 @@ pub fn refold_records(
     build: &Build,
     conn: &mut Conn,
     id: ClassId,
-    (after, since): (i64, i64),
+    (after, changed_since): (i64, i64),
 ) -> Result<Option<i64>, StoreError> {
     if class(app, build, conn, id)?.is_none() {
         return Ok(None);
@@ -27,7 +27,7 @@ pub fn refold_records(
     tables::lock_for_write(conn, id)?;
     // The class may have changed during the wait for the lock.
     match class(app, build, conn, id)? {
-        Some(class) => refold_page(conn, &class, after, RECORDS_IN_STEP, since),
+        Some(class) => refold_page(conn, &class, after, RECORDS_IN_STEP, changed_since),
         None => Ok(None),
     }
 }

@@ -270,7 +270,7 @@ fn visible_in(
     let caller = request.caller()?;
     let (user, agent) = (caller.user, caller.agent.as_ref());
     let owns = caller.ownership() == user;
-    let known: &KnownSets = request.app.slot();
+    let cache: &KnownSets = request.app.slot();
     let holder = match agent {
         Some(agent) => SetHolder::Agent(agent.connector),
         None if owns => SetHolder::Account,
@@ -280,32 +280,32 @@ fn visible_in(
     // Data that a write reads may be uncommitted, or differ from the snapshot of its next statement, so it is not cached.
     let is_kept = request.method == http::Method::GET;
     let (sets, versions) = load_versions(request, conn, classes, action)?;
-    let (mut found, mut missing) = (HashMap::<ClassId, Vec<Arc<Bitmap>>>::new(), Vec::new());
+    let (mut sets_by_class, mut missing) = (HashMap::<ClassId, Vec<Arc<Bitmap>>>::new(), Vec::new());
     for (class, principal, version, owned) in versions {
         let state = SetVersion { version, sets: sets.get(&class).cloned().unwrap_or_default() };
         // Ownership grants agents and narrowed keys nothing.
         let owned = if owns { owned } else { 0 };
-        match known.get(&key(class, principal), &state) {
-            Some(numbers) => found.entry(class).or_default().push(numbers),
+        match cache.get(&key(class, principal), &state) {
+            Some(numbers) => sets_by_class.entry(class).or_default().push(numbers),
             None => missing.push((class, principal, state, owned)),
         }
     }
     for ((class, principal), state, numbers) in load_sets(conn, user, &missing)? {
         let numbers = Arc::new(Bitmap::from_numbers(numbers));
         if is_kept {
-            known.0.insert(key(class, principal), CachedSet { state, numbers: numbers.clone() });
+            cache.0.insert(key(class, principal), CachedSet { state, numbers: numbers.clone() });
         }
-        found.entry(class).or_default().push(numbers);
+        sets_by_class.entry(class).or_default().push(numbers);
     }
     let united = |numbers: Vec<Arc<Bitmap>>| match numbers.as_slice() {
-        [one] => one.clone(),
-        all => Arc::new(Bitmap::union(all.iter().map(Arc::as_ref))),
+        [set] => set.clone(),
+        sets => Arc::new(Bitmap::union(sets.iter().map(Arc::as_ref))),
     };
-    let of = if agent.is_some() { VisibleRecords::OfAgent } else { VisibleRecords::Some };
+    let to_visible = if agent.is_some() { VisibleRecords::OfAgent } else { VisibleRecords::Some };
     let mut visible: HashMap<ClassId, VisibleRecords> =
-        found.into_iter().map(|(class, numbers)| (class, of(united(numbers)))).collect();
+        sets_by_class.into_iter().map(|(class, numbers)| (class, to_visible(united(numbers)))).collect();
     for class in classes {
-        visible.entry(*class).or_insert_with(|| of(Arc::new(empty_set())));
+        visible.entry(*class).or_insert_with(|| to_visible(Arc::new(empty_set())));
     }
     Ok(visible)
 }
@@ -333,14 +333,14 @@ pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<ClassId>) -> Re
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id").push_any(ids);
-    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
-    let by_sets: Vec<ClassId> = found.iter().filter(|(_, _, on)| !on.allows(VIEW)).map(|(id, _, _)| *id).collect();
+    let rows = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
+    let by_sets: Vec<ClassId> = rows.iter().filter(|(_, _, on)| !on.allows(VIEW)).map(|(id, _, _)| *id).collect();
     let mut visible = visible_in(request, conn, &by_sets, VIEW)?;
-    let seen = |(id, version, on_class)| {
+    let to_visible_class = |(id, version, on_class)| {
         let visible = visible.remove(&id).unwrap_or(VisibleRecords::All);
         ClassView { id, version, on_class, visible }
     };
-    Ok(found.into_iter().map(seen).collect())
+    Ok(rows.into_iter().map(to_visible_class).collect())
 }
 
 /// Loads those of these classes that exist, each with the caller's rights on it and its visible records.
@@ -350,8 +350,8 @@ pub fn classes_with_visible(
     ids: Vec<ClassId>,
 ) -> Result<Vec<VisibleClass>, Refusal> {
     let mut classes = Vec::with_capacity(ids.len());
-    for seen in seen_classes(request, conn, ids)? {
-        classes.extend(seen.read(request, conn)?);
+    for visible_class in seen_classes(request, conn, ids)? {
+        classes.extend(visible_class.read(request, conn)?);
     }
     Ok(classes)
 }
@@ -367,12 +367,12 @@ pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(ClassId,
     };
     let mut sql = Sql::new("SELECT DISTINCT v.class_id FROM record_viewers v WHERE v.principal IN ");
     push_principals(&mut sql, request.caller()?.user);
-    let mut some = conn.query_all(sql.push(" ORDER BY v.class_id"), |row| row.id(0))?;
-    some.retain(|class| !whole.contains(class));
-    let mut visible = visible_in(request, conn, &some, TASKS_VIEW)?;
+    let mut some_classes = conn.query_all(sql.push(" ORDER BY v.class_id"), |row| row.id(0))?;
+    some_classes.retain(|class| !whole.contains(class));
+    let mut visible = visible_in(request, conn, &some_classes, TASKS_VIEW)?;
     let whole = whole.into_iter().map(|class| (class, VisibleRecords::All));
-    let some = some.into_iter().filter_map(|class| Some((class, visible.remove(&class)?)));
-    Ok(whole.chain(some.filter(|(_, visible)| !visible.is_none())).collect())
+    let some_classes = some_classes.into_iter().filter_map(|class| Some((class, visible.remove(&class)?)));
+    Ok(whole.chain(some_classes.filter(|(_, visible)| !visible.is_none())).collect())
 }
 
 /// A class, a principal whose set is not cached, the state for its computation, and the number of records that the user owns.
@@ -413,11 +413,11 @@ fn load_sets(conn: &mut Conn, user: UserId, missing: &[MissingSet]) -> Result<Ve
     if !sql.text().is_empty() {
         conn.for_each_row(&sql, |row| add(row.id(0)?, user.into(), row.int(1)?))?;
     }
-    let taken = missing.iter().map(|(class, principal, state, _)| {
+    let rows = missing.iter().map(|(class, principal, state, _)| {
         let key = (*class, *principal);
         (key, state.clone(), numbers.remove(&key).unwrap_or_default())
     });
-    Ok(taken.collect())
+    Ok(rows.collect())
 }
 
 /// The number of records of each of these classes that the caller may view.
@@ -435,8 +435,8 @@ pub fn counts(request: &Request, conn: &mut Conn, classes: &[ClassId]) -> Result
     let by_sets: Vec<ClassId> =
         rights.iter().filter(|(_, _, rights)| !rights.allows(VIEW)).map(|(class, _, _)| *class).collect();
     let visible = visible_in(request, conn, &by_sets, VIEW)?;
-    let count = |(class, all, _): (ClassId, i64, ClassRights)| {
-        (class, visible.get(&class).map_or(all, |visible| visible.count().unwrap_or(all)))
+    let count = |(class, total, _): (ClassId, i64, ClassRights)| {
+        (class, visible.get(&class).map_or(total, |visible| visible.count().unwrap_or(total)))
     };
     Ok(rights.into_iter().map(count).collect())
 }
@@ -465,9 +465,9 @@ impl VersionChanges {
         };
         let rows: Vec<_> = self.0.into_iter().map(row).collect();
         let columns = ["principal", "class_id", "slot", "version", "owned"];
-        let then = "ON CONFLICT (principal, class_id, slot) DO UPDATE SET version = record_viewers.version + 1, \
+        let conflict = "ON CONFLICT (principal, class_id, slot) DO UPDATE SET version = record_viewers.version + 1, \
              owned = record_viewers.owned + excluded.owned";
-        conn.insert_rows("record_viewers", &columns, &rows, then).map(drop)
+        conn.insert_rows("record_viewers", &columns, &rows, conflict).map(drop)
     }
 }
 

@@ -68,9 +68,9 @@ pub fn accept_group<L: DatabaseChecks>(
     let mut accepted = CheckedBody::default();
     if let Some((name, _)) = &resource.group {
         let [_, fields, _] = resource.parts();
-        let is_unknown = |sent: &&str| !resource.is_in_group(sent);
+        let is_unknown = |name: &&str| !resource.is_in_group(name);
         let unknown: Vec<String> =
-            values.iter().map(|(sent, _)| sent).filter(is_unknown).take(MAX_UNKNOWN).map(str::to_owned).collect();
+            values.iter().map(|(name, _)| name).filter(is_unknown).take(MAX_UNKNOWN).map(str::to_owned).collect();
         check_members(name, fields, Some(values), &unknown, mode, lookup, &mut accepted)?;
     }
     Ok(accepted)
@@ -87,23 +87,23 @@ fn check_group<L: DatabaseChecks>(
     accepted: &mut CheckedBody,
 ) -> Result<(), L::Error> {
     let unknown = RefCell::new(Vec::new());
-    let is_known = |sent: &str| {
-        let is_known = resource.is_in_group(sent);
+    let is_known = |member: &str| {
+        let is_known = resource.is_in_group(member);
         if !is_known && unknown.borrow().len() < MAX_UNKNOWN {
-            unknown.borrow_mut().push(sent.to_owned());
+            unknown.borrow_mut().push(member.to_owned());
         }
         is_known
     };
     let group = match body.get(name) {
         None => None,
-        Some(sent) if sent.is_null() => {
+        Some(value) if value.is_null() => {
             accepted.errors.add(name, message::NULL);
             return Ok(());
         }
-        Some(sent) => match sent.as_object(is_known) {
+        Some(value) => match value.as_object(is_known) {
             Some(group) => Some(group),
             None => {
-                accepted.errors.add(name, message::not_an_object(sent.type_name()));
+                accepted.errors.add(name, message::not_an_object(value.type_name()));
                 return Ok(());
             }
         },
@@ -139,13 +139,13 @@ fn check_fields<L: DatabaseChecks>(
         if mode == WriteMode::Edit && field.access == FieldAccess::CreateOnly {
             continue;
         }
-        let Some(sent) = body.and_then(|body| body.get(field.name.as_ref())) else {
+        let Some(json) = body.and_then(|body| body.get(field.name.as_ref())) else {
             if mode == WriteMode::Create {
                 absent(field, lookup, changes, errors)?;
             }
             continue;
         };
-        match check(field, sent) {
+        match check(field, json) {
             Err(messages) => messages.into_iter().for_each(|message| errors.add(&field.name, message)),
             Ok(value) => {
                 check_in_database(field, &value, lookup, errors)?;

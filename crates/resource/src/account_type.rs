@@ -44,7 +44,7 @@ impl AccountType {
 
     /// Returns the type with a name.
     pub fn parse(name: &str) -> Option<AccountType> {
-        ALL.iter().find(|(_, known, _)| *known == name).map(|(account_type, ..)| *account_type)
+        ALL.iter().find(|(_, type_name, _)| *type_name == name).map(|(account_type, ..)| *account_type)
     }
 
     /// Returns the name, as it is stored, sent and returned.

@@ -12,79 +12,79 @@ use std::collections::HashSet;
 const MAX_OBJECT_BYTES: usize = 64 * 1024;
 
 /// Checks the value that was sent for a field. `Err` contains all messages about it.
-pub fn check(field: &Field, sent: JsonValue<'_>) -> Result<CheckedValue, Vec<String>> {
-    if sent.is_null() {
+pub fn check(field: &Field, json: JsonValue<'_>) -> Result<CheckedValue, Vec<String>> {
+    if json.is_null() {
         return if field.nullable { Ok(CheckedValue::Null) } else { Err(vec![message::NULL.to_owned()]) };
     }
     match &field.kind {
         FieldKind::Text { min, max, trim, charset } => {
-            let text = string(field, sent, *trim)?;
+            let text = string(field, json, *trim)?;
             let is_valid = charset.is_none_or(|set| text.chars().all(set.allows));
             finish(text_errors(&text, *min, *max, is_valid, message::VALUE), stored_text(field, text))
         }
         FieldKind::Email { max } => {
-            let text = string(field, sent, true)?;
+            let text = string(field, json, true)?;
             let is_valid = text.is_empty() || is_email(&text);
             finish(text_errors(&text, 0, *max, is_valid, message::EMAIL), stored_text(field, text))
         }
         FieldKind::Url { max } => {
-            let text = string(field, sent, true)?;
+            let text = string(field, json, true)?;
             let is_valid = text.is_empty() || is_url(&text);
             finish(text_errors(&text, 0, *max, is_valid, message::URL), stored_text(field, text))
         }
         FieldKind::Secret { min, max } => {
-            let text = string(field, sent, false)?;
+            let text = string(field, json, false)?;
             let is_valid = field.charset.is_none_or(|set| text.chars().all(set.allows));
             finish(text_errors(&text, *min, *max, is_valid, message::VALUE), text.into())
         }
-        FieldKind::Integer { min, max } => integer(sent, *min, *max).map(CheckedValue::Int),
-        FieldKind::Decimal { precision, scale } => decimal(sent, *precision, *scale).map(CheckedValue::Text),
-        FieldKind::Boolean => sent.as_bool().map(CheckedValue::Bool).ok_or_else(|| vec![message::BOOLEAN.to_owned()]),
-        FieldKind::Date => text(sent, message::DATE, time::parse_date).map(CheckedValue::Text),
-        FieldKind::DateTime => text(sent, message::DATETIME, time::parse).map(CheckedValue::Int),
-        FieldKind::Uuid => text(sent, message::UUID, uuid).map(CheckedValue::Text),
-        FieldKind::Enum { choices } => match trimmed(sent) {
+        FieldKind::Integer { min, max } => integer(json, *min, *max).map(CheckedValue::Int),
+        FieldKind::Decimal { precision, scale } => decimal(json, *precision, *scale).map(CheckedValue::Text),
+        FieldKind::Boolean => json.as_bool().map(CheckedValue::Bool).ok_or_else(|| vec![message::BOOLEAN.to_owned()]),
+        FieldKind::Date => text(json, message::DATE, time::parse_date).map(CheckedValue::Text),
+        FieldKind::DateTime => text(json, message::DATETIME, time::parse).map(CheckedValue::Int),
+        FieldKind::Uuid => text(json, message::UUID, uuid).map(CheckedValue::Text),
+        FieldKind::Enum { choices } => match trimmed(json) {
             Some(value) if choices.iter().any(|choice| choice.value == value) => Ok(value.into()),
-            _ => Err(vec![message::choice(sent.message_text())]),
+            _ => Err(vec![message::choice(json.message_text())]),
         },
-        FieldKind::Listed { is_listed, .. } => match trimmed(sent) {
+        FieldKind::Listed { is_listed, .. } => match trimmed(json) {
             Some(value) if is_listed(&value) => Ok(value.into()),
-            _ => Err(vec![message::choice(sent.message_text())]),
+            _ => Err(vec![message::choice(json.message_text())]),
         },
-        FieldKind::Set { choices, max_items } => set(sent, choices, *max_items),
+        FieldKind::Set { choices, max_items } => set(json, choices, *max_items),
         FieldKind::Reference { .. } | FieldKind::User | FieldKind::UserId => {
-            parse_id(sent).map(CheckedValue::Int).map_err(|wrong| vec![wrong])
+            parse_id(json).map(CheckedValue::Int).map_err(|wrong| vec![wrong])
         }
-        FieldKind::References { max_items, .. } => references(sent, *max_items),
+        FieldKind::References { max_items, .. } => references(json, *max_items),
         FieldKind::Texts { at_most, are_valid, invalid } => {
             let at_most = at_most.as_ref().map(|(max_items, too_many)| (*max_items, too_many.as_ref()));
-            texts(sent, at_most, *are_valid, invalid)
+            texts(json, at_most, *are_valid, invalid)
         }
-        FieldKind::File { .. } => file(sent),
-        FieldKind::Files { max_items } => files(sent, *max_items),
-        FieldKind::Json { max_bytes, max_depth } => canonical_json(sent, *max_bytes, *max_depth),
-        FieldKind::Object if sent.type_name() != "dict" => Err(vec![message::not_an_object(sent.type_name())]),
-        FieldKind::Object if sent.text().len() > MAX_OBJECT_BYTES => Err(vec![message::TOO_LARGE.to_owned()]),
-        FieldKind::Object => Ok(CheckedValue::Json(sent.to_json())),
+        FieldKind::File { .. } => file(json),
+        FieldKind::Files { max_items } => files(json, *max_items),
+        FieldKind::Json { max_bytes, max_depth } => canonical_json(json, *max_bytes, *max_depth),
+        FieldKind::Object if json.type_name() != "dict" => Err(vec![message::not_an_object(json.type_name())]),
+        FieldKind::Object if json.text().len() > MAX_OBJECT_BYTES => Err(vec![message::TOO_LARGE.to_owned()]),
+        FieldKind::Object => Ok(CheckedValue::Json(json.to_json())),
         FieldKind::List => Err(vec![message::VALUE.to_owned()]),
     }
 }
 
 /// Checks the chosen values of a set. The valid value has them in the order of the choices.
-fn set(sent: JsonValue<'_>, choices: &[EnumOption], max_items: usize) -> Result<CheckedValue, Vec<String>> {
-    let items = list(sent, max_items)?;
+fn set(json: JsonValue<'_>, choices: &[EnumOption], max_items: usize) -> Result<CheckedValue, Vec<String>> {
+    let items = list(json, max_items)?;
     let is_choice =
         |item: &JsonValue<'_>| trimmed(*item).is_some_and(|value| choices.iter().any(|choice| choice.value == value));
     let unknown = items.iter().filter(|item| !is_choice(item));
     let wrong = unknown.map(|item| message::choice(item.message_text())).collect();
-    let sent: Vec<_> = items.iter().filter_map(|item| trimmed(*item)).collect();
-    let chosen = choices.iter().filter(|choice| sent.iter().any(|value| choice.value == *value));
+    let values: Vec<_> = items.iter().filter_map(|item| trimmed(*item)).collect();
+    let chosen = choices.iter().filter(|choice| values.iter().any(|value| choice.value == *value));
     finish(wrong, CheckedValue::List(chosen.map(|choice| choice.value.as_ref().into()).collect()))
 }
 
 /// Checks a list of ids. The valid value has no duplicates.
-fn references(sent: JsonValue<'_>, max_items: usize) -> Result<CheckedValue, Vec<String>> {
-    let items = list(sent, max_items)?;
+fn references(value: JsonValue<'_>, max_items: usize) -> Result<CheckedValue, Vec<String>> {
+    let items = list(value, max_items)?;
     let mut ids = Vec::with_capacity(items.len());
     let mut wrong = Vec::new();
     for item in items {
@@ -100,13 +100,13 @@ fn references(sent: JsonValue<'_>, max_items: usize) -> Result<CheckedValue, Vec
 /// Checks a list of texts. `at_most` has the maximum number of items and the message for more. The message `invalid` is for the
 /// list as a whole.
 fn texts(
-    sent: JsonValue<'_>,
+    value: JsonValue<'_>,
     at_most: Option<(usize, &str)>,
     are_valid: impl Fn(&[String]) -> bool,
     invalid: &str,
 ) -> Result<CheckedValue, Vec<String>> {
     let max_items = at_most.map_or(usize::MAX, |(max_items, _)| max_items);
-    let (items, count) = sent.as_list(max_items).ok_or_else(|| vec![message::not_a_list(sent.type_name())])?;
+    let (items, count) = value.as_list(max_items).ok_or_else(|| vec![message::not_a_list(value.type_name())])?;
     if let Some((_, too_many)) = at_most.filter(|_| count > max_items) {
         return Err(vec![too_many.to_owned()]);
     }
@@ -118,18 +118,18 @@ fn texts(
 }
 
 /// Checks the token of an upload, or the id of a stored file.
-fn file(sent: JsonValue<'_>) -> Result<CheckedValue, Vec<String>> {
-    match sent.as_str() {
+fn file(value: JsonValue<'_>) -> Result<CheckedValue, Vec<String>> {
+    match value.as_str() {
         Some(token) if token.is_empty() => Err(vec![message::BLANK.to_owned()]),
         Some(token) => Ok(CheckedValue::Text(token.into_owned())),
-        None if sent.type_name() == "int" => parse_id(sent).map(CheckedValue::Int).map_err(|wrong| vec![wrong]),
+        None if value.type_name() == "int" => parse_id(value).map(CheckedValue::Int).map_err(|wrong| vec![wrong]),
         None => Err(vec![message::STRING.to_owned()]),
     }
 }
 
 /// Checks a list of tokens of uploads and ids of stored files.
-fn files(sent: JsonValue<'_>, max_items: usize) -> Result<CheckedValue, Vec<String>> {
-    let items = list(sent, max_items)?;
+fn files(value: JsonValue<'_>, max_items: usize) -> Result<CheckedValue, Vec<String>> {
+    let items = list(value, max_items)?;
     let file = |item: &JsonValue<'_>| match item.as_str() {
         Some(token) => Ok(CheckedValue::Text(token.into_owned())),
         None => parse_id(*item).map(CheckedValue::Int),
@@ -140,8 +140,8 @@ fn files(sent: JsonValue<'_>, max_items: usize) -> Result<CheckedValue, Vec<Stri
 }
 
 /// Checks JSON of any form. The valid value is its canonical text.
-fn canonical_json(sent: JsonValue<'_>, max_bytes: usize, max_depth: usize) -> Result<CheckedValue, Vec<String>> {
-    let text = sent.canonical(max_depth).map_err(|wrong| vec![wrong.to_owned()])?;
+fn canonical_json(value: JsonValue<'_>, max_bytes: usize, max_depth: usize) -> Result<CheckedValue, Vec<String>> {
+    let text = value.canonical(max_depth).map_err(|wrong| vec![wrong.to_owned()])?;
     if text.len() > max_bytes {
         return Err(vec![message::TOO_LARGE.to_owned()]);
     }
@@ -161,8 +161,8 @@ fn finish(wrong: Vec<String>, value: CheckedValue) -> Result<CheckedValue, Vec<S
     if wrong.is_empty() { Ok(value) } else { Err(wrong) }
 }
 
-fn string(field: &Field, sent: JsonValue<'_>, trim: bool) -> Result<String, Vec<String>> {
-    let text = sent.as_str().ok_or_else(|| vec![message::STRING.to_owned()])?;
+fn string(field: &Field, value: JsonValue<'_>, trim: bool) -> Result<String, Vec<String>> {
+    let text = value.as_str().ok_or_else(|| vec![message::STRING.to_owned()])?;
     let text = if trim { text.trim() } else { &text };
     if text.is_empty() && !field.blank {
         return Err(vec![message::BLANK.to_owned()]);
@@ -188,29 +188,29 @@ fn lengths(text: &str, min: usize, max: usize) -> Vec<String> {
     }
 }
 
-fn text<T>(sent: JsonValue<'_>, wrong: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Vec<String>> {
-    trimmed(sent).and_then(|text| parse(&text)).ok_or_else(|| vec![wrong.to_owned()])
+fn text<T>(value: JsonValue<'_>, wrong: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Vec<String>> {
+    trimmed(value).and_then(|text| parse(&text)).ok_or_else(|| vec![wrong.to_owned()])
 }
 
-fn trimmed(sent: JsonValue<'_>) -> Option<String> {
-    sent.as_str().map(|text| text.trim().to_owned())
+fn trimmed(value: JsonValue<'_>) -> Option<String> {
+    value.as_str().map(|text| text.trim().to_owned())
 }
 
-fn integer(sent: JsonValue<'_>, min: i64, max: i64) -> Result<i64, Vec<String>> {
-    match sent.as_i64() {
+fn integer(json: JsonValue<'_>, min: i64, max: i64) -> Result<i64, Vec<String>> {
+    match json.as_i64() {
         Some(value) if value < min => Err(vec![message::too_small(min)]),
         Some(value) if value > max => Err(vec![message::too_big(max)]),
         Some(value) => Ok(value),
-        None if !sent.is_integer() => Err(vec![message::INTEGER.to_owned()]),
-        None if sent.text().starts_with('-') => Err(vec![message::too_small(min)]),
+        None if !json.is_integer() => Err(vec![message::INTEGER.to_owned()]),
+        None if json.text().starts_with('-') => Err(vec![message::too_small(min)]),
         None => Err(vec![message::too_big(max)]),
     }
 }
 
-fn decimal(sent: JsonValue<'_>, precision: usize, scale: usize) -> Result<String, Vec<String>> {
-    let text = match sent.as_str() {
+fn decimal(value: JsonValue<'_>, precision: usize, scale: usize) -> Result<String, Vec<String>> {
+    let text = match value.as_str() {
         Some(text) => text.trim().to_owned(),
-        None if sent.as_number().is_some() => without_exponent(sent.text()),
+        None if value.as_number().is_some() => without_exponent(value.text()),
         None => return Err(vec![message::DECIMAL.to_owned()]),
     };
     let (sign, digits) = match text.strip_prefix('-') {
@@ -263,9 +263,9 @@ fn without_exponent(number: &str) -> String {
 }
 
 /// Reads an id, which must be an integer.
-pub fn parse_id<I: Id>(sent: JsonValue<'_>) -> Result<I, String> {
-    sent.as_i64().map(I::from_number).ok_or_else(|| {
-        if sent.is_integer() { message::invalid_id_message(sent.text()) } else { message::pk_type(sent.type_name()) }
+pub fn parse_id<I: Id>(value: JsonValue<'_>) -> Result<I, String> {
+    value.as_i64().map(I::from_number).ok_or_else(|| {
+        if value.is_integer() { message::invalid_id_message(value.text()) } else { message::pk_type(value.type_name()) }
     })
 }
 
@@ -274,26 +274,27 @@ pub fn parse_id<I: Id>(sent: JsonValue<'_>) -> Result<I, String> {
 ///
 /// # Errors
 /// The message for a value that is not a list, an empty list or too many items.
-pub fn ids<I: Id>(sent: JsonValue<'_>, max: usize) -> Result<(Vec<I>, Option<String>), String> {
-    let (mut ids, mut known, mut wrong, mut count) = (Vec::new(), HashSet::<I>::new(), None, 0);
-    sent.for_each_item(|item| {
-        // Items beyond the bound are not checked.
-        if count > max {
-            return;
-        }
-        match parse_id(item) {
-            Ok(id) if known.contains(&id) => return,
-            Ok(id) => {
-                known.insert(id);
-                if wrong.is_none() && count < max {
-                    ids.push(id);
-                }
+pub fn ids<I: Id>(value: JsonValue<'_>, max: usize) -> Result<(Vec<I>, Option<String>), String> {
+    let (mut ids, mut unique_ids, mut wrong, mut count) = (Vec::new(), HashSet::<I>::new(), None, 0);
+    value
+        .for_each_item(|item| {
+            // Items beyond the bound are not checked.
+            if count > max {
+                return;
             }
-            Err(message) => wrong = wrong.take().or(Some(message)),
-        }
-        count += 1;
-    })
-    .ok_or_else(|| message::not_a_list(sent.type_name()))?;
+            match parse_id(item) {
+                Ok(id) if unique_ids.contains(&id) => return,
+                Ok(id) => {
+                    unique_ids.insert(id);
+                    if wrong.is_none() && count < max {
+                        ids.push(id);
+                    }
+                }
+                Err(message) => wrong = wrong.take().or(Some(message)),
+            }
+            count += 1;
+        })
+        .ok_or_else(|| message::not_a_list(value.type_name()))?;
     match count {
         0 => Err(message::EMPTY_LIST.to_owned()),
         _ if count > max => Err(message::too_many(max)),
@@ -301,8 +302,8 @@ pub fn ids<I: Id>(sent: JsonValue<'_>, max: usize) -> Result<(Vec<I>, Option<Str
     }
 }
 
-fn list(sent: JsonValue<'_>, max: usize) -> Result<Vec<JsonValue<'_>>, Vec<String>> {
-    let (items, count) = sent.as_list(max).ok_or_else(|| vec![message::not_a_list(sent.type_name())])?;
+fn list(value: JsonValue<'_>, max: usize) -> Result<Vec<JsonValue<'_>>, Vec<String>> {
+    let (items, count) = value.as_list(max).ok_or_else(|| vec![message::not_a_list(value.type_name())])?;
     if count > max { Err(vec![message::too_many(max)]) } else { Ok(items) }
 }
 
@@ -333,9 +334,9 @@ pub fn is_email(text: &str) -> bool {
 }
 
 fn is_url(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once("://") else { return false };
-    let host = rest.split(['/', '?', '#']).next().unwrap_or("");
-    ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+    let Some((scheme, after_scheme)) = text.split_once("://") else { return false };
+    let host = after_scheme.split(['/', '?', '#']).next().unwrap_or("");
+    ["http", "https"].iter().any(|web_scheme| scheme.eq_ignore_ascii_case(web_scheme))
         && !host.is_empty()
         && !host.starts_with(':')
         // A user name before the host reads like the host, and a password would be shown to every reader.
@@ -350,8 +351,8 @@ mod tests {
     use crate::sent::JsonBody;
     use serde_json::{Value as Json, json};
 
-    fn check_kind(kind: FieldKind, sent: Json) -> Result<Json, Vec<String>> {
-        check(&Field::new("f", kind), JsonBody::from_json(&sent).as_value()).map(|value| value.to_json())
+    fn check_kind(kind: FieldKind, json: Json) -> Result<Json, Vec<String>> {
+        check(&Field::new("f", kind), JsonBody::from_json(&json).as_value()).map(|value| value.to_json())
     }
 
     #[test]
@@ -424,20 +425,20 @@ mod tests {
 
     #[test]
     fn a_url_names_no_user_and_no_password() {
-        let check = |sent: &str| check_kind(FieldKind::Url { max: 99 }, json!(sent));
-        for sent in ["https://a.example", "http://a.example:8000/@b?c=d@e#f@g"] {
-            assert_eq!(check(sent), Ok(json!(sent)));
+        let check = |url: &str| check_kind(FieldKind::Url { max: 99 }, json!(url));
+        for url in ["https://a.example", "http://a.example:8000/@b?c=d@e#f@g"] {
+            assert_eq!(check(url), Ok(json!(url)));
         }
-        for sent in ["https://bank.example@evil.example/", "https://user:secret@a.example", "https://@a.example"] {
-            assert_eq!(check(sent), Err(vec!["Enter a valid URL.".into()]), "{sent}");
+        for url in ["https://bank.example@evil.example/", "https://user:secret@a.example", "https://@a.example"] {
+            assert_eq!(check(url), Err(vec!["Enter a valid URL.".into()]), "{url}");
         }
     }
 
     #[test]
     fn a_name_has_no_bidirectional_controls() {
-        let check = |sent: &str| {
+        let check = |text: &str| {
             let field = Field::new("f", FieldKind::text(99)).charset(UNDIRECTED);
-            check(&field, JsonBody::from_json(&json!(sent)).as_value()).map(|value| value.to_json())
+            check(&field, JsonBody::from_json(&json!(text)).as_value()).map(|value| value.to_json())
         };
         for control in ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'] {
             assert_eq!(check(&format!("a{control}b")), Err(vec!["Enter a valid value.".into()]), "{control:?}");

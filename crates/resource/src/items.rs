@@ -11,9 +11,9 @@ pub fn item(title: &'static str, fields: impl IntoIterator<Item = Field>) -> Res
 }
 
 /// Returns the schema of an object, in bodies and in answers.
-pub fn schema_of(of: &Resource) -> Json {
-    let mut schema = openapi::request(of, true);
-    schema["title"] = of.title.as_ref().into();
+pub fn schema_of(resource: &Resource) -> Json {
+    let mut schema = openapi::request(resource, true);
+    schema["title"] = resource.title.as_ref().into();
     schema
 }
 
@@ -30,14 +30,14 @@ pub fn describe_items(entry: &mut Json, item: &Resource, most: usize) {
 
 /// Checks a list of at most `max` objects, each by `check`. The errors of an object are reported under its place, counted from 0.
 pub fn accept_items(
-    of: &Resource,
+    resource: &Resource,
     name: &str,
-    sent: JsonValue<'_>,
+    value: JsonValue<'_>,
     max: usize,
     errors: &mut Errors,
     check: fn(&Resource, &SentObject<'_>) -> CheckedBody,
 ) -> Vec<Changes> {
-    let items = match sent.items(max) {
+    let items = match value.items(max) {
         Ok(items) => items,
         Err(wrong) => {
             errors.add(name, wrong);
@@ -47,9 +47,9 @@ pub fn accept_items(
     let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
     for (place, item) in items.into_iter().enumerate() {
         let place = place.to_string();
-        match item.as_object(|name| of.field(name).is_some()) {
+        match item.as_object(|name| resource.field(name).is_some()) {
             Some(item) => {
-                let item = check(of, &item);
+                let item = check(resource, &item);
                 wrong.nest(&place, item.errors);
                 accepted.push(item.changes);
             }
@@ -61,15 +61,15 @@ pub fn accept_items(
 }
 
 /// Checks an object whose fields do not need the database.
-pub fn accept_fields(of: &Resource, sent: &SentObject<'_>) -> CheckedBody {
-    let Ok(accepted) = accept(of, sent, WriteMode::Create, &mut NoLookup);
+pub fn accept_fields(resource: &Resource, body: &SentObject<'_>) -> CheckedBody {
+    let Ok(accepted) = accept(resource, body, WriteMode::Create, &mut NoLookup);
     accepted
 }
 
 /// Returns an object with all of its fields, null for those that were not sent.
-pub fn object_json(of: &Resource, values: &Changes) -> Json {
+pub fn object_json(resource: &Resource, values: &Changes) -> Json {
     let shown = |field: &Field| values.value(&field.name).map_or(Json::Null, CheckedValue::to_json);
-    of.fields.iter().map(|field| (field.name.to_string(), shown(field))).collect::<Map<_, _>>().into()
+    resource.fields.iter().map(|field| (field.name.to_string(), shown(field))).collect::<Map<_, _>>().into()
 }
 
 /// The checks for fields that are neither unique nor references.

@@ -61,8 +61,8 @@ pub fn response(resource: &Resource, form: RowForm) -> Json {
         json!({"type": "object", "properties": properties, "required": required})
     };
     let mut schema = grouped(resource, object, |_| true);
-    for (name, beside) in resource.shown_beside.map(|schemas| schemas(form)).unwrap_or_default() {
-        require(&mut schema, name, beside);
+    for (name, schema_beside) in resource.shown_beside.map(|schemas| schemas(form)).unwrap_or_default() {
+        require(&mut schema, name, schema_beside);
     }
     titled(title(resource, form), schema)
 }
@@ -82,9 +82,9 @@ fn title(resource: &Resource, form: RowForm) -> String {
 
 /// Returns the schema of a body.
 pub fn request(resource: &Resource, is_create: bool) -> Json {
-    let sent = |field: &&Field| field.is_writable() && (is_create || field.access != FieldAccess::CreateOnly);
+    let is_accepted = |field: &&Field| field.is_writable() && (is_create || field.access != FieldAccess::CreateOnly);
     let object = |fields: &[Field]| {
-        let fields: Vec<&Field> = fields.iter().filter(sent).collect();
+        let fields: Vec<&Field> = fields.iter().filter(is_accepted).collect();
         let properties: Map<String, Json> = fields.iter().map(|field| (field.name.to_string(), input(field))).collect();
         let required: Vec<&str> =
             fields.iter().filter(|field| is_create && field.must_be_sent()).map(|field| field.name.as_ref()).collect();
@@ -110,8 +110,8 @@ fn grouped(resource: &Resource, object: impl Fn(&[Field]) -> Json, is_required: 
     required.extend(is_required(&group).then(|| json!(name)));
     required.extend(after["required"].as_array().cloned().unwrap_or_default());
     schema["properties"][name.as_ref()] = group;
-    if let (Some(all), Some(after)) = (schema["properties"].as_object_mut(), after["properties"].as_object()) {
-        all.extend(after.clone());
+    if let (Some(properties), Some(after)) = (schema["properties"].as_object_mut(), after["properties"].as_object()) {
+        properties.extend(after.clone());
     }
     if !required.is_empty() {
         schema["required"] = required.into();
@@ -235,8 +235,8 @@ fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
 pub fn open_parameters() -> Vec<Json> {
     let mut list = paging();
     list.push(query("ordering", "Comma-separated names of fields, `-` for descending", json!({"type": "string"})));
-    let any = json!({"type": "object", "additionalProperties": {"type": "string"}});
-    let mut filters = query("filters", "Filters by the names of fields and predicates", any);
+    let filters_schema = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let mut filters = query("filters", "Filters by the names of fields and predicates", filters_schema);
     (filters["style"], filters["explode"]) = ("form".into(), true.into());
     list.push(filters);
     list

@@ -125,17 +125,17 @@ impl BriefEntries {
             entry.shift_remove("autocomplete");
         }
         let Some(values) = entry.get_mut("values").and_then(Json::as_array_mut) else { return entry };
-        let mut told = 0;
+        let mut shown_count = 0;
         for value in values.iter().take(FEW_VALUES) {
             let bytes = value.to_string().len();
             if bytes > self.room {
                 break;
             }
             self.room -= bytes;
-            told += 1;
+            shown_count += 1;
         }
-        let left_out = values.len() - told;
-        values.truncate(told);
+        let left_out = values.len() - shown_count;
+        values.truncate(shown_count);
         if left_out > 0 {
             entry["values_left_out"] = left_out.into();
         }
@@ -188,8 +188,8 @@ fn describe_values(entry: &mut Json, field: &Field) {
         FieldKind::Enum { choices } | FieldKind::Set { choices, .. } => {
             entry["values"] = choices.iter().map(value).collect()
         }
-        FieldKind::Listed { all, .. } => {
-            entry["values"] = all().into_iter().map(|name| json!({"value": name, "text": name})).collect()
+        FieldKind::Listed { all: list_values, .. } => {
+            entry["values"] = list_values().into_iter().map(|name| json!({"value": name, "text": name})).collect()
         }
         FieldKind::Reference { target } | FieldKind::References { target, .. } => {
             if let Some(address) = &target.autocomplete {

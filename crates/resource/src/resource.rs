@@ -161,8 +161,8 @@ impl Resource {
     }
     /// Returns the fields before the group, those of the group, and those after it. Without a group, all are before it.
     pub fn parts(&self) -> [&[Field]; 3] {
-        let all = self.fields.len();
-        let group = self.group.as_ref().map_or(all..all, |(_, group)| group.clone());
+        let field_count = self.fields.len();
+        let group = self.group.as_ref().map_or(field_count..field_count, |(_, group)| group.clone());
         [&self.fields[..group.start], &self.fields[group.clone()], &self.fields[group.end..]]
     }
     /// Returns the name of the group that contains a field.
@@ -181,7 +181,8 @@ impl Resource {
             return Vec::new();
         }
         let predicates = field.predicates();
-        let complements = predicates.iter().filter(|_| self.has_complements).map(|of| of.name_of_complement());
+        let complements =
+            predicates.iter().filter(|_| self.has_complements).map(|predicate| predicate.name_of_complement());
         predicates.iter().map(|predicate| predicate.name().to_owned()).chain(complements).collect()
     }
     /// Returns the field of this name.

@@ -230,8 +230,8 @@ pub fn find_filter<'r>(
 
 /// Returns whether a parameter behind a relation filters by a field of the related rows, which are of this resource.
 pub fn is_filter_of_related(resource: &Resource, parameter: &str) -> bool {
-    let found = filtered(resource, &|_| None, parameter).and_then(|filtered| filtered.field);
-    found.is_some_and(|field| matches!(field.source, ColumnSource::Column(_)))
+    let filtered_field = filtered(resource, &|_| None, parameter).and_then(|filtered| filtered.field);
+    filtered_field.is_some_and(|field| matches!(field.source, ColumnSource::Column(_)))
 }
 
 /// Checks the parameters of a list. All wrong ones are reported.
@@ -321,7 +321,7 @@ fn ordering<'r>(resource: &'r Resource, query: &Query, errors: &mut Errors) -> V
 pub fn relations<'r>(resource: &'r Resource, query: &Query) -> Vec<&'r Field> {
     let mut named: Vec<&Field> = Vec::new();
     for field in query.pairs().filter_map(|(parameter, _)| relation(resource, parameter)).map(|(field, _)| field) {
-        if !named.iter().any(|known| known.name == field.name) {
+        if !named.iter().any(|relation| relation.name == field.name) {
             named.push(field);
         }
     }
@@ -330,9 +330,9 @@ pub fn relations<'r>(resource: &'r Resource, query: &Query) -> Vec<&'r Field> {
 
 /// Returns the relation that a parameter names before its dot, and the rest of the parameter.
 fn relation<'r, 'p>(resource: &'r Resource, parameter: &'p str) -> Option<(&'r Field, &'p str)> {
-    let (name, rest) = parameter.split_once('.')?;
+    let (name, related_parameter) = parameter.split_once('.')?;
     let is_relation = |field: &&Field| field.filter && matches!(field.kind, FieldKind::Reference { .. });
-    Some((resource.field(name).filter(is_relation)?, rest))
+    Some((resource.field(name).filter(is_relation)?, related_parameter))
 }
 
 /// The field by which a parameter filters.
@@ -353,21 +353,21 @@ fn filtered<'r, 'p>(
     related: &impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
     parameter: &'p str,
 ) -> Option<FilteredField<'r, 'p>> {
-    let of = |resource: &'r Resource, parameter: &'p str| {
+    let filter_of = |resource: &'r Resource, parameter: &'p str| {
         let (name, predicate) = name_and_predicate(parameter);
         let (predicate, is_complement) = split_exclude(predicate, resource.has_complements);
         Some((resource.field(name).filter(|field| field.filter)?, predicate, is_complement))
     };
-    if let Some((field, predicate, is_complement)) = of(resource, parameter) {
+    if let Some((field, predicate, is_complement)) = filter_of(resource, parameter) {
         return Some(FilteredField { via: None, field: Some(field), predicate, is_complement });
     }
-    let (via, rest) = relation(resource, parameter)?;
+    let (via, related_parameter) = relation(resource, parameter)?;
     let (field, predicate, is_complement) = match related(via)? {
-        RelatedRows::Of(resource) => {
-            of(resource, rest).map(|(field, predicate, is_complement)| (Some(field), predicate, is_complement))?
-        }
+        RelatedRows::Of(resource) => filter_of(resource, related_parameter)
+            .map(|(field, predicate, is_complement)| (Some(field), predicate, is_complement))?,
         RelatedRows::Hidden => {
-            let (predicate, is_complement) = split_exclude(name_and_predicate(rest).1, resource.has_complements);
+            let (predicate, is_complement) =
+                split_exclude(name_and_predicate(related_parameter).1, resource.has_complements);
             (None, predicate, is_complement)
         }
     };
@@ -382,16 +382,16 @@ fn split_exclude(predicate: &str, has_complements: bool) -> (&str, bool) {
     }
     match predicate.strip_suffix(EXCLUDE) {
         Some("") => (Exact.name(), true),
-        Some(rest) => rest.strip_suffix("__").map_or((predicate, false), |predicate| (predicate, true)),
+        Some(stem) => stem.strip_suffix("__").map_or((predicate, false), |predicate| (predicate, true)),
         None => (predicate, false),
     }
 }
 
 /// Returns the name of a field and that of a predicate in a parameter. The name may end in `_`, but contains no `__`.
 fn name_and_predicate(parameter: &str) -> (&str, &str) {
-    let Some((name, rest)) = parameter.split_once("__") else { return (parameter, "exact") };
-    let predicate = rest.trim_start_matches('_');
-    (&parameter[..name.len() + rest.len() - predicate.len()], predicate)
+    let Some((name, suffix)) = parameter.split_once("__") else { return (parameter, "exact") };
+    let predicate = suffix.trim_start_matches('_');
+    (&parameter[..name.len() + suffix.len() - predicate.len()], predicate)
 }
 
 /// Reads a parameter as a filter; `None` if it does not name a filterable field.
@@ -404,7 +404,7 @@ fn filter<'r>(
     let Some(filtered) = filtered(resource, related, parameter) else { return Ok(None) };
     let FilteredField { via, field, predicate, is_complement } = filtered;
     let Some(field) = field else { return hidden_relation_filter(via, predicate, is_complement, value) };
-    let Some(predicate) = field.predicates().into_iter().find(|known| known.name() == predicate) else {
+    let Some(predicate) = field.predicates().into_iter().find(|candidate| candidate.name() == predicate) else {
         return Err(vec![message::select_choice(predicate)]);
     };
     let mut operands = operands(field, predicate, value)?;
@@ -466,8 +466,8 @@ fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Check
 }
 
 fn distinct<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = HashSet::new();
-    parts.filter(|part| seen.insert(*part)).collect()
+    let mut unique_parts = HashSet::new();
+    parts.filter(|part| unique_parts.insert(*part)).collect()
 }
 
 fn operand(field: &Field, predicate: Predicate, text: &str) -> Result<CheckedValue, String> {

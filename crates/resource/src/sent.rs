@@ -77,9 +77,9 @@ struct NestingBounds<'s> {
 }
 
 impl NestingBounds<'_> {
-    fn refuse<E: de::Error>(self, why: &'static str) -> E {
-        self.refused.set(Some(why));
-        E::custom(why)
+    fn refuse<E: de::Error>(self, reason: &'static str) -> E {
+        self.refused.set(Some(reason));
+        E::custom(reason)
     }
 
     /// Returns the bounds of the contents of a list or an object.
@@ -105,8 +105,9 @@ impl JsonChecker<'_> {
 impl<'de> DeserializeSeed<'de> for JsonChecker<'_> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let left = self.values_left.get().checked_sub(1).ok_or_else(|| self.bounds.refuse("too many values."))?;
-        self.values_left.set(left);
+        let values_left =
+            self.values_left.get().checked_sub(1).ok_or_else(|| self.bounds.refuse("too many values."))?;
+        self.values_left.set(values_left);
         deserializer.deserialize_any(self)
     }
 }
@@ -429,7 +430,7 @@ pub struct SentObject<'a>(Vec<(Cow<'a, str>, JsonValue<'a>)>);
 impl<'a> SentObject<'a> {
     /// Returns the value of the member of this name.
     pub fn get(&self, name: &str) -> Option<JsonValue<'a>> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+        self.0.iter().find(|(member, _)| member == name).map(|(_, value)| *value)
     }
 
     /// Returns whether a member was sent.
@@ -442,9 +443,9 @@ impl<'a> SentObject<'a> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Removes all members except those whose names `wanted` accepts.
-    pub fn filter_members(mut self, wanted: impl Fn(&str) -> bool) -> SentObject<'a> {
-        self.0.retain(|(name, _)| wanted(name));
+    /// Removes all members except those whose names `is_wanted` accepts.
+    pub fn filter_members(mut self, is_wanted: impl Fn(&str) -> bool) -> SentObject<'a> {
+        self.0.retain(|(name, _)| is_wanted(name));
         self
     }
 }
@@ -488,8 +489,8 @@ impl<'de, F: Fn(&str) -> bool> Visitor<'de> for MemberReader<F> {
         let mut object: Vec<(Cow<'de, str>, JsonValue<'de>)> = Vec::new();
         while let Some(BorrowedText(name)) = members.next_key()? {
             let value = JsonValue(members.next_value::<&RawValue>()?.get());
-            match object.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, known)) => *known = value,
+            match object.iter_mut().find(|(member, _)| *member == name) {
+                Some((_, member_value)) => *member_value = value,
                 None if (self.is_wanted)(&name) => object.push((name, value)),
                 None => {}
             }

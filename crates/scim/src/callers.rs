@@ -46,8 +46,8 @@ static BY_TOKEN: Authenticate = Authenticate {
 };
 
 fn admit(headers: &HeaderMap) -> Result<Admission, Refusal> {
-    let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let (scheme, token) = sent.and_then(|sent| sent.split_once(' ')).ok_or_else(Refusal::unauthenticated)?;
+    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let (scheme, token) = authorization.and_then(|text| text.split_once(' ')).ok_or_else(Refusal::unauthenticated)?;
     if !scheme.eq_ignore_ascii_case("Bearer") {
         return Err(Refusal::unauthenticated());
     }
@@ -105,8 +105,8 @@ impl Directory {
         let hash =
             request.admission.and_then(|admission| admission.claims.secret).ok_or_else(Refusal::unauthenticated)?;
         let sql = Sql::new("SELECT name, single_sign_on FROM scim_tokens WHERE hash = $1").arg(hex(&hash));
-        let found = conn.query_optional(&sql, |row| Ok((row.text(0)?.to_owned(), row.id(1)?)))?;
-        let (name, configuration) = found.ok_or_else(Refusal::bad_token)?;
+        let row = conn.query_optional(&sql, |row| Ok((row.text(0)?.to_owned(), row.id(1)?)))?;
+        let (name, configuration) = row.ok_or_else(Refusal::bad_token)?;
         Ok(Directory { request: request.without_caller("scim_token", &name), configuration })
     }
 }

@@ -26,9 +26,9 @@ pub fn routes() -> Vec<Route> {
     };
     let (bulk, me) = ("/api/scim/v2/Bulk/", "/api/scim/v2/Me/");
     let no_me: fn(&Request) -> Outcome = |_| Err(not_implemented("/Me"));
-    let rest = "/api/scim/v2/{*rest}/";
+    let any_path = "/api/scim/v2/{*rest}/";
     let unknown = |method, action| {
-        Route::new(method, rest, "Not found", Handler::NoDatabase(|_| Err(Refusal::not_found())))
+        Route::new(method, any_path, "Not found", Handler::NoDatabase(|_| Err(Refusal::not_found())))
             .answers(404, Schema::Refusal)
             .action(action)
     };

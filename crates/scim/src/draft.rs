@@ -240,14 +240,18 @@ impl UserDraft {
         let username = self.text(UserName).unwrap_or("");
         // The name is the part of the address before the @.
         let local: String = username.split('@').next().unwrap_or("").chars().take(100).collect();
-        let all = [UserName, GivenName, FamilyName, Title, WorkPhone, MobilePhone, TimeZone, Organization, UserType];
+        let attributes =
+            [UserName, GivenName, FamilyName, Title, WorkPhone, MobilePhone, TimeZone, Organization, UserType];
         let value = |attribute: Attribute| match (self.text(attribute), attribute) {
             (None | Some(""), GivenName | FamilyName) => local.clone(),
             (None | Some(""), TimeZone) => "UTC".to_owned(),
             (None, UserType) => "internal".to_owned(),
             (text, _) => text.unwrap_or("").to_owned(),
         };
-        all.into_iter().filter_map(|it| Some((it.field()?.to_owned(), value(it).into()))).collect()
+        attributes
+            .into_iter()
+            .filter_map(|attribute| Some((attribute.field()?.to_owned(), value(attribute).into())))
+            .collect()
     }
 
     /// Returns the body that creates the account.
@@ -295,8 +299,8 @@ pub fn value_of<'a>(operation: Operation, path: Option<&str>, value: Option<&'a 
 }
 
 /// Returns an `externalId` that is stored: an empty one is none.
-pub fn check_external_id(sent: Option<&str>) -> Result<Option<&str>, Refusal> {
-    let Some(text) = sent.filter(|text| !text.is_empty()) else { return Ok(None) };
+pub fn check_external_id(external_id: Option<&str>) -> Result<Option<&str>, Refusal> {
+    let Some(text) = external_id.filter(|text| !text.is_empty()) else { return Ok(None) };
     if text.contains('\0') {
         return Err(invalid_value("externalId", message::NUL));
     }
@@ -348,7 +352,7 @@ impl SchemaPath {
         let attribute = attribute.to_ascii_lowercase();
         let enterprise = attribute
             .strip_prefix(&ENTERPRISE.to_ascii_lowercase())
-            .map(|it| it.trim_start_matches([':', '.']).to_owned());
+            .map(|name| name.trim_start_matches([':', '.']).to_owned());
         let is_enterprise = enterprise.is_some();
         let attribute = enterprise.unwrap_or_else(|| filter::without_schema(&attribute));
         Ok(SchemaPath { is_enterprise, attribute, item, part: part.to_ascii_lowercase() })

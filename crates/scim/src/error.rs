@@ -26,8 +26,8 @@ pub fn uniqueness(attribute: &str) -> Refusal {
 }
 
 /// Returns the refusal of a part of SCIM that the server lacks.
-pub fn not_implemented(what: &str) -> Refusal {
-    Refusal::detail(StatusCode::NOT_IMPLEMENTED, format!("{what} is not supported."))
+pub fn not_implemented(feature: &str) -> Refusal {
+    Refusal::detail(StatusCode::NOT_IMPLEMENTED, format!("{feature} is not supported."))
 }
 
 /// Renders a refusal. Its status may change: a limit and a taken name are conflicts.

@@ -76,8 +76,8 @@ fn value(text: &str) -> Result<(FilterValue, &str), Refusal> {
         Some(Ok(Json::Bool(value))) => FilterValue::Boolean(value),
         _ => {
             // Some directories write booleans with a capital letter.
-            let (sent, rest) = word(text);
-            return match boolean(sent) {
+            let (text_value, rest) = word(text);
+            return match boolean(text_value) {
                 Some(value) => Ok((FilterValue::Boolean(value), rest)),
                 None => Err(invalid("A value is a text in quotation marks, true or false.")),
             };
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused() {
-        let many = ["id eq \"1\""; 11].join(" and ");
+        let comparisons = ["id eq \"1\""; 11].join(" and ");
         for wrong in [
             "",
             " ",
@@ -169,7 +169,7 @@ mod tests {
             "userName pr",
             "userName eq \"a\" and",
             "userName eq \"a\"x",
-            &many,
+            &comparisons,
             &"(".repeat(100_000),
         ] {
             assert!(parse(wrong).is_err(), "{wrong:.60}");

@@ -282,7 +282,7 @@ impl GroupDraft {
     }
 
     fn set_members(&mut self, operation: Operation, value: &Json) -> Result<(), Refusal> {
-        let sent = match value {
+        let members = match value {
             Json::Null => &[][..],
             Json::Array(members) => members.as_slice(),
             member => std::slice::from_ref(member),
@@ -290,13 +290,13 @@ impl GroupDraft {
         match operation {
             Operation::Remove if value.is_null() => self.members.clear(),
             Operation::Remove => {
-                for member in sent {
+                for member in members {
                     self.members.remove(&member_id(member)?);
                 }
             }
-            Operation::Replace => self.members = sent.iter().map(member_id).collect::<Result<_, _>>()?,
+            Operation::Replace => self.members = members.iter().map(member_id).collect::<Result<_, _>>()?,
             Operation::Add => {
-                for member in sent {
+                for member in members {
                     self.members.insert(member_id(member)?);
                 }
             }
@@ -391,8 +391,8 @@ fn store(
     let added: Vec<i64> = draft.members.difference(members).copied().collect();
     let removed: Vec<i64> = members.difference(&draft.members).copied().collect();
     provisioning::check_room(conn, id, added.len(), removed.len())?;
-    let known = visible_members(conn, directory, &added)?;
-    if let Some(unknown) = added.iter().find(|id| !known.contains(id)) {
+    let visible_ids = visible_members(conn, directory, &added)?;
+    if let Some(unknown) = added.iter().find(|id| !visible_ids.contains(id)) {
         return Err(invalid_value("members", &message::invalid_id_message(unknown)));
     }
     provisioning::change_members(&directory.request, conn, (id, name), &added, &removed)
@@ -400,17 +400,17 @@ fn store(
 
 /// Locks the users with these ids that the directory sees, and returns their ids.
 fn visible_members(conn: &mut Conn, directory: &Directory, ids: &[i64]) -> Result<BTreeSet<i64>, Refusal> {
-    let mut known: BTreeSet<i64> = provisioning::lock_accounts(conn, ids)?.into_iter().collect();
-    if known.is_empty() {
-        return Ok(known);
+    let mut visible_ids: BTreeSet<i64> = provisioning::lock_accounts(conn, ids)?.into_iter().collect();
+    if visible_ids.is_empty() {
+        return Ok(visible_ids);
     }
     let mut sql = Sql::new("SELECT user_id FROM scim_users WHERE is_deleted = 1 AND single_sign_on = ");
-    sql.bind(directory.configuration).push(" AND user_id").push_any(known.iter().copied());
+    sql.bind(directory.configuration).push(" AND user_id").push_any(visible_ids.iter().copied());
     conn.for_each_row(&sql, |row| {
-        known.remove(&row.int(0)?);
+        visible_ids.remove(&row.int(0)?);
         Ok(())
     })?;
-    Ok(known)
+    Ok(visible_ids)
 }
 
 fn store_external_id(

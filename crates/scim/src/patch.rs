@@ -26,28 +26,30 @@ pub fn body(request: &Request) -> Result<Json, Refusal> {
 /// Reads the operations of a PATCH. The names of members and operations have any case.
 pub fn operations(request: &Request) -> Result<Vec<PatchOperation>, Refusal> {
     let Json::Object(body) = body(request)? else { return Err(no_operations()) };
-    let sent = body.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("Operations")).map(|(_, sent)| sent);
-    let Some(Json::Array(sent)) = sent.filter(|sent| sent.as_array().is_some_and(|all| !all.is_empty())) else {
+    let operations = body.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("Operations")).map(|(_, value)| value);
+    let Some(Json::Array(operations)) =
+        operations.filter(|value| value.as_array().is_some_and(|items| !items.is_empty()))
+    else {
         return Err(no_operations());
     };
-    if sent.len() > MAX_OPERATIONS {
+    if operations.len() > MAX_OPERATIONS {
         return Err(invalid_value("Operations", &format!("Limit of {MAX_OPERATIONS} operations has been exceeded.")));
     }
-    sent.into_iter().map(operation).collect()
+    operations.into_iter().map(operation).collect()
 }
 
 fn no_operations() -> Refusal {
     bad_request("invalidSyntax", "A PATCH has a list of Operations.")
 }
 
-fn operation(sent: Json) -> Result<PatchOperation, Refusal> {
-    let Json::Object(members) = sent else { return Err(bad_request("invalidSyntax", "An operation is an object.")) };
+fn operation(json: Json) -> Result<PatchOperation, Refusal> {
+    let Json::Object(members) = json else { return Err(bad_request("invalidSyntax", "An operation is an object.")) };
     let (mut name, mut path, mut value) = (None, None, None);
-    for (member, sent) in members {
+    for (member, member_value) in members {
         match member.to_ascii_lowercase().as_str() {
-            "op" => name = sent.as_str().map(str::to_ascii_lowercase),
-            "path" => path = Some(sent),
-            "value" => value = Some(sent),
+            "op" => name = member_value.as_str().map(str::to_ascii_lowercase),
+            "path" => path = Some(member_value),
+            "value" => value = Some(member_value),
             _ => {}
         }
     }

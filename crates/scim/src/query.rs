@@ -47,8 +47,8 @@ impl ListQuery {
 }
 
 fn integer(request: &Request, name: &str) -> Result<Option<i64>, Refusal> {
-    let Some(sent) = request.query.last_value(name) else { return Ok(None) };
-    sent.trim().parse().map(Some).map_err(|_| invalid_value(name, message::INTEGER))
+    let Some(value) = request.query.last_value(name) else { return Ok(None) };
+    value.trim().parse().map(Some).map_err(|_| invalid_value(name, message::INTEGER))
 }
 
 /// The attributes that a request selects by `attributes` and `excludedAttributes`.
@@ -63,8 +63,8 @@ impl Projection {
     /// Reads the parameters.
     pub fn from_request(request: &Request) -> Projection {
         let names = |name: &str| {
-            let sent = request.query.last_value(name)?;
-            let names = sent.split(',').map(|name| without_schema(&name.trim().to_ascii_lowercase()));
+            let names_parameter = request.query.last_value(name)?;
+            let names = names_parameter.split(',').map(|name| without_schema(&name.trim().to_ascii_lowercase()));
             Some(names.filter(|name| !name.is_empty()).take(100).collect::<Vec<String>>())
         };
         Projection {
@@ -110,6 +110,6 @@ impl Projection {
 }
 
 /// Returns whether the rest of a path begins with the name of a part, or is empty.
-fn is_below(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with(['.', ':'])
+fn is_below(path_rest: &str) -> bool {
+    path_rest.is_empty() || path_rest.starts_with(['.', ':'])
 }

@@ -94,8 +94,8 @@ impl StoredUser {
             user.insert("externalId".to_owned(), external_id.into());
         }
         user.insert("userName".to_owned(), text(Attribute::UserName).into());
-        let (given, family) = (text(Attribute::GivenName), text(Attribute::FamilyName));
-        user.insert("name".to_owned(), json!({"givenName": given, "familyName": family}));
+        let (given_name, family) = (text(Attribute::GivenName), text(Attribute::FamilyName));
+        user.insert("name".to_owned(), json!({"givenName": given_name, "familyName": family}));
         user.insert("displayName".to_owned(), self.full_name.as_str().into());
         let numbers = [("work", Attribute::WorkPhone), ("mobile", Attribute::MobilePhone)];
         let numbers: Vec<Json> = numbers

@@ -69,8 +69,8 @@ impl Conn {
         sql: &Sql,
         mut row: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        self.query(sql, &mut |found| {
-            row(found)?;
+        self.query(sql, &mut |db_row| {
+            row(db_row)?;
             Ok(ControlFlow::Continue(()))
         })
     }
@@ -82,8 +82,8 @@ impl Conn {
         mut row: impl FnMut(&Row<'_>) -> Result<ControlFlow<B>, StoreError>,
     ) -> Result<ControlFlow<B>, StoreError> {
         let mut end = ControlFlow::Continue(());
-        self.query(sql, &mut |found| {
-            end = row(found)?;
+        self.query(sql, &mut |db_row| {
+            end = row(db_row)?;
             Ok(if end.is_break() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         Ok(end)
@@ -95,12 +95,12 @@ impl Conn {
         sql: &Sql,
         mut row: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
-        let mut found = Vec::new();
+        let mut rows = Vec::new();
         self.query(sql, &mut |r| {
-            found.push(row(r)?);
+            rows.push(row(r)?);
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(found)
+        Ok(rows)
     }
 
     /// Returns the first row of the answer, if it has one.
@@ -109,14 +109,14 @@ impl Conn {
         sql: &Sql,
         row: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        let (mut row, mut found) = (Some(row), None);
+        let (mut row, mut first_value) = (Some(row), None);
         self.query(sql, &mut |r| {
             if let Some(row) = row.take() {
-                found = Some(row(r)?);
+                first_value = Some(row(r)?);
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(found)
+        Ok(first_value)
     }
 
     /// Returns the first row of the answer, or [`StoreError::NotFound`] if the answer is empty.
@@ -156,7 +156,7 @@ impl Conn {
         result.map_err(|error| self.mark_failed(error))
     }
 
-    /// Runs one statement for each row of arguments, efficiently for thousands of rows. Calls `done` for each row, in
+    /// Runs one statement for each row of arguments, efficiently for thousands of rows. Calls `on_executed` for each row, in
     /// order, with the number of rows that were changed. The statement's own arguments are not used.
     ///
     /// To insert rows, [`Conn::insert_rows`] needs fewer round trips.
@@ -164,7 +164,7 @@ impl Conn {
         &mut self,
         sql: impl Into<Sql>,
         rows: impl ExactSizeIterator<Item = R>,
-        mut done: impl FnMut(u64),
+        mut on_executed: impl FnMut(u64),
     ) -> Result<(), StoreError> {
         self.check_not_failed()?;
         let sql = sql.into();
@@ -173,11 +173,11 @@ impl Conn {
         let result = match &mut self.connection {
             ConnectionKind::Sqlite(connection) => {
                 let enlarged = connection.expect_rows(rows.len());
-                enlarged.and_then(|()| connection.exec_each(&sql, rows, go_on, done))
+                enlarged.and_then(|()| connection.exec_each(&sql, rows, go_on, on_executed))
             }
             ConnectionKind::Postgres(connection) => rows.into_iter().try_for_each(|row| {
                 go_on()?;
-                done(connection.exec_with(&sql, row.as_ref())?);
+                on_executed(connection.exec_with(&sql, row.as_ref())?);
                 Ok(())
             }),
             ConnectionKind::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
@@ -186,7 +186,7 @@ impl Conn {
     }
 
     /// Inserts rows into a table whose name is only available at run time, efficiently for thousands of rows. Each row
-    /// has a value for each of the columns. `then` is the end of the statement, and may be empty. `RETURNING` with a
+    /// has a value for each of the columns. `suffix` is the end of the statement, and may be empty. `RETURNING` with a
     /// BIGINT column returns this column of each row in the order of the rows. With an `ON CONFLICT` clause, two of the rows must
     /// not meet the same stored row.
     ///
@@ -200,10 +200,10 @@ impl Conn {
         table: &str,
         columns: &[&str],
         rows: &[R],
-        then: &'static str,
+        suffix: &'static str,
     ) -> Result<Vec<i64>, StoreError> {
         let rows: Vec<&[BorrowedArgument<'a>]> = rows.iter().map(AsRef::as_ref).collect();
-        self.insert_slices(table, columns, &rows, then)
+        self.insert_slices(table, columns, &rows, suffix)
     }
 
     fn insert_slices(
@@ -211,15 +211,15 @@ impl Conn {
         table: &str,
         columns: &[&str],
         rows: &[&[BorrowedArgument<'_>]],
-        then: &'static str,
+        suffix: &'static str,
     ) -> Result<Vec<i64>, StoreError> {
         self.check_not_failed()?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let insert = Insert::new(table, columns, then);
+        let insert = Insert::new(table, columns, suffix);
         let mut returned = Vec::new();
-        let done = |row: &Row<'_>| {
+        let on_row = |row: &Row<'_>| {
             returned.push(row.int(0)?);
             Ok(())
         };
@@ -231,13 +231,13 @@ impl Conn {
             }
             ConnectionKind::Sqlite(connection) => {
                 let enlarged = connection.expect_rows(rows.len());
-                enlarged.and_then(|()| connection.insert_rows(&insert, rows, go_on, done))
+                enlarged.and_then(|()| connection.insert_rows(&insert, rows, go_on, on_row))
             }
             ConnectionKind::Postgres(connection) => go_on().and_then(|()| match rows {
                 [row] if self.in_transaction && insert.is_silent() && may_wait(row.iter().copied()) => {
                     connection.exec_later(&insert.single_row(), row.iter().map(|arg| (*arg).into()).collect())
                 }
-                _ => connection.insert_rows(&insert, rows, done),
+                _ => connection.insert_rows(&insert, rows, on_row),
             }),
             ConnectionKind::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
         };

@@ -48,15 +48,15 @@ impl fmt::Display for StoreError {
             StoreError::Referenced => f.write_str("a foreign key refuses the change"),
             StoreError::Busy => f.write_str("the database is busy"),
             StoreError::Full => f.write_str("the disk is full"),
-            StoreError::Unavailable(why) => write!(f, "the database is unavailable: {why}"),
-            StoreError::FileStore(why) => write!(f, "the file store fails: {why}"),
+            StoreError::Unavailable(reason) => write!(f, "the database is unavailable: {reason}"),
+            StoreError::FileStore(reason) => write!(f, "the file store fails: {reason}"),
             StoreError::Missing => f.write_str("no such database"),
             StoreError::InUse => f.write_str("another process has the databases open"),
-            StoreError::SchemaChanged(why) => write!(f, "a statement does not fit its tables: {why}"),
+            StoreError::SchemaChanged(reason) => write!(f, "a statement does not fit its tables: {reason}"),
             StoreError::Slow => f.write_str("stopped: ran for too long"),
-            StoreError::Url(why) => f.write_str(why),
-            StoreError::Db(why) => write!(f, "database error: {why}"),
-            StoreError::Internal(why) => write!(f, "internal error: {why}"),
+            StoreError::Url(reason) => f.write_str(reason),
+            StoreError::Db(reason) => write!(f, "database error: {reason}"),
+            StoreError::Internal(reason) => write!(f, "internal error: {reason}"),
         }
     }
 }
@@ -65,8 +65,8 @@ impl StoreError {
     /// The error for a mistake of the program, such as a stored value that it cannot parse or a row that must be there. Callers
     /// return it, and the edge logs it once with the line of this call and answers 500.
     #[track_caller]
-    pub fn internal(what: impl fmt::Display) -> StoreError {
-        StoreError::Internal(format!("{what} ({})", Location::caller()))
+    pub fn internal(cause: impl fmt::Display) -> StoreError {
+        StoreError::Internal(format!("{cause} ({})", Location::caller()))
     }
 
     /// The error for work that is submitted after [`crate::Store::close`].

@@ -313,7 +313,7 @@ impl Database {
 
     /// Runs a script as [`Database::write`] does. Use it for rows that are not part of anything that is cached by a
     /// state tag. On PostgreSQL the tag covers the whole server; it does not change, unless others write at the same
-    /// moment. On SQLite only the tag of this database changes.
+    /// time. On SQLite only the tag of this database changes.
     ///
     /// # Errors
     /// As [`Database::write`].

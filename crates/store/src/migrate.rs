@@ -66,8 +66,8 @@ impl Migration {
         Migration { dropped_references, ..self }
     }
     /// The migration with a function that is run after its SQL.
-    pub const fn with_step(self, then: MigrationStep) -> Migration {
-        Migration { then: Some(then), ..self }
+    pub const fn with_step(self, step: MigrationStep) -> Migration {
+        Migration { then: Some(step), ..self }
     }
 }
 
@@ -93,14 +93,16 @@ fn replace_tokens(sql: &str, [id, high_id, text, blob, nulls_first]: [&str; 5]) 
     sql.replace("{text}", text).replace("{blob}", blob).replace("{nulls_first}", nulls_first)
 }
 
-/// Returns the index of the first of the `known` migrations that a database at `version` lacks.
+/// Returns the index of the first of `migration_count` migrations that a database at `version` lacks.
 ///
 /// # Errors
 /// [`StoreError::Db`] if the database is newer than this program, because the program could damage it.
-pub(crate) fn first_missing(name: &str, version: i64, known: usize) -> Result<usize, StoreError> {
+pub(crate) fn first_missing(name: &str, version: i64, migration_count: usize) -> Result<usize, StoreError> {
     match usize::try_from(version) {
-        Ok(version) if version <= known => Ok(version),
-        _ => Err(StoreError::Db(format!("{name} is at version {version}, but this program knows {known} migrations"))),
+        Ok(version) if version <= migration_count => Ok(version),
+        _ => Err(StoreError::Db(format!(
+            "{name} is at version {version}, but this program knows {migration_count} migrations"
+        ))),
     }
 }
 
@@ -109,10 +111,10 @@ const FUNCTION_TIME_LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs the function of a migration, in its transaction.
 pub(crate) fn run_step(migration: &Migration, conn: &mut Conn) -> Result<(), StoreError> {
-    let Some(then) = migration.then else { return Ok(()) };
+    let Some(step) = migration.then else { return Ok(()) };
     conn.start(true, FUNCTION_TIME_LIMIT);
-    let done = then(conn);
-    conn.finish().map_or(done, Err)
+    let result = step(conn);
+    conn.finish().map_or(result, Err)
 }
 
 /// Adds the names of the database and the migration to an error.

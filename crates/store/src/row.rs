@@ -164,6 +164,6 @@ fn null_error(column: usize) -> StoreError {
     StoreError::Db(format!("column {column} is NULL"))
 }
 
-fn type_error(column: usize, expected: &str, found: &str) -> StoreError {
-    StoreError::Db(format!("column {column}: expected {expected}, found {found}"))
+fn type_error(column: usize, expected: &str, actual: &str) -> StoreError {
+    StoreError::Db(format!("column {column}: expected {expected}, found {actual}"))
 }

@@ -92,14 +92,14 @@ impl Conn {
     pub fn create_extension_table(
         &mut self,
         name: &str,
-        of: &str,
+        parent_table: &str,
         columns: &[TableColumn<'_>],
     ) -> Result<(), StoreError> {
         let is_sqlite = self.is_embedded();
         let mut sql = Sql::new("CREATE TABLE ");
         // Only INTEGER makes it the rowid.
         sql.name(name).push(if is_sqlite { " (id INTEGER PRIMARY KEY" } else { " (id BIGINT PRIMARY KEY" });
-        sql.push(" REFERENCES ").name(of).push(" (id) ON DELETE CASCADE");
+        sql.push(" REFERENCES ").name(parent_table).push(" (id) ON DELETE CASCADE");
         push_columns(&mut sql, columns, is_sqlite);
         sql.push(")");
         self.define(&sql)

@@ -196,7 +196,7 @@ impl Sql {
         // A vector of ids is converted in place.
         let numbers: Vec<i64> = ids.into_iter().map(I::to_number).collect();
         match numbers.as_slice() {
-            [one] => self.push(" = ").bind(*one),
+            [value] => self.push(" = ").bind(*value),
             _ => self.push(" = ANY(").bind(Argument::Ints(numbers)).push(")"),
         }
     }
@@ -303,15 +303,15 @@ pub(crate) struct Insert {
 impl Insert {
     /// # Panics
     /// As [`Sql::name`].
-    pub fn new(table: &str, columns: &[&str], then: &'static str) -> Insert {
+    pub fn new(table: &str, columns: &[&str], suffix: &'static str) -> Insert {
         let mut head = Sql::new("INSERT INTO ");
         head.name(table);
         for (at, column) in columns.iter().enumerate() {
             head.push(if at == 0 { " (" } else { ", " }).name(column);
         }
         head.push(")");
-        let then = if then.is_empty() { String::new() } else { format!(" {then}") };
-        Insert { head, columns: columns.len(), then }
+        let suffix = if suffix.is_empty() { String::new() } else { format!(" {suffix}") };
+        Insert { head, columns: columns.len(), then: suffix }
     }
 
     /// Returns whether the statement returns no rows.
@@ -433,23 +433,23 @@ fn function(text: &[u8]) -> Option<&'static (&'static str, &'static str)> {
 /// Splits a text into pieces in one pass. Strings, quoted names and comments are not split.
 fn scan<'a>(text: &'a str, mut piece: impl FnMut(SqlPiece<'a>)) {
     let bytes = text.as_bytes();
-    let (mut done, mut at) = (0, 0);
+    let (mut text_start, mut at) = (0, 0);
     while at < bytes.len() {
-        let rest = &bytes[at..];
+        let tail = &bytes[at..];
         let length = match bytes[at] {
             quote @ (b'\'' | b'"') => {
-                at += 2 + rest[1..].iter().position(|&b| b == quote).unwrap_or(rest.len());
+                at += 2 + tail[1..].iter().position(|&b| b == quote).unwrap_or(tail.len());
                 continue;
             }
-            b'-' if rest.starts_with(b"--") => {
-                at += rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+            b'-' if tail.starts_with(b"--") => {
+                at += tail.iter().position(|&b| b == b'\n').unwrap_or(tail.len());
                 continue;
             }
-            b'$' => 1 + rest[1..].iter().take_while(|b| b.is_ascii_digit()).count(),
-            b's' | b'j' if at == 0 || !is_word(bytes[at - 1]) => function(rest).map_or(0, |(name, _)| name.len()),
-            b' ' if rest.starts_with(b" FOR ") => lock(rest),
-            b' ' if rest.starts_with(b" = ") => any_clause_len(rest),
-            b'/' if rest.starts_with(SQLITE.as_bytes()) => {
+            b'$' => 1 + tail[1..].iter().take_while(|b| b.is_ascii_digit()).count(),
+            b's' | b'j' if at == 0 || !is_word(bytes[at - 1]) => function(tail).map_or(0, |(name, _)| name.len()),
+            b' ' if tail.starts_with(b" FOR ") => lock(tail),
+            b' ' if tail.starts_with(b" = ") => any_clause_len(tail),
+            b'/' if tail.starts_with(SQLITE.as_bytes()) => {
                 text[at..].find(COMMENT_END).map_or(0, |end| end + COMMENT_END.len())
             }
             _ => 0,
@@ -458,8 +458,8 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(SqlPiece<'a>)) {
             at += 1;
             continue;
         }
-        if done < at {
-            piece(SqlPiece::Text(&text[done..at]));
+        if text_start < at {
+            piece(SqlPiece::Text(&text[text_start..at]));
         }
         let part = &text[at..at + length];
         piece(match bytes[at] {
@@ -467,13 +467,13 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(SqlPiece<'a>)) {
             b' ' if part.starts_with(ANY) => SqlPiece::Any(&part[ANY.len() + 1..length - 1]),
             b' ' => SqlPiece::Lock(part),
             b'/' => SqlPiece::Sqlite(&part[SQLITE.len()..length - COMMENT_END.len()]),
-            _ => SqlPiece::Function(part, function(rest).map_or("", |(_, name)| name)),
+            _ => SqlPiece::Function(part, function(tail).map_or("", |(_, name)| name)),
         });
         at += length;
-        done = at;
+        text_start = at;
     }
-    if done < text.len() {
-        piece(SqlPiece::Text(&text[done..]));
+    if text_start < text.len() {
+        piece(SqlPiece::Text(&text[text_start..]));
     }
 }
 
@@ -508,10 +508,10 @@ mod tests {
             [Argument::Int(1), Argument::Text("x".into()), Argument::Int(1), Argument::Null, Argument::Int(25)]
         );
 
-        let mut any = Sql::new(" AND b");
-        any.push_any([4, 2]);
+        let mut clause = Sql::new(" AND b");
+        clause.push_any([4, 2]);
         let mut sql = Sql::new("SELECT 1 FROM t WHERE a = $1").arg(1);
-        sql.append(&any);
+        sql.append(&clause);
         assert_eq!(sql.text(), "SELECT 1 FROM t WHERE a = $1 AND b = ANY($2)");
         assert_eq!(sql.args(), [Argument::Int(1), Argument::Ints(vec![4, 2])]);
     }
@@ -552,10 +552,13 @@ mod tests {
         selection.one_in(5, |sql| {
             sql.push("a = ").bind(3);
         });
-        let mut all = Sql::new("SELECT $1, ").arg(1);
-        all.append(&selection);
-        assert_eq!(all.text(), "SELECT $1, SELECT 1 FROM t WHERE /*sqlite likelihood*/(a = $2/*sqlite , 0.200000*/)");
-        assert_eq!(sqlite_text(all.text()), "SELECT ?1, SELECT 1 FROM t WHERE likelihood(a = ?2, 0.200000)");
+        let mut statement = Sql::new("SELECT $1, ").arg(1);
+        statement.append(&selection);
+        assert_eq!(
+            statement.text(),
+            "SELECT $1, SELECT 1 FROM t WHERE /*sqlite likelihood*/(a = $2/*sqlite , 0.200000*/)"
+        );
+        assert_eq!(sqlite_text(statement.text()), "SELECT ?1, SELECT 1 FROM t WHERE likelihood(a = ?2, 0.200000)");
         assert_eq!(sqlite_text("SELECT 1 /*sqlite "), "SELECT 1 /*sqlite ");
         assert_eq!(sqlite_text("SELECT a = ANY(SELECT 1), a = ANY($"), "SELECT a = ANY(SELECT 1), a = ANY($");
         assert_eq!(sqlite_text(""), "");

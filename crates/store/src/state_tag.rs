@@ -24,7 +24,7 @@ impl StateTag {
     /// of SQLite, or the server.
     pub fn is_of_same_source(&self, other: &StateTag) -> bool {
         match (&self.0, &other.0) {
-            (EngineTag::Sqlite { connection: one, .. }, EngineTag::Sqlite { connection: other, .. }) => one == other,
+            (EngineTag::Sqlite { connection: own, .. }, EngineTag::Sqlite { connection: other, .. }) => own == other,
             (EngineTag::Postgres(_), EngineTag::Postgres(_)) => true,
             _ => false,
         }

@@ -164,7 +164,7 @@ mod tests {
         let mut tasks = TaskQueue::new(8);
         for slot in [&a, &b, &c, &d] {
             (0..8).for_each(|_| tasks.push(slot, "").unwrap());
-            while tasks.take_task(Some(slot.id)).is_some_and(|(taken, _)| taken.id == slot.id) {}
+            while tasks.take_task(Some(slot.id)).is_some_and(|(next_slot, _)| next_slot.id == slot.id) {}
         }
         assert_eq!([&a, &b, &c, &d].map(|slot| tasks.queues[&slot.id].busy), [4, 2, 1, 1]);
         assert_eq!((tasks.busy, tasks.take_task(None).is_none(), tasks.start(&a)), (8, true, false));

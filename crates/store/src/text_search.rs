@@ -71,19 +71,19 @@ pub struct SearchWord {
 /// assert_eq!(words("東京都"), [("京都".to_owned(), false), ("東京".to_owned(), false)]);
 /// ```
 pub fn search_words(folded: &str) -> Vec<SearchWord> {
-    let (plain, mut all) = (without_marks(folded), Vec::new());
+    let (plain, mut words) = (without_marks(folded), Vec::new());
     let mut ends_with_word = false;
     for (run, is_unspaced) in word_runs(&plain) {
         ends_with_word = !is_unspaced;
         match is_unspaced && first_character(run).len() < run.len() {
-            true => all.extend(pairs(run).map(|pair| SearchWord { word: pair.to_owned(), is_beginning: false })),
-            false => all.push(SearchWord { word: run.to_owned(), is_beginning: is_unspaced }),
+            true => words.extend(pairs(run).map(|pair| SearchWord { word: pair.to_owned(), is_beginning: false })),
+            false => words.push(SearchWord { word: run.to_owned(), is_beginning: is_unspaced }),
         }
     }
-    if let Some(last) = all.last_mut().filter(|_| ends_with_word) {
+    if let Some(last) = words.last_mut().filter(|_| ends_with_word) {
         last.is_beginning = true;
     }
-    all.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+    words.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Returns the runs of letters and digits of a text, each with the flag that its script has no blanks between words.
@@ -95,8 +95,8 @@ fn word_runs(text: &str) -> impl Iterator<Item = (&str, bool)> {
         std::iter::from_fn(move || {
             let is_unspaced = is_unspaced(rest.chars().next()?);
             let end = rest.find(|c: char| self::is_unspaced(c) != is_unspaced).unwrap_or(rest.len());
-            let (run, behind) = rest.split_at(end);
-            rest = behind;
+            let (run, remainder) = rest.split_at(end);
+            rest = remainder;
             let most = if is_unspaced { usize::MAX } else { MAX_CHARACTERS };
             Some((run.char_indices().nth(most).map_or(run, |(end, _)| &run[..end]), is_unspaced))
         })
@@ -264,14 +264,14 @@ impl Conn {
         further: impl FnOnce(&mut Sql, &'static str),
     ) -> Result<Option<Sql>, StoreError> {
         let index = index_of(table);
-        let sought = search_words(folded);
-        if sought.is_empty() {
+        let words = search_words(folded);
+        if words.is_empty() {
             return Ok(None);
         }
         let mut sql = Sql::new(" IN (SELECT ");
         if self.is_embedded() {
-            let mut parts = Vec::with_capacity(sought.len());
-            for SearchWord { word, is_beginning } in &sought {
+            let mut parts = Vec::with_capacity(words.len());
+            for SearchWord { word, is_beginning } in &words {
                 parts.push(if *is_beginning { self.beginning_with(table, word)? } else { format!("\"{word}\"") });
             }
             let query = parts.join(" AND ");
@@ -280,9 +280,10 @@ impl Conn {
             // search for each number: a minute for a thousand numbers and a frequent word.
             further(&mut sql, "+rowid");
         } else {
-            let part =
-                |sought: &SearchWord| format!("'{}'{}", sought.word, if sought.is_beginning { ":*" } else { "" });
-            let query = sought.iter().map(part).collect::<Vec<_>>().join(" & ");
+            let part = |search_word: &SearchWord| {
+                format!("'{}'{}", search_word.word, if search_word.is_beginning { ":*" } else { "" })
+            };
+            let query = words.iter().map(part).collect::<Vec<_>>().join(" & ");
             sql.push("n FROM ").name(&index).push(" WHERE words @@ CAST(CAST(").bind(query);
             sql.push(" AS TEXT) AS TSQUERY)");
             further(&mut sql, "n");

@@ -38,7 +38,7 @@ pub static MODULE: Module = Module {
         tasks::assignees::ON_GROUP_LEAVING,
     ],
     jobs: &[&tasks::assignees::UNASSIGN],
-    standing_jobs: &[&schedule::MOMENTS],
+    standing_jobs: &[&schedule::SCHEDULED_CHANGES],
     slots: |_, _, slots| {
         slots.insert(KnownBlocks::default());
         slots.entry::<MailKinds>().0.extend([&reminders::REMINDER, &one_time::TASK_LINK]);

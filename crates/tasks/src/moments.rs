@@ -26,16 +26,16 @@ pub struct TimeFrame {
 
 impl TimeFrame {
     /// The time after this duration. A month later is the same day, or the last day of that month.
-    pub fn add_to(self, moment: i64) -> i64 {
-        self.from(moment, 1)
+    pub fn add_to(self, time: i64) -> i64 {
+        self.from(time, 1)
     }
 
     /// The time before this duration.
-    pub fn subtract_from(self, moment: i64) -> i64 {
-        self.from(moment, -1)
+    pub fn subtract_from(self, time: i64) -> i64 {
+        self.from(time, -1)
     }
 
-    fn from(self, moment: i64, sign: i64) -> i64 {
+    fn from(self, time: i64, sign: i64) -> i64 {
         let value = self.value.saturating_mul(sign);
         let span = match self.unit {
             Unit::Days => Span::new().try_days(value),
@@ -43,7 +43,7 @@ impl TimeFrame {
             Unit::Months => Span::new().try_months(value),
         };
         let end = if sign < 0 { DateTime::MIN } else { LAST };
-        micros(span.and_then(|span| datetime(moment).checked_add(span)).unwrap_or(end))
+        micros(span.and_then(|span| datetime(time).checked_add(span)).unwrap_or(end))
     }
 }
 
@@ -132,9 +132,9 @@ fn day_of_month(date: Date, day: i64) -> Date {
 /// The end of the next such day after today, in this month or year or in the next one.
 fn next_day(now: i64, such_day: impl Fn(Date) -> Date, months: i32) -> i64 {
     let today = datetime(now).date();
-    let this = such_day(today);
-    if this > today {
-        return end_of(this);
+    let day = such_day(today);
+    if day > today {
+        return end_of(day);
     }
     let next = today.first_of_month().checked_add(Span::new().months(months));
     next.map_or(micros(LAST), |next| end_of(such_day(next)))
@@ -146,9 +146,9 @@ pub fn is_future(date: Date, now: i64) -> bool {
 }
 
 /// Formats a time for people. The end of a day is formatted as that day without a zone, other times to the minute in UTC.
-pub fn for_people(moment: i64) -> String {
-    let at = datetime(moment);
-    match moment == end_of(at.date()) {
+pub fn for_people(time: i64) -> String {
+    let at = datetime(time);
+    match time == end_of(at.date()) {
         true => at.date().to_string(),
         false => format!("{} UTC", at.strftime("%Y-%m-%d %H:%M")),
     }
@@ -160,13 +160,13 @@ pub fn end_of(date: Date) -> i64 {
 }
 
 fn datetime(micros: i64) -> DateTime {
-    let since = jiff::SignedDuration::from_micros(micros);
-    EPOCH.checked_add(since).unwrap_or(if micros < 0 { DateTime::MIN } else { LAST })
+    let duration = jiff::SignedDuration::from_micros(micros);
+    EPOCH.checked_add(duration).unwrap_or(if micros < 0 { DateTime::MIN } else { LAST })
 }
 
 fn micros(at: DateTime) -> i64 {
-    let since = at.duration_since(EPOCH);
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    let duration = at.duration_since(EPOCH);
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn time_frames_end_at_exact_moments() {
+    fn time_frames_end_at_exact_times() {
         for (from, unit, value, after) in [
             ("2026-01-31T09:30:00.123456Z", Unit::Days, 0, "2026-01-31T09:30:00.123456Z"),
             ("2026-01-31T09:30:00.123456Z", Unit::Days, 1, "2026-02-01T09:30:00.123456Z"),
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_day_is_shown_as_that_day() {
-        for (moment, text) in [
+        for (time, text) in [
             ("2026-12-31T23:59:59.999999Z", "2026-12-31"),
             ("9999-12-31T23:59:59.999999Z", "9999-12-31"),
             ("1969-12-31T23:59:59.999999Z", "1969-12-31"),
@@ -273,7 +273,7 @@ mod tests {
             ("2026-12-31T23:59:59Z", "2026-12-31 23:59 UTC"),
             ("2027-01-01T00:00:00Z", "2027-01-01 00:00 UTC"),
         ] {
-            assert_eq!(for_people(parse_time(moment)), text, "{moment}");
+            assert_eq!(for_people(parse_time(time)), text, "{time}");
         }
     }
 

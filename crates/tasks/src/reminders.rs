@@ -60,13 +60,13 @@ fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Opti
     sql.push(") AND EXISTS (SELECT 1 FROM task_assignees a WHERE a.task = t.id AND a.principal IN ");
     push_principals(&mut sql, user);
     sql.push(")");
-    let moment = |at: Option<i64>| at.map(for_people).unwrap_or_default();
-    let found = conn.query_optional(&sql, |row| {
+    let text_of_time = |at: Option<i64>| at.map(for_people).unwrap_or_default();
+    let row = conn.query_optional(&sql, |row| {
         // The name is also in the subject, which is one line.
         let text = |at: usize| Ok::<_, StoreError>(row.text(at)?.replace(char::is_control, " "));
-        Ok((text(0)?, text(1)?, text(2)?, moment(row.opt_int(3)?), moment(row.opt_int(4)?)))
+        Ok((text(0)?, text(1)?, text(2)?, text_of_time(row.opt_int(3)?), text_of_time(row.opt_int(4)?)))
     })?;
-    let Some((to, first_name, name, due_at, expires_at)) = found else { return Ok(None) };
+    let Some((to, first_name, name, due_at, expires_at)) = row else { return Ok(None) };
     let fields = company_details::merge_fields(conn)?.with_field("domain", &making.build.domain);
     let fields = fields.with_field("first_name", first_name).with_field("task", name).with_field("due_at", due_at);
     Ok(Some(templates::reminder(to, &fields.with_field("expires_at", expires_at))))

@@ -17,9 +17,9 @@ use serde_json::Value as Json;
 
 /// Sends all calls at once. Returns the answers in the order of the calls.
 pub async fn send_concurrently(calls: impl IntoIterator<Item = PreparedCall>) -> Vec<Reply> {
-    let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
+    let handles: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
     let mut replies = Vec::new();
-    for call in sent {
+    for call in handles {
         replies.push(call.await.expect("it is answered"));
     }
     replies

@@ -41,7 +41,7 @@ impl ApiClient {
     /// Returns the same client, with a header in every call.
     pub fn with_header(&self, name: &str, value: &str) -> ApiClient {
         let mut client = self.clone();
-        client.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        client.headers.retain(|(header_name, _)| !header_name.eq_ignore_ascii_case(name));
         client.headers.push((name.to_owned(), value.to_owned()));
         client
     }
@@ -207,8 +207,8 @@ impl PreparedCall {
 
     /// Sends the request, and returns at the first bytes of a successful answer.
     pub async fn download(self) -> Download {
-        let sent = self.0.send().await.and_then(reqwest::Response::error_for_status);
-        let mut response = sent.unwrap_or_else(|error| panic!("no answer, or a refusal: {error:?}"));
+        let response_result = self.0.send().await.and_then(reqwest::Response::error_for_status);
+        let mut response = response_result.unwrap_or_else(|error| panic!("no answer, or a refusal: {error:?}"));
         let first = response.chunk().await.unwrap_or_else(|error| panic!("no body: {error:?}"));
         Download { response, body: first.unwrap_or_default().to_vec() }
     }

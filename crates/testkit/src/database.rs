@@ -63,9 +63,9 @@ impl ClaimedDatabase {
     /// Saves the rows of the first build, which is new, for [`Contents::Ready`].
     pub fn keep_ready(&self) {
         let url = self.url.clone();
-        let kept =
+        let keeper =
             std::thread::spawn(move || Client::connect(&url, NoTls)?.batch_execute(include_str!("ready/keep.sql")));
-        if let Ok(Err(error)) = kept.join() {
+        if let Ok(Err(error)) = keeper.join() {
             panic!("the rows of {} are not kept: {error}", self.name);
         }
     }
@@ -94,9 +94,9 @@ fn keep_claim(
     claimed: &Sender<Result<(String, bool), String>>,
     released: &Receiver<()>,
 ) {
-    let found =
+    let claim =
         Client::connect(server, NoTls).and_then(|mut client| Ok((find(server, contents, &mut client)?, client)));
-    let _client = match found {
+    let _client = match claim {
         Ok((place, client)) => {
             let _ = claimed.send(Ok(place));
             client
@@ -123,8 +123,8 @@ fn find(server: &str, contents: Contents, client: &mut Client) -> Result<(String
         return Ok((name, false));
     }
     // Sessions of a killed process may still be running.
-    let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1";
-    eventually_blocking(Duration::from_secs(60), || match client.query_one(others, &[&name]) {
+    let terminate = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1";
+    eventually_blocking(Duration::from_secs(60), || match client.query_one(terminate, &[&name]) {
         Ok(row) if row.get::<_, i64>(0) > 0 => Err("other sessions use the database"),
         answer => Ok(answer.map(drop)),
     })?;
@@ -137,10 +137,10 @@ fn find(server: &str, contents: Contents, client: &mut Client) -> Result<(String
 }
 
 /// Drops all schemas except these and those of PostgreSQL.
-fn drop_schemas(client: &mut Client, kept: &[&str]) -> Result<(), Error> {
+fn drop_schemas(client: &mut Client, names: &[&str]) -> Result<(), Error> {
     let schemas = "SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname NOT LIKE 'pg\\_%' \
                    AND nspname NOT IN ('information_schema', 'public') AND nspname <> ALL($1)";
-    for schema in client.query(schemas, &[&kept])? {
+    for schema in client.query(schemas, &[&names])? {
         client.batch_execute(&format!("DROP SCHEMA {} CASCADE", schema.get::<_, String>(0)))?;
     }
     Ok(())

@@ -59,18 +59,18 @@ async fn serve_connection(
 ) {
     let record = |line: &str| web::lock(&heard).push(line.to_owned());
     record("connected");
-    let mut sent = stream.write_all(greeting.as_bytes()).await;
+    let mut outcome = stream.write_all(greeting.as_bytes()).await;
     let (mut buffer, mut chunk) = (Vec::new(), [0; 1024]);
-    while sent.is_ok() {
+    while outcome.is_ok() {
         match stream.read(&mut chunk).await {
-            Ok(read) if read > 0 => buffer.extend_from_slice(&chunk[..read]),
+            Ok(byte_count) if byte_count > 0 => buffer.extend_from_slice(&chunk[..byte_count]),
             _ => return,
         }
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(&buffer.drain(..=end).collect::<Vec<_>>()).trim_end().to_owned();
             record(&line);
             if let Some(answer) = answers(&line) {
-                sent = stream.write_all(answer.as_bytes()).await;
+                outcome = stream.write_all(answer.as_bytes()).await;
             }
         }
     }

@@ -132,7 +132,7 @@ impl Forger {
         let path = request.uri().path().trim_start_matches(&format!("/{TENANT_ID}")).to_owned();
         let basic = format!("Basic {}", STANDARD.encode(format!("{CLIENT_ID}:{CLIENT_SECRET}")));
         let is_client =
-            request.headers().get("authorization").is_some_and(|sent| sent.to_str().is_ok_and(|sent| sent == basic));
+            request.headers().get("authorization").is_some_and(|value| value.to_str().is_ok_and(|text| text == basic));
         let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
         let mut state = self.state();
         *state.calls.entry(path.clone()).or_default() += 1;
@@ -168,17 +168,18 @@ impl Forger {
     }
 
     fn token(&self, state: &mut ForgerState, form: &str) -> Option<Json> {
-        let sent = parameters(&format!("?{form}"));
-        let code = sent.get("code")?;
-        let asked = if state.repeats_codes { state.codes.get(code)?.clone() } else { state.codes.remove(code)? };
-        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(sent.get("code_verifier")?.as_bytes()));
-        let is_valid =
-            asked.get("code_challenge") == Some(&challenge) && sent.get("redirect_uri") == asked.get("redirect_uri");
-        if !is_valid || sent.get("grant_type").map(String::as_str) != Some("authorization_code") {
+        let form_fields = parameters(&format!("?{form}"));
+        let code = form_fields.get("code")?;
+        let authorization =
+            if state.repeats_codes { state.codes.get(code)?.clone() } else { state.codes.remove(code)? };
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(form_fields.get("code_verifier")?.as_bytes()));
+        let is_valid = authorization.get("code_challenge") == Some(&challenge)
+            && form_fields.get("redirect_uri") == authorization.get("redirect_uri");
+        if !is_valid || form_fields.get("grant_type").map(String::as_str) != Some("authorization_code") {
             return None;
         }
         let claims = json!({
-            "iss": self.issuer(), "aud": CLIENT_ID, "sub": "subject-1", "nonce": asked.get("nonce"),
+            "iss": self.issuer(), "aud": CLIENT_ID, "sub": "subject-1", "nonce": authorization.get("nonce"),
             "email": "ann@example.com", "email_verified": true, "iat": state.now, "exp": state.now + 300,
         });
         let token = sign_claims(state, &overlaid(claims, &state.claims));
@@ -218,15 +219,15 @@ fn sign_claims(state: &ForgerState, claims: &Json) -> String {
 
 /// Returns the members of `below`, replaced by those of `above`. A null removes a member.
 fn overlaid(below: Json, above: &Json) -> Json {
-    let mut all: Map<String, Json> = below.as_object().cloned().unwrap_or_default();
+    let mut members: Map<String, Json> = below.as_object().cloned().unwrap_or_default();
     for (name, value) in above.as_object().into_iter().flatten() {
         if value.is_null() {
-            all.remove(name);
+            members.remove(name);
         } else {
-            all.insert(name.clone(), value.clone());
+            members.insert(name.clone(), value.clone());
         }
     }
-    Json::Object(all)
+    Json::Object(members)
 }
 
 /// Returns the decoded query parameters of a URL.

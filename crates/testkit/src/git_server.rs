@@ -66,10 +66,10 @@ impl GitServer {
         let shared = Arc::new(GitServerState { root, answer: Mutex::new(GitAnswer::Git), heard: Mutex::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
-        let (acceptor, with) = (acceptor(&certificate, &key), shared.clone());
+        let (acceptor, server_state) = (acceptor(&certificate, &key), shared.clone());
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, shared) = (acceptor.clone(), with.clone());
+                let (acceptor, shared) = (acceptor.clone(), server_state.clone());
                 tokio::spawn(async move { serve(stream, acceptor, &shared).await });
             }
         });
@@ -177,7 +177,8 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: &GitServerState
         web::lock(&shared.heard).push(line);
         let answer = web::lock(&shared.answer).clone();
         let credentials = STANDARD.encode(format!("{GIT_USERNAME}:{GIT_TOKEN}"));
-        let is_right = request.headers.get("authorization").is_some_and(|sent| *sent == format!("Basic {credentials}"));
+        let is_right =
+            request.headers.get("authorization").is_some_and(|header| *header == format!("Basic {credentials}"));
         let (status, headers, body) = match &answer {
             GitAnswer::Other(status, headers, body) => {
                 let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();

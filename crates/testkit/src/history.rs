@@ -84,8 +84,8 @@ impl HistoryServer {
 
     /// Creates a tenant and returns its client, with the key.
     pub async fn tenant(&self, database_name: &str) -> ApiClient {
-        let wanted = json!({"database_name": database_name, "client_label": format!("label of {database_name}")});
-        let tenant = self.client_with_key().post("/api/initialize-tenant", wanted).await.expect_created();
+        let tenant_names = json!({"database_name": database_name, "client_label": format!("label of {database_name}")});
+        let tenant = self.client_with_key().post("/api/initialize-tenant", tenant_names).await.expect_created();
         self.client_with_key().with_header("x-client-id", tenant["client_id"].as_str().unwrap_or(""))
     }
 

@@ -136,7 +136,7 @@ impl MailServer {
     /// Returns all messages so far, in order of arrival.
     pub fn messages(&self) -> Vec<ReceivedMail> {
         let text = |value: &Json| value.as_str().unwrap_or("").to_owned();
-        let received = |message: Json| ReceivedMail {
+        let to_mail = |message: Json| ReceivedMail {
             from: text(&message["from"]),
             to: message["to"].as_array().into_iter().flatten().map(text).collect(),
             data: text(&message["data"]),
@@ -144,7 +144,7 @@ impl MailServer {
             is_secured: message["secured"] == true,
             is_signed_in: message["signed_in"] == true,
         };
-        self.lines("messages").into_iter().map(received).collect()
+        self.lines("messages").into_iter().map(to_mail).collect()
     }
 
     /// Waits until `count` messages have arrived, and returns all messages.

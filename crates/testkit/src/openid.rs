@@ -54,8 +54,8 @@ impl OpenIdProvider {
 
     /// Makes the provider sign with a new key.
     pub async fn rotate(&self) {
-        let done = http().post(format!("http://127.0.0.1:{}/rotate", self.node.port)).send().await;
-        assert!(done.is_ok_and(|reply| reply.status().is_success()), "the provider does not change its key");
+        let outcome = http().post(format!("http://127.0.0.1:{}/rotate", self.node.port)).send().await;
+        assert!(outcome.is_ok_and(|reply| reply.status().is_success()), "the provider does not change its key");
     }
 }
 

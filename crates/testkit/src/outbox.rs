@@ -19,14 +19,14 @@ pub struct WaitingSystemEvent {
 
 /// Returns all waiting system events of a build, in order.
 pub async fn events(tenant: &TestBuild) -> Vec<WaitingSystemEvent> {
-    let read = |conn: &mut Conn| {
+    let load_bodies = |conn: &mut Conn| {
         conn.query_all(&Sql::new("SELECT id, kind, body FROM outbox WHERE kind = 'system' ORDER BY n"), |row| {
             let body: Value = serde_json::from_str(row.text(2)?).unwrap();
             assert_eq!((row.text(1)?, body["id"].as_str()), ("system", Some(row.text(0)?)));
             Ok(body)
         })
     };
-    let bodies = tenant.build.db.read::<Vec<Value>, StoreError>(read).await.unwrap();
+    let bodies = tenant.build.db.read::<Vec<Value>, StoreError>(load_bodies).await.unwrap();
     bodies.iter().map(event).collect()
 }
 
@@ -67,12 +67,12 @@ const KINDS: [&str; 10] = [
 
 /// Returns all waiting history events of a build, in order.
 pub async fn record_events(tenant: &TestBuild) -> Vec<RecordEvent> {
-    let read = |conn: &mut Conn| {
+    let load_bodies = |conn: &mut Conn| {
         conn.query_all(&Sql::new("SELECT body FROM outbox WHERE kind = 'history' ORDER BY n"), |row| {
             Ok(serde_json::from_str(row.text(0)?).unwrap())
         })
     };
-    let bodies = tenant.build.db.read::<Vec<Value>, StoreError>(read).await.unwrap();
+    let bodies = tenant.build.db.read::<Vec<Value>, StoreError>(load_bodies).await.unwrap();
     let entry = |entry: &Value| -> Value { serde_json::from_str(entry.as_str().unwrap()).unwrap() };
     let event = |body: &Value| RecordEvent {
         record: body["record_id"].as_i64().unwrap(),

@@ -86,9 +86,9 @@ impl PostgreSql {
         // The page cache survives everything that tests do, so a sync is not needed.
         let arguments =
             ["--no-sync", "--username=tests", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--pgdata=data"];
-        let made = self.command("initdb").args(arguments).arg("--pwfile=password").output();
-        let made = made.unwrap_or_else(|error| panic!("initdb does not start: {error}"));
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let output = self.command("initdb").args(arguments).arg("--pwfile=password").output();
+        let output = output.unwrap_or_else(|error| panic!("initdb does not start: {error}"));
+        assert!(output.status.success(), "initdb: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// Returns a command of the server's programs. Root runs it as another user, since PostgreSQL refuses to run as
@@ -200,12 +200,12 @@ pub(crate) fn programs() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut installed: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
     installed.sort();
-    let found = std::env::split_paths(&path).chain(installed.into_iter().rev()).find_map(|directory| {
+    let directory = std::env::split_paths(&path).chain(installed.into_iter().rev()).find_map(|directory| {
         // A link in `PATH` points into the directory of the other programs.
         let program = directory.join("initdb").canonicalize().ok()?;
         program.parent().map(Path::to_path_buf).filter(|programs| programs.join("postgres").exists())
     });
-    found.unwrap_or_else(|| panic!("PostgreSQL is not installed: there is no initdb"))
+    directory.unwrap_or_else(|| panic!("PostgreSQL is not installed: there is no initdb"))
 }
 
 /// Returns the user and group as which root runs the server; `None` when the tests do not run as root.

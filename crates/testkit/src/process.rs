@@ -89,7 +89,7 @@ impl Installation {
 
     /// Sets an environment variable of its processes.
     pub fn set(mut self, name: &str, value: &str) -> Installation {
-        self.environment.retain(|(known, _)| known != name);
+        self.environment.retain(|(variable, _)| variable != name);
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
@@ -227,7 +227,7 @@ impl Installation {
         let mut command = self.command(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
-        // The caller chooses the moment of the kill.
+        // The caller chooses the time of the kill.
         std::thread::sleep(after);
         child.kill().expect("it is ours");
         let output = child.wait_with_output().expect("it is ours");
@@ -238,7 +238,7 @@ impl Installation {
 
     /// The value of an environment variable that was set.
     pub fn variable(&self, name: &str) -> Option<&str> {
-        self.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.environment.iter().find(|(variable, _)| variable == name).map(|(_, value)| value.as_str())
     }
 
     /// Runs a command that must succeed, and returns its standard output.
@@ -255,7 +255,7 @@ impl Installation {
         let mut command = self.command(args);
         // Concurrent tests must not compete for the default ports.
         for name in ["CHANCERY_LISTEN", "CHANCERY_HISTORY_LISTEN"] {
-            if !self.environment.iter().any(|(known, _)| known == name) {
+            if !self.environment.iter().any(|(variable, _)| variable == name) {
                 command.env(name, "127.0.0.1:0");
             }
         }
@@ -381,8 +381,8 @@ impl Process {
 
     /// Sends a signal to the process by name (`TERM`, `INT`).
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
-        assert!(sent.is_ok_and(|status| status.success()), "the signal {name} was not sent");
+        let exit_status = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        assert!(exit_status.is_ok_and(|status| status.success()), "the signal {name} was not sent");
     }
 
     /// Kills the process, as a crash would (SIGKILL).

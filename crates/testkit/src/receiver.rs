@@ -106,8 +106,8 @@ impl Receiver {
     #[track_caller]
     pub fn wait_for_requests(&self, count: usize) -> impl Future<Output = Vec<ReceivedHook>> + '_ {
         eventually(async move || {
-            let received = self.requests();
-            if received.len() >= count { Ok(received) } else { Err(format!("{} of {count} requests", received.len())) }
+            let requests = self.requests();
+            if requests.len() >= count { Ok(requests) } else { Err(format!("{} of {count} requests", requests.len())) }
         })
     }
 }

@@ -39,9 +39,9 @@ const RULES: [(&str, &str); 7] = [
 pub fn broken_rules(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     let mut broken = Vec::new();
     for (rule, text) in RULES {
-        let found = conn.query_all(&Sql::new(text), |row| row.int(0))?;
-        if !found.is_empty() {
-            broken.push(format!("{rule}: {found:?}"));
+        let violations = conn.query_all(&Sql::new(text), |row| row.int(0))?;
+        if !violations.is_empty() {
+            broken.push(format!("{rule}: {violations:?}"));
         }
     }
     let words = if conn.is_embedded() { "SELECT rowid FROM r1_words" } else { "SELECT n FROM r1_words" };

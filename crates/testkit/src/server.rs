@@ -175,8 +175,8 @@ fn is_as_usual(settings: &TestSettings) -> bool {
 /// Creates the first build before any other write to the database.
 async fn make_ready(domains: &'static [&'static Module], database: &ClaimedDatabase, settings: TestSettings) {
     let app = open(domains, settings).await;
-    let made = builds::create(&app, DOMAIN, ADMIN, PASSWORD).await;
-    made.unwrap_or_else(|error| panic!("{DOMAIN} is not made: {error}"));
+    let build = builds::create(&app, DOMAIN, ADMIN, PASSWORD).await;
+    build.unwrap_or_else(|error| panic!("{DOMAIN} is not made: {error}"));
     app.store.close().await;
     database.keep_ready();
 }
@@ -274,7 +274,7 @@ impl TestBuild {
         };
         let local = account_type.replace('_', "-");
         let username = if n == 1 { format!("{local}@example.com") } else { format!("{local}-{n}@example.com") };
-        let made = builds::create_user(
+        let user = builds::create_user(
             &self.app,
             &self.build,
             &username,
@@ -282,7 +282,7 @@ impl TestBuild {
             PASSWORD,
         )
         .await;
-        made.unwrap_or_else(|error| panic!("{username} is not made: {error}"));
+        user.unwrap_or_else(|error| panic!("{username} is not made: {error}"));
         username
     }
 
@@ -310,14 +310,14 @@ impl TestBuild {
     /// signed in. Each path value is 1 or [`UUID`], and each member of the body is a text.
     pub async fn request(&self, caller: Option<&ApiClient>, route: &'static Route, query: &str) -> Request {
         let (build, now) = (&self.build, self.clock.now());
-        let (_, by) = &identity::MODULE.callers[0];
-        let claims = caller.and_then(|caller| (by.read)(&self.app, build, &caller.token, now));
+        let (_, functions) = &identity::MODULE.callers[0];
+        let claims = caller.and_then(|caller| (functions.read)(&self.app, build, &caller.token, now));
         let caller = match claims {
-            Some(claims) => (by.identify)(build, claims, now).await.expect("the database answers"),
+            Some(claims) => (functions.identify)(build, claims, now).await.expect("the database answers"),
             None => None,
         };
         let names = route.declared_names();
-        let received = ReceivedRequest {
+        let request_parts = ReceivedRequest {
             app: self.app.clone(),
             build: build.clone(),
             requirement: route.requirement(),
@@ -335,10 +335,10 @@ impl TestBuild {
             address: [127, 0, 0, 1].into(),
             origin: format!("http://{}", build.domain),
             now,
-            admission: claims.map(|claims| Admission { claims, by }),
+            admission: claims.map(|claims| Admission { claims, by: functions }),
             effects: Effects::default(),
         };
-        Request::new(caller, received)
+        Request::new(caller, request_parts)
     }
 
     /// Waits until no mail of the build is queued, and returns all sent mails.

@@ -17,9 +17,9 @@ impl Installation {
     pub fn save_as(&self, stem: &Path) {
         match self.database_url() {
             None => {
-                let kept = with_extension(stem, "tar.gz");
+                let archive = with_extension(stem, "tar.gz");
                 let tar = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-czf"];
-                succeeds(Command::new("tar").args(tar).arg(kept).arg("-C").arg(self.home()).arg("chancery-data"));
+                succeeds(Command::new("tar").args(tar).arg(archive).arg("-C").arg(self.home()).arg("chancery-data"));
             }
             Some(url) => {
                 // The dump consists of statements only, so that any client can run it.
@@ -42,8 +42,8 @@ impl Installation {
     /// Restores the data that [`Installation::save_as`] has saved, into an empty installation.
     pub fn restore(&self, stem: &Path) {
         if self.database_url().is_none() {
-            let kept = with_extension(stem, "tar.gz");
-            succeeds(Command::new("tar").arg("--no-same-owner").arg("-xzf").arg(kept).arg("-C").arg(self.home()));
+            let archive = with_extension(stem, "tar.gz");
+            succeeds(Command::new("tar").arg("--no-same-owner").arg("-xzf").arg(archive).arg("-C").arg(self.home()));
         } else {
             let dump = succeeds(Command::new("gzip").arg("-dc").arg(with_extension(stem, "sql.gz")));
             self.postgresql_client(move |client| client.batch_execute(&dump));
@@ -136,11 +136,11 @@ fn sqlite(database: &rusqlite::Connection, statement: &str) -> rusqlite::Result<
         ValueRef::Blob(bytes) => Some(format!("{bytes:?}")),
     };
     let mut rows = prepared.query([])?;
-    let mut all = Vec::new();
+    let mut text_rows = Vec::new();
     while let Some(row) = rows.next()? {
-        all.push((0..columns).map(|at| Ok(text(row.get_ref(at)?))).collect::<rusqlite::Result<TextRow>>()?);
+        text_rows.push((0..columns).map(|at| Ok(text(row.get_ref(at)?))).collect::<rusqlite::Result<TextRow>>()?);
     }
-    Ok(all)
+    Ok(text_rows)
 }
 
 fn with_extension(stem: &Path, extension: &str) -> std::path::PathBuf {

@@ -78,13 +78,13 @@ impl Trace {
             let Some((thread, call)) = line.split_once(' ') else { continue };
             let call = call.trim_start();
             let (began, whole) = match call.strip_suffix(" <unfinished ...>") {
-                Some(begun) => {
-                    unfinished.insert(thread, (at, begun.to_owned()));
+                Some(beginning) => {
+                    unfinished.insert(thread, (at, beginning.to_owned()));
                     continue;
                 }
                 None if call.starts_with("<... ") => {
-                    let Some((began, begun)) = unfinished.remove(thread) else { continue };
-                    (began, begun + call.split_once("resumed>").map_or("", |(_, rest)| rest))
+                    let Some((began, beginning)) = unfinished.remove(thread) else { continue };
+                    (began, beginning + call.split_once("resumed>").map_or("", |(_, rest)| rest))
                 }
                 None => (at, call.to_owned()),
             };

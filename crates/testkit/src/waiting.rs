@@ -20,12 +20,12 @@ impl TestBuild {
         call: PreparedCall,
         happens: impl AsyncFnOnce(),
     ) -> Reply {
-        let (held, mut holder) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut holder) = tokio::sync::mpsc::unbounded_channel();
         let (release, released) = mpsc::channel::<()>();
         let hold = move |conn: &mut Conn| {
             conn.for_each_row(&Sql::new(statement), |_| Ok(()))?;
             let pid = conn.query_one(&Sql::new("SELECT CAST(pg_backend_pid() AS BIGINT)"), |row| row.int(0))?;
-            let _ = held.send(pid);
+            let _ = sender.send(pid);
             // The channel carries no values: this returns when the sender is dropped.
             let _ = released.recv();
             Err::<(), StoreError>(StoreError::NotFound)

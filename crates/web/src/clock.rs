@@ -89,7 +89,7 @@ pub fn sha256_hex_of(mut reader: impl std::io::Read) -> std::io::Result<String> 
     loop {
         match reader.read(&mut piece)? {
             0 => return Ok(hex(&hash.finalize())),
-            read => hash.update(&piece[..read]),
+            byte_count => hash.update(&piece[..byte_count]),
         }
     }
 }
@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn a_fixed_clock_moves_only_when_advanced() {
         let clock = Clock::fixed(1_000);
-        let other = clock.clone();
-        other.advance(500);
+        let second_clock = clock.clone();
+        second_clock.advance(500);
         assert_eq!(clock.now(), 1_500);
         assert!(Clock::system().now() > 1_700_000_000_000_000);
     }

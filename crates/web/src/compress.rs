@@ -59,24 +59,24 @@ impl AcceptedCodings {
         if !headers.contains_key(header::ACCEPT_ENCODING) || headers.contains_key(header::RANGE) {
             return AcceptedCodings::default();
         }
-        let [mut gzip, mut zstd, mut identity, mut others] = [None; 4];
+        let [mut gzip, mut zstd, mut identity, mut any_coding] = [None; 4];
         let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
         for item in values.flat_map(|value| value.split(',')) {
             let (name, parameter) = item.split_once(';').unwrap_or((item, "q=1"));
             let Some(weight) = weight(parameter) else { continue };
             let name = name.trim();
-            let is = |known: &str| name.eq_ignore_ascii_case(known);
+            let is_named = |coding_name: &str| name.eq_ignore_ascii_case(coding_name);
             match () {
-                () if is("gzip") || is("x-gzip") => gzip = Some(weight),
-                () if is("zstd") => zstd = Some(weight),
-                () if is("identity") => identity = Some(weight),
-                () if is("*") => others = Some(weight),
+                () if is_named("gzip") || is_named("x-gzip") => gzip = Some(weight),
+                () if is_named("zstd") => zstd = Some(weight),
+                () if is_named("identity") => identity = Some(weight),
+                () if is_named("*") => any_coding = Some(weight),
                 () => {}
             }
         }
         // A client that accepts any coding may mean any usual one.
-        let (gzip, zstd) = (gzip.or(others).unwrap_or(0), zstd.unwrap_or(0));
-        let refuses_identity = identity.or(others) == Some(0);
+        let (gzip, zstd) = (gzip.or(any_coding).unwrap_or(0), zstd.unwrap_or(0));
+        let refuses_identity = identity.or(any_coding) == Some(0);
         let (weight, coding) = if zstd >= gzip { (zstd, Coding::Zstd) } else { (gzip, Coding::Gzip) };
         let is_better = weight > 0 && weight >= identity.unwrap_or(0);
         AcceptedCodings { coding: is_better.then_some(coding), refuses_identity }
@@ -137,8 +137,10 @@ pub fn compress(mut response: Response<BodyContent>, accepted: AcceptedCodings) 
 /// uncompressed, because a client may continue the bytes that it has under the same `ETag`.
 fn is_compressible(response: &Response<BodyContent>) -> bool {
     let headers = response.headers();
-    let not = [header::CONTENT_ENCODING, header::CONTENT_RANGE, header::ACCEPT_RANGES];
-    if response.status() == StatusCode::PARTIAL_CONTENT || not.iter().any(|name| headers.contains_key(name)) {
+    let excluding_headers = [header::CONTENT_ENCODING, header::CONTENT_RANGE, header::ACCEPT_RANGES];
+    if response.status() == StatusCode::PARTIAL_CONTENT
+        || excluding_headers.iter().any(|name| headers.contains_key(name))
+    {
         return false;
     }
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
@@ -180,12 +182,12 @@ fn compress_short(mut body: Full<Bytes>, coding: Coding) -> Result<Full<Bytes>, 
     };
     let bytes = frame.into_data().unwrap_or_default();
     let outcome = ENCODERS.with_borrow_mut(|encoders| {
-        let kept = &mut encoders[coding as usize];
-        let mut encoder = kept.take().map_or_else(|| Encoder::new(coding), Ok)?;
+        let slot = &mut encoders[coding as usize];
+        let mut encoder = slot.take().map_or_else(|| Encoder::new(coding), Ok)?;
         encoder.begin(bytes.len())?;
         let mut out = Vec::with_capacity(bytes.len() / 2);
         encoder.run(&bytes, EncoderStep::Finish, &mut out)?;
-        *kept = Some(encoder);
+        *slot = Some(encoder);
         Ok::<_, io::Error>(out)
     });
     match outcome {
@@ -245,8 +247,8 @@ impl Encoder {
                 };
                 loop {
                     out.reserve(GROWTH);
-                    let taken = usize::try_from(encoder.total_in() - begun_at).unwrap_or(input.len());
-                    let status = encoder.compress_vec(&input[taken..], out, flush)?;
+                    let consumed_bytes = usize::try_from(encoder.total_in() - begun_at).unwrap_or(input.len());
+                    let status = encoder.compress_vec(&input[consumed_bytes..], out, flush)?;
                     let has_room = out.len() < out.capacity();
                     if status == Status::StreamEnd || (action != EncoderStep::Finish && has_room) {
                         return Ok(());

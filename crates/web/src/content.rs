@@ -120,10 +120,10 @@ impl Pieces {
             return Poll::Ready(None);
         }
         let piece = std::task::ready!(self.receiver.poll_recv(cx));
-        let left = self.left.unwrap_or(u64::MAX);
+        let bytes_left = self.left.unwrap_or(u64::MAX);
         Poll::Ready(match piece {
-            Some(BodyPiece::Bytes(bytes)) if bytes.len() as u64 <= left => {
-                self.left = self.left.map(|left| left - bytes.len() as u64);
+            Some(BodyPiece::Bytes(bytes)) if bytes.len() as u64 <= bytes_left => {
+                self.left = self.left.map(|bytes_left| bytes_left - bytes.len() as u64);
                 Some(Ok(Frame::data(bytes)))
             }
             Some(BodyPiece::Bytes(_)) => Some(Err(io::Error::other("the body is longer than it was announced"))),
@@ -154,17 +154,17 @@ impl Body for BodyContent {
             BodyContent::Pieces(pieces) => pieces.poll(cx),
             BodyContent::Compressed(compressed) => compressed.poll(cx),
             BodyContent::File { left: 0, .. } => Poll::Ready(None),
-            BodyContent::File { file, left, .. } => {
-                let piece = usize::try_from(*left).unwrap_or(CHUNK).min(CHUNK);
+            BodyContent::File { file, left: bytes_left, .. } => {
+                let piece = usize::try_from(*bytes_left).unwrap_or(CHUNK).min(CHUNK);
                 let mut bytes = BytesMut::with_capacity(piece);
                 let mut room = (&mut bytes).limit(piece);
                 // The state of a read is in the file itself, so that each call may create a new future.
-                let read = std::task::ready!(pin!(file.read_buf(&mut room)).poll(cx));
-                Poll::Ready(Some(read.and_then(|count| {
+                let outcome = std::task::ready!(pin!(file.read_buf(&mut room)).poll(cx));
+                Poll::Ready(Some(outcome.and_then(|count| {
                     if count == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
-                    *left -= count as u64;
+                    *bytes_left -= count as u64;
                     Ok(Frame::data(bytes.freeze()))
                 })))
             }
@@ -174,7 +174,7 @@ impl Body for BodyContent {
     fn is_end_stream(&self) -> bool {
         match self {
             BodyContent::Whole(body) => body.is_end_stream(),
-            BodyContent::File { left, .. } => *left == 0,
+            BodyContent::File { left: bytes_left, .. } => *bytes_left == 0,
             BodyContent::Pieces(pieces) => pieces.is_over,
             BodyContent::Compressed(compressed) => compressed.is_over(),
         }
@@ -183,7 +183,7 @@ impl Body for BodyContent {
     fn size_hint(&self) -> SizeHint {
         match self {
             BodyContent::Whole(body) => body.size_hint(),
-            BodyContent::File { left, .. } => SizeHint::with_exact(*left),
+            BodyContent::File { left: bytes_left, .. } => SizeHint::with_exact(*bytes_left),
             BodyContent::Pieces(pieces) => pieces.left.map_or_else(SizeHint::default, SizeHint::with_exact),
             BodyContent::Compressed(_) => SizeHint::default(),
         }
@@ -199,12 +199,12 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    async fn content(length: usize, left: usize) -> BodyContent {
+    async fn content(length: usize, bytes_left: usize) -> BodyContent {
         let mut file = tempfile::tempfile().unwrap();
         let bytes: Vec<u8> = (0..length).map(|number| (number / 1000) as u8).collect();
         file.write_all(&bytes).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
-        BodyContent::File { file: File::from_std(file), left: left as u64, permit: None }
+        BodyContent::File { file: File::from_std(file), left: bytes_left as u64, permit: None }
     }
 
     #[tokio::test]
@@ -212,8 +212,11 @@ mod tests {
         for length in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK + 7] {
             let body = content(length, length).await;
             assert_eq!(body.size_hint().exact(), Some(length as u64));
-            let sent = body.collect().await.unwrap().to_bytes();
-            assert!(sent.len() == length && sent.iter().enumerate().all(|(at, byte)| *byte == (at / 1000) as u8));
+            let answer_bytes = body.collect().await.unwrap().to_bytes();
+            assert!(
+                answer_bytes.len() == length
+                    && answer_bytes.iter().enumerate().all(|(at, byte)| *byte == (at / 1000) as u8)
+            );
         }
         // A file may have grown meanwhile.
         assert_eq!(content(CHUNK + 10, CHUNK + 3).await.collect().await.unwrap().to_bytes().len(), CHUNK + 3);
@@ -230,8 +233,8 @@ mod tests {
         for length in [None, Some(10 * MAX_PIECE as u64)] {
             let (producer, body) = pieces(length);
             assert_eq!(body.size_hint().exact(), length);
-            let made = Arc::new(AtomicUsize::new(0));
-            let counted = made.clone();
+            let piece_count = Arc::new(AtomicUsize::new(0));
+            let counted = piece_count.clone();
             let making = tokio::spawn(async move {
                 for _ in 0..10 {
                     producer.send(vec![7; MAX_PIECE]).await.unwrap();
@@ -241,7 +244,7 @@ mod tests {
             });
             // A producer without a bound would produce more pieces in this time.
             tokio::time::sleep(Duration::from_millis(20)).await;
-            assert_eq!(made.load(Ordering::Relaxed), PIECES, "nobody has taken any");
+            assert_eq!(piece_count.load(Ordering::Relaxed), PIECES, "nobody has taken any");
             assert_eq!(body.collect().await.unwrap().to_bytes().len(), 10 * MAX_PIECE);
             making.await.unwrap();
         }
@@ -265,11 +268,11 @@ mod tests {
 
     #[tokio::test]
     async fn pieces_that_end_early_or_go_on_are_an_error() {
-        for (length, sent, is_finished) in
+        for (length, piece_length, is_finished) in
             [(None, 5, false), (Some(6), 5, true), (Some(4), 5, true), (Some(5), 5, false)]
         {
             let (producer, body) = pieces(length);
-            producer.send(vec![7; sent]).await.unwrap();
+            producer.send(vec![7; piece_length]).await.unwrap();
             if is_finished {
                 producer.finish().await;
             } else {

@@ -160,7 +160,7 @@ where
     }
 
     async fn serve(self, listener: TcpListener, shutdown: impl Future) {
-        let mut told: Option<Instant> = None;
+        let mut logged_at: Option<Instant> = None;
         let mut shutdown = pin!(shutdown);
         loop {
             let accepted = tokio::select! {
@@ -175,9 +175,9 @@ where
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     // Most likely no file descriptors are left. An immediate retry would only use the processor.
-                    if told.is_none_or(|told| told.elapsed() > TELL) {
+                    if logged_at.is_none_or(|logged_at| logged_at.elapsed() > TELL) {
                         tracing::error!(%error, "cannot accept connections");
-                        told = Some(Instant::now());
+                        logged_at = Some(Instant::now());
                     }
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -214,8 +214,8 @@ where
     async fn welcome_the_last(&self, listener: TcpListener) {
         // The socket is polled directly, since the runtime may not have noticed the waiting clients yet.
         let Ok(listener) = listener.into_std() else { return };
-        let begun = Instant::now();
-        while begun.elapsed() < LAST_CALL {
+        let started = Instant::now();
+        while started.elapsed() < LAST_CALL {
             match listener.accept() {
                 Ok((stream, peer)) => {
                     let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
@@ -261,21 +261,21 @@ async fn converse<H, F, B>(
 {
     // Answers are written whole, or in large pieces, so a wait for more bytes would only delay them.
     let _ = stream.set_nodelay(true);
-    let seen = stage.clone();
-    let read = Arc::clone(&head);
+    let request_stage = stage.clone();
+    let watched_head = Arc::clone(&head);
     let service = service_fn(move |request| {
-        let (handler, seen, head) = (Arc::clone(&handler), seen.clone(), Arc::clone(&head));
+        let (handler, request_stage, head) = (Arc::clone(&handler), request_stage.clone(), Arc::clone(&head));
         Box::pin(async move {
             head.mark_complete();
             let mut response = answer(handler, request, peer).await;
             head.mark_answered();
-            finish_head(&mut response, &head, *seen.borrow());
+            finish_head(&mut response, &head, *request_stage.borrow());
             Ok::<_, Infallible>(response.map(|body| AnswerBodyStream { body, head }))
         })
     });
     let patience = ReadTimeouts { header: limits.header, idle: limits.idle };
-    let mut watch = Watch::new(Arc::clone(&read), Arc::clone(occupant), patience);
-    let stream = TokioIo::new(Patient::new(stream, limits.write, read, Arc::clone(occupant)));
+    let mut watch = Watch::new(Arc::clone(&watched_head), Arc::clone(occupant), patience);
+    let stream = TokioIo::new(Patient::new(stream, limits.write, watched_head, Arc::clone(occupant)));
     let mut connection = protocol(&limits).serve_connection(stream, service);
     let mut watched = async |connection: &mut http1::Connection<_, _>| {
         poll_fn(|cx| match connection.poll_without_shutdown(cx) {

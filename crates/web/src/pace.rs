@@ -52,8 +52,8 @@ mod tests {
         let after = |seconds| GRACE + Duration::from_secs(seconds);
         assert!(!pace.is_missed(0, after(0)) && pace.is_missed(0, after(1)));
         assert!(!pace.is_missed(10, after(1)) && pace.is_missed(10, after(2)));
-        let (waits, of) = (shares.clone(), holder.clone());
-        let waiting = tokio::spawn(async move { waits.acquire(&of, 1, Duration::from_secs(60)).await });
+        let (waits, waiting_holder) = (shares.clone(), holder.clone());
+        let waiting = tokio::spawn(async move { waits.acquire(&waiting_holder, 1, Duration::from_secs(60)).await });
         while !permit.demand().is_pressing() {
             tokio::task::yield_now().await;
         }

@@ -155,9 +155,9 @@ impl ConnectionPermits {
     pub fn acquire(&self, address: IpAddr) -> Option<ConnectionPermit> {
         let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
         let peer = self.bounded(address);
-        let mut taken = lock(&self.shared.taken);
+        let mut state = lock(&self.shared.taken);
         if let Some(peer) = peer {
-            let of_peer = taken.peers.entry(peer).or_default();
+            let of_peer = state.peers.entry(peer).or_default();
             if *of_peer >= self.peer_bound() {
                 return None;
             }
@@ -165,14 +165,14 @@ impl ConnectionPermits {
         }
         let occupant = Arc::new(ConnectionActivity::default());
         let entry = Some((occupant.clone(), peer));
-        let at = match taken.empty.pop() {
+        let at = match state.empty.pop() {
             Some(at) => {
-                taken.occupants[at] = entry;
+                state.occupants[at] = entry;
                 at
             }
             None => {
-                taken.occupants.push(entry);
-                taken.occupants.len() - 1
+                state.occupants.push(entry);
+                state.occupants.len() - 1
             }
         };
         Some(ConnectionPermit { occupant, peer, at, shared: self.shared.clone(), permit: Some(permit) })
@@ -182,7 +182,7 @@ impl ConnectionPermits {
     pub async fn take_from_idle(&self, address: IpAddr, patience: Duration) -> Option<ConnectionPermit> {
         let wait = async {
             loop {
-                let left = self.shared.left.notified();
+                let departure = self.shared.left.notified();
                 if let Some(place) = self.acquire(address) {
                     return Some(place);
                 }
@@ -190,7 +190,7 @@ impl ConnectionPermits {
                     return None;
                 }
                 // A connection whose next request has just begun stays. Then another one is dismissed.
-                let _ = timeout(patience / 5, left).await;
+                let _ = timeout(patience / 5, departure).await;
             }
         };
         timeout(patience, wait).await.ok().flatten()
@@ -198,17 +198,17 @@ impl ConnectionPermits {
 
     /// Dismisses an idle connection, a recently used one only if no other is found.
     fn dismiss_idle(&self, peer: Option<IpAddr>) -> bool {
-        let mut taken = lock(&self.shared.taken);
+        let mut state = lock(&self.shared.taken);
         let has_its_half =
-            peer.is_some_and(|peer| taken.peers.get(&peer).is_some_and(|count| *count >= self.peer_bound()));
-        let count = taken.occupants.len();
+            peer.is_some_and(|peer| state.peers.get(&peer).is_some_and(|count| *count >= self.peer_bound()));
+        let count = state.occupants.len();
         for spares_used in [true, false] {
             // At least half of the connections belong to the peer.
             for _ in 0..count.min(LOOKED_AT) {
-                let at = taken.hand % count;
-                taken.hand = at + 1;
-                if let Some((occupant, of)) = &taken.occupants[at]
-                    && (!has_its_half || *of == peer)
+                let at = state.hand % count;
+                state.hand = at + 1;
+                if let Some((occupant, occupant_peer)) = &state.occupants[at]
+                    && (!has_its_half || *occupant_peer == peer)
                     && occupant.dismiss(spares_used)
                 {
                     return true;
@@ -236,18 +236,18 @@ impl ConnectionPermits {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut taken = lock(&self.shared.taken);
-        taken.occupants[self.at] = None;
-        taken.empty.push(self.at);
+        let mut state = lock(&self.shared.taken);
+        state.occupants[self.at] = None;
+        state.empty.push(self.at);
         if let Some(peer) = self.peer
-            && let Some(of_peer) = taken.peers.get_mut(&peer)
+            && let Some(of_peer) = state.peers.get_mut(&peer)
         {
             *of_peer -= 1;
             if *of_peer == 0 {
-                taken.peers.remove(&peer);
+                state.peers.remove(&peer);
             }
         }
-        drop(taken);
+        drop(state);
         self.permit = None;
         self.shared.left.notify_one();
     }
@@ -276,11 +276,11 @@ mod tests {
         assert_eq!(permits.len(), 3);
         assert!(places.acquire(ip("192.0.2.1")).is_none());
         assert!(places.acquire(ip("::ffff:192.0.2.1")).is_none(), "the same in other clothes");
-        let other = places.acquire(ip("192.0.2.2"));
-        assert!(other.is_some());
+        let other_permit = places.acquire(ip("192.0.2.2"));
+        assert!(other_permit.is_some());
         permits.pop();
         assert!(places.acquire(ip("192.0.2.1")).is_some());
-        drop((permits, other));
+        drop((permits, other_permit));
         assert!(lock(&places.shared.taken).peers.is_empty());
     }
 
@@ -310,7 +310,7 @@ mod tests {
         let places = ConnectionPermits::new(2, SpeaksForMany::new(|_| true));
         let [begins, idles] = [(); 2].map(|()| places.acquire(ip("192.0.2.1")).unwrap());
         [&begins, &idles].iter().for_each(|place| place.occupant.mark_idle());
-        let begun = begins.occupant.clone();
+        let busy_occupant = begins.occupant.clone();
         let stays = tokio::spawn(async move {
             begins.occupant.wait_for_dismissal().await;
             begins.occupant.mark_request_started();
@@ -322,7 +322,7 @@ mod tests {
         });
         assert!(places.take_from_idle(ip("192.0.2.2"), Duration::from_secs(5)).await.is_some());
         leaves.await.unwrap();
-        assert!(!begun.is_dismissed());
+        assert!(!busy_occupant.is_dismissed());
         stays.abort();
     }
 
@@ -353,9 +353,9 @@ mod tests {
     fn a_proxy_may_acquire_all_permits() {
         let proxy = ip("10.0.0.1");
         let places = ConnectionPermits::new(2, SpeaksForMany::new(move |address| address == proxy));
-        let both = [places.acquire(proxy).unwrap(), places.acquire(ip("::ffff:10.0.0.1")).unwrap()];
+        let proxy_permits = [places.acquire(proxy).unwrap(), places.acquire(ip("::ffff:10.0.0.1")).unwrap()];
         assert!(places.acquire(proxy).is_none() && places.acquire(ip("192.0.2.1")).is_none());
-        drop(both);
+        drop(proxy_permits);
         assert!(places.acquire(ip("192.0.2.1")).is_some());
     }
 

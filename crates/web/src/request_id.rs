@@ -11,10 +11,10 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
         (1..=128).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
     };
-    if let Some(sent) = headers.get(&REQUEST_ID)
-        && sent.to_str().is_ok_and(is_safe)
+    if let Some(value) = headers.get(&REQUEST_ID)
+        && value.to_str().is_ok_and(is_safe)
     {
-        return sent.clone();
+        return value.clone();
     }
     HeaderValue::from_str(&unique_id()).unwrap_or(HeaderValue::from_static("none"))
 }

@@ -357,10 +357,10 @@ impl Permit {
 
     /// Releases the part beyond an amount.
     pub fn shrink(&mut self, to: usize) {
-        let less = self.amount.saturating_sub(to);
-        if less > 0 {
+        let freed = self.amount.saturating_sub(to);
+        if freed > 0 {
             self.amount = to;
-            self.shares.release(&self.holder, less);
+            self.shares.release(&self.holder, freed);
         }
     }
 
@@ -449,21 +449,21 @@ mod tests {
         let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
         let mut permit = acquire_amount(&shares, &a, 1).await.unwrap();
         assert!(permit.try_grow(4) && permit.amount() == 4 && shares.free_amount() == 6);
-        let mut other = acquire_amount(&shares, &holder("a", 2), 1).await.unwrap();
-        assert!(!other.try_grow(3) && other.amount() == 1, "the build has its share");
+        let mut second_permit = acquire_amount(&shares, &holder("a", 2), 1).await.unwrap();
+        assert!(!second_permit.try_grow(3) && second_permit.amount() == 1, "the build has its share");
         permit.shrink(2);
-        assert!(other.try_grow(3) && shares.free_amount() == 5);
+        assert!(second_permit.try_grow(3) && shares.free_amount() == 5);
     }
 
     #[tokio::test]
     async fn a_waiter_goes_on_when_enough_is_free_and_one_that_left_keeps_nothing() {
         let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
         let mut permit = acquire_amount(&shares, &a, 4).await.unwrap();
-        let left = start_waiting(&shares, a.clone(), 1).await;
+        let canceled_waiter = start_waiting(&shares, a.clone(), 1).await;
         let stays = start_waiting(&shares, a.clone(), 2).await;
         assert!(permit.demand().is_pressing());
-        left.abort();
-        let _ = left.await;
+        canceled_waiter.abort();
+        let _ = canceled_waiter.await;
         permit.shrink(2);
         assert_eq!(stays.await.unwrap().unwrap().amount(), 2);
         assert!(!permit.demand().is_pressing());
@@ -475,19 +475,19 @@ mod tests {
     async fn waiters_of_one_account_or_build_delay_no_other() {
         let shares = Shares::new(BOUNDS);
         let permit = acquire_amount(&shares, &holder("a", 1), 4).await.unwrap();
-        let (mine, also_mine) =
+        let (own_waiter, also_mine) =
             (start_waiting(&shares, holder("a", 1), 1).await, start_waiting(&shares, holder("a", 1), 1).await);
-        let begun = Instant::now();
-        let others = acquire_amount(&shares, &holder("a", 2), 2).await.unwrap();
+        let started = Instant::now();
+        let other_permit = acquire_amount(&shares, &holder("a", 2), 2).await.unwrap();
         let build = acquire_amount(&shares, &holder("b", 1), 1).await.unwrap();
-        assert!(begun.elapsed() < Duration::from_millis(20) && !build.demand().is_pressing());
+        assert!(started.elapsed() < Duration::from_millis(20) && !build.demand().is_pressing());
         // One account could unblock the waiters; another one could not.
-        assert!(permit.demand().is_pressing() && !others.demand().is_pressing());
-        drop(others);
+        assert!(permit.demand().is_pressing() && !other_permit.demand().is_pressing());
+        drop(other_permit);
         // An account that waits for the first time comes before one that waits twice.
         let third = start_waiting(&shares, holder("a", 3), 4).await;
         drop(permit);
-        mine.await.unwrap();
+        own_waiter.await.unwrap();
         assert_eq!(third.await.unwrap().unwrap().amount(), 4);
         also_mine.await.unwrap();
     }
@@ -495,10 +495,10 @@ mod tests {
     #[tokio::test]
     async fn small_requests_do_not_overtake_a_large_one_for_ever() {
         let shares = Shares::new(ShareBounds { total: 4, build: 4, account: 4, kept: 0 });
-        let held = acquire_amount(&shares, &holder("a", 1), 1).await.unwrap();
+        let first_permit = acquire_amount(&shares, &holder("a", 1), 1).await.unwrap();
         let large = start_waiting(&shares, holder("b", 1), 4).await;
         assert!(acquire_amount(&shares, &holder("c", 1), 1).await.is_none());
-        drop(held);
+        drop(first_permit);
         assert_eq!(large.await.unwrap().unwrap().amount(), 4);
         assert_eq!(acquire_amount(&shares, &holder("c", 1), 1).await.unwrap().amount(), 1);
     }
@@ -511,9 +511,9 @@ mod tests {
         for _ in 0..*WAITERS.start() {
             waiters.push(start_waiting(&shares, a.clone(), 1).await);
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         assert!(shares.acquire(&a, 1, Duration::from_secs(60)).await.is_none());
-        assert!(begun.elapsed() < Duration::from_secs(1));
+        assert!(started.elapsed() < Duration::from_secs(1));
     }
 
     #[tokio::test]
@@ -529,10 +529,10 @@ mod tests {
 
     #[test]
     fn an_ipv6_network_is_one_holder() {
-        let of = |text: &str| ShareAccount::from_address(text.parse().unwrap());
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        let account_of = |text: &str| ShareAccount::from_address(text.parse().unwrap());
+        assert_eq!(account_of("2001:db8::1"), account_of("2001:db8::ffff"));
+        assert_ne!(account_of("2001:db8::1"), account_of("2001:db8:0:1::1"));
+        assert_eq!(account_of("::ffff:192.0.2.1"), account_of("192.0.2.1"));
+        assert_ne!(account_of("192.0.2.1"), account_of("192.0.2.2"));
     }
 }

@@ -61,11 +61,11 @@ struct Paced {
 }
 
 impl ConnectionState {
-    pub fn new(left: Arc<AtomicUsize>) -> ConnectionState {
+    pub fn new(bytes_left: Arc<AtomicUsize>) -> ConnectionState {
         ConnectionState {
             bytes: AtomicUsize::new(0),
             borrowed: AtomicUsize::new(0),
-            left,
+            left: bytes_left,
             is_complete: AtomicBool::new(false),
             answered: AtomicUsize::new(0),
             is_sending: AtomicBool::new(false),
@@ -118,11 +118,14 @@ impl ConnectionState {
         if more == 0 {
             return true;
         }
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(more)).is_ok();
-        if taken {
+        let has_room = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bytes_left| bytes_left.checked_sub(more))
+            .is_ok();
+        if has_room {
             self.borrowed.store(borrowed + more, Ordering::Relaxed);
         }
-        taken
+        has_room
     }
 
     /// Records that the header is complete. The next bytes are the body, which the handler requests.

@@ -66,11 +66,11 @@ mod tests {
             (tag.is_named_by_if_match(&headers), tag.is_named_by_if_none_match(&headers))
         };
         let (strong, weak) = (tag.to_string(), format!("W/{tag}"));
-        let (listed, several) = (format!("\"other\" ,{tag}"), [b"\"other\"".as_slice(), strong.as_bytes()]);
+        let (listed, several_tags) = (format!("\"other\" ,{tag}"), [b"\"other\"".as_slice(), strong.as_bytes()]);
         for (values, expected) in [
             (vec![strong.as_bytes()], (true, true)),
             (vec![listed.as_bytes()], (true, true)),
-            (several.to_vec(), (true, true)),
+            (several_tags.to_vec(), (true, true)),
             (vec![b"*".as_slice()], (true, true)),
             (vec![weak.as_bytes()], (false, true)),
             (vec![b"\"other\"".as_slice()], (false, false)),

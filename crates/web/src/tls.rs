@@ -8,11 +8,11 @@ use std::sync::{Arc, LazyLock};
 pub fn roots() -> Arc<RootCertStore> {
     static ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
         let mut roots = RootCertStore::empty();
-        let found = rustls_native_certs::load_native_certs();
-        for error in &found.errors {
+        let certificates = rustls_native_certs::load_native_certs();
+        for error in &certificates.errors {
             tracing::warn!(%error, "root certificates were not read");
         }
-        roots.add_parsable_certificates(found.certs);
+        roots.add_parsable_certificates(certificates.certs);
         Arc::new(roots)
     });
     ROOTS.clone()

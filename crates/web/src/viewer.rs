@@ -124,7 +124,11 @@ mod tests {
     }
 
     fn header(served: &ViewerAnswer, name: HeaderName) -> &str {
-        served.headers.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value.to_str().unwrap())
+        served
+            .headers
+            .iter()
+            .find(|(header_name, _)| *header_name == name)
+            .map_or("", |(_, value)| value.to_str().unwrap())
     }
 
     #[test]

@@ -84,11 +84,11 @@ macro_rules! list {
     };
 }
 
-/// `$1` is the moment, `$2` the number of rows.
+/// `$1` is the time, `$2` the number of rows.
 pub const LIST: &str = list!("CAST(NULL AS BIGINT)", "");
 /// The same as [`LIST`]; `$3` is the part of the name, folded.
 pub const SEARCH: &str = list!("count(*) OVER ()", " AND strpos(t.full_name_fold, $3) > 0");
-/// `$1` is the moment, `$2` the id.
+/// `$1` is the time, `$2` the id.
 pub const VIEW: &str = concat!(detail!(), " FROM users t", joins!(), " WHERE t.id = $2 AND t.is_deleted = 0");
 /// The same as [`VIEW`], for the row that a statement before it, named `t`, has changed.
 pub const RETURNED: &str = concat!(detail!(), " FROM t", joins!());

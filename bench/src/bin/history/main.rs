@@ -94,7 +94,7 @@ fn hyphenated(id: &[u8; 16]) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Returns the moment of an event: ten per second from 2026-01-31 on.
+/// Returns the time of an event: ten per second from 2026-01-31 on.
 fn moment(n: usize) -> i64 {
     1_769_851_800_000_000 + n as i64 * 100_003
 }
@@ -266,7 +266,7 @@ fn lists(address: &str, key: &str, store: &Store) -> Result<(), Failure> {
         ("newest 25 of a type that a quarter has", "event_type=field_values_changed".to_owned()),
         ("newest 25 of a source", "source_id={source}".to_owned()),
         (
-            "newest 25 of one type before a moment",
+            "newest 25 of one type before a time",
             "event_type=field_values_changed&event_datetime__lt=2026-02-01T00:00:00Z".to_owned(),
         ),
     ] {

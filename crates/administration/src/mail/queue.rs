@@ -157,13 +157,13 @@ enum Transport {
 /// Composes a message and sends it.
 fn run(app: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure>> {
     Box::pin(async move {
-        let (with, of, from) = (app.clone(), build.clone(), job.clone());
-        let made = build.db.write(move |conn| make(&with, &of, conn, &from)).await;
-        let (message, transport) = made.map_err(|error: StoreError| JobFailure::new(error.to_string()))?;
+        let (shared_app, shared_build, from) = (app.clone(), build.clone(), job.clone());
+        let mail = build.db.write(move |conn| make(&shared_app, &shared_build, conn, &from)).await;
+        let (message, transport) = mail.map_err(|error: StoreError| JobFailure::new(error.to_string()))?;
         // The message has no receiver any more.
         let Some(message) = message else { return Ok(()) };
-        let sent = send(&app, &build, &job, &message, &transport).await;
-        sent.map_err(|failure| JobFailure { details: json!([message.subject, message.to]), ..failure })?;
+        let outcome = send(&app, &build, &job, &message, &transport).await;
+        outcome.map_err(|failure| JobFailure { details: json!([message.subject, message.to]), ..failure })?;
         if let Transport::Smtp(_) = transport {
             store_acceptance(&app, &build, &job).await;
         }
@@ -250,8 +250,8 @@ async fn send(
         Transport::Smtp(server) => {
             let (composed, deadline) = (compose(&server.from)?, Instant::now() + SEND_TIMEOUT);
             let allow = &app.settings.outbound_allow;
-            let sent = smtp::send(server, &build.domain, &composed, RequiredReceivers::Any, allow, deadline).await;
-            sent.map_err(|failure| JobFailure { is_final: failure.is_final, ..JobFailure::new(failure.to_string()) })
+            let outcome = smtp::send(server, &build.domain, &composed, RequiredReceivers::Any, allow, deadline).await;
+            outcome.map_err(|failure| JobFailure { is_final: failure.is_final, ..JobFailure::new(failure.to_string()) })
         }
         Transport::File => {
             let domain = if build.domain.contains('.') { &build.domain } else { "localhost.localdomain" };
@@ -285,8 +285,8 @@ fn next_adoption_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Opt
 fn adopt(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
         let _place = jobs::acquire_permit(&app, FORMER_MAILS.name).await;
-        let (with, of) = (app.clone(), build.clone());
-        build.db.write(move |conn| adopt_some(&with, &of, conn, with.clock.now())).await
+        let (shared_app, shared_build) = (app.clone(), build.clone());
+        build.db.write(move |conn| adopt_some(&shared_app, &shared_build, conn, shared_app.clock.now())).await
     })
 }
 

@@ -246,9 +246,9 @@ impl UnsecuredSession {
         let mut lines = Vec::new();
         for _ in 0..100 {
             let line = self.line().await.map_err(|_| SendFailure::new(reason))?;
-            let said = line.get(..3).and_then(|code| code.parse::<u16>().ok());
-            if said != Some(code) {
-                return Err(SendFailure { code: said, ..SendFailure::new(reason) });
+            let answer_code = line.get(..3).and_then(|code| code.parse::<u16>().ok());
+            if answer_code != Some(code) {
+                return Err(SendFailure { code: answer_code, ..SendFailure::new(reason) });
             }
             lines.push(line.get(4..).unwrap_or("").trim().to_owned());
             if line.as_bytes().get(3) != Some(&b'-') {
@@ -265,11 +265,11 @@ impl UnsecuredSession {
                 return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
             let mut chunk = [0; 1024];
-            let read = self.stream.read(&mut chunk).await?;
-            if read == 0 || self.received.len() > MAX_SESSION_BYTES {
+            let byte_count = self.stream.read(&mut chunk).await?;
+            if byte_count == 0 || self.received.len() > MAX_SESSION_BYTES {
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            self.received.extend_from_slice(&chunk[..read]);
+            self.received.extend_from_slice(&chunk[..byte_count]);
         }
     }
 }
@@ -289,21 +289,21 @@ async fn hand_over(
         parameters.push(MailParameter::SmtpUtfEight);
     }
     session.command(Mail::new(envelope.from().cloned(), parameters)).await.map_err(refused)?;
-    let mut taken = Err(SendFailure::new(Reason::Recipient));
+    let mut result = Err(SendFailure::new(Reason::Recipient));
     for receiver in envelope.to() {
         match session.command(Rcpt::new(receiver.clone(), Vec::new())).await {
-            Ok(_) => taken = Ok(()),
+            Ok(_) => result = Ok(()),
             Err(error) => {
                 let failure = SendFailure { is_final: error.is_permanent(), ..refused(error) };
                 // A failure without a reply ends the session for both values of `receivers`.
                 if receivers == RequiredReceivers::All || failure.code.is_none() {
                     return Err(failure);
                 }
-                taken = taken.or(Err(failure));
+                result = result.or(Err(failure));
             }
         }
     }
-    taken?;
+    result?;
     session.command(Data).await.map_err(refused)?;
     session.message(&message.bytes).await.map_err(refused)?;
     Ok(())

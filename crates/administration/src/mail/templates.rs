@@ -90,7 +90,7 @@ impl MergeFields {
     }
 
     fn value(&self, name: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+        self.0.iter().rev().find(|(value_name, _)| *value_name == name).map(|(_, value)| value.as_str())
     }
 }
 

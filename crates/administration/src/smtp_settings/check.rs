@@ -75,22 +75,22 @@ fn super_admin_fields() -> [&'static str; 6] {
 
 /// Returns whether a body has a value for a field that differs from the stored one. An invalid value differs, too.
 pub fn sends_another(name: &str, body: &SentObject<'_>, before: &Changes, changes: &Changes) -> bool {
-    body.contains_key(name) && changes.value(name).is_none_or(|sent| Some(sent) != before.value(name))
+    body.contains_key(name) && changes.value(name).is_none_or(|value| Some(value) != before.value(name))
 }
 
 /// Checks that a message can be sent to each address.
 fn check_addresses(body: &SentObject<'_>, errors: &mut Errors) {
     let is_address = |text: &str| resource::is_email(text) && is_address(text);
-    let sent = |key: &FieldKey<String>| {
-        let text = body.get(key.name()).and_then(|sent| sent.as_str()).map(|text| text.trim().to_owned());
+    let text_of = |key: &FieldKey<String>| {
+        let text = body.get(key.name()).and_then(|value| value.as_str()).map(|text| text.trim().to_owned());
         text.filter(|text| !text.is_empty() && text.chars().all(LINE.allows))
     };
-    if let Some(from) = sent(&FROM_EMAIL)
+    if let Some(from) = text_of(&FROM_EMAIL)
         && !is_address(&from)
     {
         errors.add(FROM_EMAIL.name(), message::EMAIL);
     }
-    if let Some(list) = sent(&FAILURE_EMAIL) {
+    if let Some(list) = text_of(&FAILURE_EMAIL) {
         if list.split(',').count() > MAX_FAILURE_ADDRESSES {
             errors.add(FAILURE_EMAIL.name(), message::too_many(MAX_FAILURE_ADDRESSES));
         }

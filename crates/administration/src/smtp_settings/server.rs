@@ -56,6 +56,6 @@ pub fn outbound_from(app: &App, build: &Build, conn: &mut Conn, settings: &Chang
 
 fn stored_password(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<String>, StoreError> {
     let sql = Sql::new("SELECT row_key, password FROM smtp_settings WHERE id = 1 AND password IS NOT NULL");
-    let found = conn.query_optional(&sql, |row| rows::open_secret(&app.keys, build, &SETTINGS, &PASSWORD, row, 0))?;
-    Ok(found.flatten())
+    let row = conn.query_optional(&sql, |row| rows::open_secret(&app.keys, build, &SETTINGS, &PASSWORD, row, 0))?;
+    Ok(row.flatten())
 }

@@ -34,11 +34,11 @@ pub fn run(request: Arc<Request>) -> HandlerFuture {
         let deadline = Instant::now() + TEST_TIMEOUT;
         // The test writes nothing, but the check of the ids in a body locks their rows, which needs a write transaction.
         let prepared = write(&request, prepare).await?;
-        let sent = match &prepared {
+        let outcome = match &prepared {
             Some((server, message)) => send(&request, server, message, deadline).await,
             None => Err(Reason::SignIn),
         };
-        match sent {
+        match outcome {
             Ok(()) => Ok(Answer::value(&json!({"status": "success", "msg": "Test message sent."}))),
             Err(reason) => Err(test_refusal(reason)),
         }
@@ -50,8 +50,8 @@ pub fn run(request: Arc<Request>) -> HandlerFuture {
 fn prepare(request: &Request, conn: &mut Conn) -> Result<Option<(SmtpServer, ComposedMessage)>, Refusal> {
     let mut settings =
         rows::load_shared(conn, &SHAPE, 1)?.ok_or_else(|| StoreError::internal("the settings are missing"))?;
-    let sent = check_settings(conn, request.caller()?, &request.object()?, &settings, CheckPurpose::Test)?;
-    sent.iter().for_each(|(name, value)| settings.insert(name.to_owned(), value.clone()));
+    let changes = check_settings(conn, request.caller()?, &request.object()?, &settings, CheckPurpose::Test)?;
+    changes.iter().for_each(|(name, value)| settings.insert(name.to_owned(), value.clone()));
     let outbound = server::outbound_from(&request.app, &request.build, conn, &settings)?;
     let Some(server) = outbound.server else { return Ok(None) };
     let domain = &request.build.domain;
@@ -71,10 +71,10 @@ async fn send(
     let (app, domain) = (&request.app, &request.build.domain);
     let places = app.slot::<TestPlaces>().for_build(&request.build);
     let place = timeout_at(deadline, places.acquire()).await.map_err(|_| Reason::Connect)?;
-    let sent =
+    let outcome =
         smtp::send(server, domain, message, RequiredReceivers::All, &app.settings.outbound_allow, deadline).await;
     drop(place);
-    sent.map_err(|failure| {
+    outcome.map_err(|failure| {
         tracing::info!(%failure, build = domain, "a test message was not sent");
         failure.reason
     })

@@ -278,7 +278,7 @@ async fn write_waiting(app: &App, build: &Arc<Build>) -> Result<(), StoreError> 
 /// A row of `agent_activity`.
 fn row<'a>(build: &'a str, line: [BorrowedArgument<'a>; 8], source: LineSource<'a>) -> [BorrowedArgument<'a>; 12] {
     let [connector, at, user, client, tool, class, record, outcome] = line;
-    let (write, read, calls) = match source {
+    let (write, read_key, calls) = match source {
         LineSource::Write(id) => (BorrowedArgument::Int(id), BorrowedArgument::Null, 1),
         LineSource::Call => (BorrowedArgument::Null, BorrowedArgument::Null, 1),
         LineSource::Reads { key, calls } => (BorrowedArgument::Null, BorrowedArgument::Text(key), calls),
@@ -286,7 +286,7 @@ fn row<'a>(build: &'a str, line: [BorrowedArgument<'a>; 8], source: LineSource<'
     [
         BorrowedArgument::Text(build),
         write,
-        read,
+        read_key,
         BorrowedArgument::Int(calls),
         connector,
         at,
@@ -330,7 +330,7 @@ impl WriteLine {
 /// Moves lines of writes, and returns false if none is left. A process may die between the insertion and the deletion of a line. The id
 /// of the line then prevents a second insertion.
 async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, StoreError> {
-    let read = |conn: &mut Conn| {
+    let load_lines = |conn: &mut Conn| {
         let sql = Sql::new(
             "SELECT id, connector, at, user_id, client, tool, outcome, object_class, record_id FROM agent_writes \
              ORDER BY id LIMIT $1",
@@ -350,7 +350,7 @@ async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, StoreError> 
             })
         })
     };
-    let lines = Arc::new(build.db.read::<_, StoreError>(read).await?);
+    let lines = Arc::new(build.db.read::<_, StoreError>(load_lines).await?);
     if lines.is_empty() {
         return Ok(false);
     }

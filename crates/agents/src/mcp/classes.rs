@@ -260,9 +260,9 @@ impl PersonEntry {
         let person = json!([person]).to_string();
         let person = JsonMember { name: USERS, json: &person };
         let person = Some(person).filter(|_| users.is_none() || count == 0);
-        let others = entry.iter().filter(|(name, _)| users.is_none() || *name != USERS);
-        let others = others.map(|(name, value)| JsonMember { name, json: value.text() });
-        PersonEntry { json: object(others.chain(person)), names_others }
+        let other_members = entry.iter().filter(|(name, _)| users.is_none() || *name != USERS);
+        let other_members = other_members.map(|(name, value)| JsonMember { name, json: value.text() });
+        PersonEntry { json: object(other_members.chain(person)), names_others }
     }
 }
 

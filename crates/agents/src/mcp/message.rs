@@ -69,18 +69,18 @@ impl MessageError {
     }
 
     /// The body is not a message, or a message that is not allowed there.
-    pub fn invalid_message(id: Option<String>, why: impl Into<String>) -> MessageError {
+    pub fn invalid_message(id: Option<String>, reason: impl Into<String>) -> MessageError {
         MessageError {
             id,
             status: StatusCode::BAD_REQUEST,
-            error: Box::new(ErrorData::invalid_request(why.into(), None)),
+            error: Box::new(ErrorData::invalid_request(reason.into(), None)),
         }
     }
 
     /// The parameters have another form. The answer to a notification is only a status.
-    fn params(id: Option<String>, why: impl Into<String>) -> MessageError {
+    fn params(id: Option<String>, reason: impl Into<String>) -> MessageError {
         let status = if id.is_some() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-        MessageError { id, status, error: Box::new(ErrorData::invalid_params(why.into(), None)) }
+        MessageError { id, status, error: Box::new(ErrorData::invalid_params(reason.into(), None)) }
     }
 
     pub fn answer(&self) -> Answer {
@@ -127,7 +127,7 @@ impl McpMessages {
 
 /// Reads a batch. The bounds of one message apply to the whole batch.
 fn parse_batch(text: &str, headers: MessageHeaders) -> Result<McpMessages, MessageError> {
-    let invalid_batch = |why: &str| MessageError::invalid_message(None, why);
+    let invalid_batch = |reason: &str| MessageError::invalid_message(None, reason);
     if !headers.has_batches {
         return Err(invalid_batch("This revision of the protocol has no batches."));
     }
@@ -157,7 +157,7 @@ fn check_bounds(envelope: &str) -> Result<(), MessageError> {
         return Err(MessageError::invalid_message(None, "Only the arguments of a tool may be long."));
     }
     let checked = JsonBody::parse(envelope.as_bytes().to_vec(), MAX_VALUES);
-    checked.map(drop).map_err(|why| MessageError::invalid_message(None, why))
+    checked.map(drop).map_err(|reason| MessageError::invalid_message(None, reason))
 }
 
 /// A message in which an empty object replaces the arguments of its tool.
@@ -217,7 +217,7 @@ impl MessageEnvelope {
         let is_call = match members.get("method").map(JsonValue::as_str) {
             Some(Some(method)) => {
                 check_params(&method, members.get("params"), headers)
-                    .map_err(|why| MessageError::params(id.clone(), why))?;
+                    .map_err(|reason| MessageError::params(id.clone(), reason))?;
                 method == "tools/call"
             }
             // The answer to a request. This server sends no requests, so the library ignores it.

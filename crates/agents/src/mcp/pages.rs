@@ -43,9 +43,9 @@ impl ToolPage {
     pub fn answer(&self, results: &[String], counts: ListCounts) -> Result<Bytes, Refusal> {
         let mut room = MAX_ANSWER;
         let has_room = |result: &&String| {
-            let left = room.checked_sub(result.len() + 1);
-            room = left.unwrap_or(0);
-            left.is_some()
+            let room_left = room.checked_sub(result.len() + 1);
+            room = room_left.unwrap_or(0);
+            room_left.is_some()
         };
         let mut json = JsonWriter::default();
         json.raw("{").name("results").raw("[");

@@ -78,11 +78,11 @@ impl<E: Into<Refusal>> From<E> for ToolFailure {
 
 impl McpCaller {
     fn new(request: Arc<Request>, admitted: grants::AdmittedAgent, call: Option<ToolCall>) -> McpCaller {
-        let by = AdmittedCaller { caller: admitted.agent.caller.clone(), admission: admitted.admission };
+        let admitted_caller = AdmittedCaller { caller: admitted.agent.caller.clone(), admission: admitted.admission };
         let agent = admitted.agent;
         McpCaller {
             request,
-            by,
+            by: admitted_caller,
             agent,
             client: OnceLock::new(),
             call,
@@ -170,12 +170,12 @@ impl McpCaller {
         if call.tool.effect != Effect::Reads {
             return run::run(call, arguments).await;
         }
-        let read = || async {
+        let run = || async {
             let answer = run::read(call, arguments).await?;
             self.request.reserve_answer(answer.members.len())?;
             Ok::<_, Refusal>(answer)
         };
-        with_room(&self.request, read).await
+        with_room(&self.request, run).await
     }
 
     /// Adds the line of a call that has not stored it with its write.
@@ -311,8 +311,8 @@ async fn answer_batch(
         let answer = match message {
             Err(error) => error.answer(),
             Ok(message) if answers.len() > MAX_ANSWER => {
-                let why = "It was not run: the answers before it are too long for one batch.";
-                MessageError::invalid_message(message.id, why).answer()
+                let reason = "It was not run: the answers before it are too long for one batch.";
+                MessageError::invalid_message(message.id, reason).answer()
             }
             Ok(message) => answer_message(request.clone(), admitted.clone(), message).await?,
         };
@@ -391,8 +391,8 @@ async fn answer_by_library(agent: Arc<McpCaller>, id: Option<&str>, message: Str
     let is_json =
         parts.headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
     if parts.status.is_client_error() && !is_json {
-        let why = String::from_utf8_lossy(&body).into_owned();
-        return Ok(message::error(parts.status, id, &ErrorData::invalid_request(why, None)));
+        let reason = String::from_utf8_lossy(&body).into_owned();
+        return Ok(message::error(parts.status, id, &ErrorData::invalid_request(reason, None)));
     }
     let body = match agent.answer.get() {
         Some(ToolMembers(members)) => insert_members(&body, members)?,

@@ -170,7 +170,7 @@ const DESCRIPTION: ArgumentName =
     ArgumentName::new("description", "Free text", || json!({"type": "string", "maxLength": 500}));
 const DUE_AT: ArgumentName = ArgumentName::new(
     "due_at",
-    "By when it is to be completed (ISO 8601); null: by no moment",
+    "By when it is to be completed (ISO 8601); null: without a due time",
     || json!({"type": ["string", "null"], "format": "date-time"}),
 );
 const EXPIRES_AT: ArgumentName = ArgumentName::new(
@@ -351,7 +351,7 @@ pub static TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "update_task",
         title: "Update a task",
-        description: "Changes the name, the description or the moments of a task.",
+        description: "Changes the name, the description or the times of a task.",
         effect: Effect::Changes,
         subject: ToolSubject::Task,
         arguments: &[TASK, NAME, DESCRIPTION, DUE_AT, EXPIRES_AT],

@@ -60,8 +60,8 @@ pub struct OAuthError {
 }
 
 impl OAuthError {
-    fn invalid_request(why: &'static str) -> OAuthError {
-        OAuthError { code: "invalid_request", why }
+    fn invalid_request(reason: &'static str) -> OAuthError {
+        OAuthError { code: "invalid_request", why: reason }
     }
 }
 
@@ -182,8 +182,8 @@ pub fn challenge(parameters: &Query, is_own_resource: impl Fn(&str) -> bool) -> 
     match resources.all(is_own_resource) {
         true => Ok(challenge.to_owned()),
         false => {
-            let why = "resource is not the address of the agent's connector.";
-            Err(OAuthError { code: "invalid_target", why })
+            let reason = "resource is not the address of the agent's connector.";
+            Err(OAuthError { code: "invalid_target", why: reason })
         }
     }
 }
@@ -237,8 +237,8 @@ fn single_parameter<'a>(parameters: &'a Query, name: &str) -> Result<Option<&'a 
 
 /// The query of the parameters that are read.
 pub fn to_query_text(parameters: &Query) -> String {
-    let read = parameters.pairs().filter(|(name, _)| PARAMETERS.contains(name));
-    form_urlencoded::Serializer::new(String::new()).extend_pairs(read).finish()
+    let pairs = parameters.pairs().filter(|(name, _)| PARAMETERS.contains(name));
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ fn parameters() -> Vec<Json> {
 /// The page or the redirect of an invalid request.
 fn invalid_request(request: &Request, error: AuthorizationError) -> StepFailure {
     let address = match error {
-        AuthorizationError::Page(why) => return StepFailure::answer(pages::refusal_page(request, why)),
+        AuthorizationError::Page(reason) => return StepFailure::answer(pages::refusal_page(request, reason)),
         AuthorizationError::Store(error) => return error.into(),
         AuthorizationError::Redirect(address) => address,
     };
@@ -162,8 +162,8 @@ fn read_form_state(request: &Request) -> Result<FormState, StepFailure> {
     match ConsentTransaction::from_form(request, &text, &token) {
         Some(transaction) => Ok(FormState { query: Query::parse(&text), transaction }),
         None => {
-            let why = "This page was open for too long, or was opened elsewhere.";
-            Err(StepFailure::answer(pages::begin_again(request, StatusCode::BAD_REQUEST, why, &text)))
+            let reason = "This page was open for too long, or was opened elsewhere.";
+            Err(StepFailure::answer(pages::begin_again(request, StatusCode::BAD_REQUEST, reason, &text)))
         }
     }
 }
@@ -209,8 +209,8 @@ async fn sign_in_by_password(request: &Arc<Request>) -> Result<Answer, StepFailu
         Ok(FirstStep::SignedIn(person)) => Ok(person_signed_in(request, &step, person)),
         Ok(FirstStep::NeedsFactor(second)) => {
             let (shared, user) = (request.clone(), second.user);
-            let read = move |conn: &mut Conn| must_change_password(&shared, conn, user);
-            Ok(match request.build.db.read_short::<_, StoreError>(read).await? {
+            let load_requirement = move |conn: &mut Conn| must_change_password(&shared, conn, user);
+            Ok(match request.build.db.read_short::<_, StoreError>(load_requirement).await? {
                 true => pages::password_too_old(request),
                 false => {
                     pages::second_step(request, &step.authorization, &step.transaction, &second, StatusCode::OK, "")
@@ -278,8 +278,8 @@ fn sign_in_at_provider(request: Arc<Request>) -> HandlerFuture {
 async fn start_at_provider(request: &Arc<Request>) -> Result<Answer, StepFailure> {
     let step = check_form(request).await?;
     let id = SingleSignOnId::new(field(request, "id")?.parse().unwrap_or(0));
-    let begun = SignInStart { return_to: &step.authorization.query, way_back: WAY_BACK.name, browser: None };
-    match start::start_page(request, id, begun).await {
+    let sign_in_start = SignInStart { return_to: &step.authorization.query, way_back: WAY_BACK.name, browser: None };
+    match start::start_page(request, id, sign_in_start).await {
         Err(refusal) => Ok(sign_in_failed(request, &step, refusal, "").await?),
         Ok(page) => Ok(page),
     }
@@ -306,8 +306,8 @@ fn decide(request: &Request, conn: &mut Conn) -> Result<Answer, StepFailure> {
     let FormState { query, transaction } = read_form_state(request)?;
     let authorization =
         AuthorizationRequest::check(request, conn, &query, true).map_err(|error| invalid_request(request, error))?;
-    let begin_again = |why: &str| {
-        StepFailure::answer(pages::begin_again(request, StatusCode::BAD_REQUEST, why, &authorization.query))
+    let begin_again = |reason: &str| {
+        StepFailure::answer(pages::begin_again(request, StatusCode::BAD_REQUEST, reason, &authorization.query))
     };
     let signed_in = transaction.signed_in.ok_or_else(|| begin_again("Nobody has signed in."))?;
     let address = match field(request, "decision")?.as_str() {

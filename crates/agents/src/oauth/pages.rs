@@ -28,19 +28,19 @@ fn unframed_page(request: &Request, status: StatusCode, title: &str, body: &str)
 }
 
 /// The page of an invalid request.
-pub fn refusal_page(request: &Request, why: &str) -> Answer {
-    let body = format!("{}<p>Go back to the agent, and tell whoever looks after it.</p>", alert(why));
+pub fn refusal_page(request: &Request, reason: &str) -> Answer {
+    let body = format!("{}<p>Go back to the agent, and tell whoever looks after it.</p>", alert(reason));
     unframed_page(request, StatusCode::BAD_REQUEST, "Not possible", &body)
 }
 
 /// The page of a step that the person has to begin again.
-pub fn begin_again(request: &Request, status: StatusCode, why: &str, query: &str) -> Answer {
+pub fn begin_again(request: &Request, status: StatusCode, reason: &str, query: &str) -> Answer {
     let address = escape(&format!("/oauth/authorize?{query}"));
     unframed_page(
         request,
         status,
         "Not possible",
-        &format!("{}<p><a href=\"{address}\">Begin again</a></p>", alert(why)),
+        &format!("{}<p><a href=\"{address}\">Begin again</a></p>", alert(reason)),
     )
 }
 

@@ -65,12 +65,12 @@ fn error_schema() -> Json {
 }
 
 /// An error of OAuth. It is an answer, since a refusal would roll back the end of a grant.
-fn error(status: StatusCode, error: &str, why: &str) -> Answer {
-    Answer::json(status, json!({"error": error, "error_description": why}).to_string())
+fn error(status: StatusCode, error: &str, reason: &str) -> Answer {
+    Answer::json(status, json!({"error": error, "error_description": reason}).to_string())
 }
 
-fn token_error(code: &str, why: &str) -> Answer {
-    error(StatusCode::BAD_REQUEST, code, why)
+fn token_error(code: &str, reason: &str) -> Answer {
+    error(StatusCode::BAD_REQUEST, code, reason)
 }
 
 /// Reads a field of the form; `None`: it is missing or empty. A repeated field is an error.
@@ -79,8 +79,8 @@ fn read_field(request: &Request, name: &str) -> Result<Option<String>, StepFailu
     match value.as_str() {
         Some(text) => Ok(Some(text.into_owned()).filter(|text| !text.is_empty() && !text.contains('\0'))),
         None => {
-            let why = format!("{name} was sent twice, or is no text.");
-            Err(StepFailure::answer(token_error("invalid_request", &why)))
+            let reason = format!("{name} was sent twice, or is no text.");
+            Err(StepFailure::answer(token_error("invalid_request", &reason)))
         }
     }
 }
@@ -137,8 +137,8 @@ fn issue_tokens(request: &Request, conn: &mut Conn) -> Result<Answer, StepFailur
             token_error("invalid_grant", "It is not valid: unknown, used, too old, or of another request.")
         }
         GrantExchange::Elsewhere => {
-            let why = "Access from this address is not allowed.";
-            let body = json!({"error": "invalid_grant", "error_description": why, "detail": why});
+            let reason = "Access from this address is not allowed.";
+            let body = json!({"error": "invalid_grant", "error_description": reason, "detail": reason});
             Answer::json(StatusCode::FORBIDDEN, body.to_string())
         }
     })
@@ -166,8 +166,8 @@ fn exchange(
             Ok(grants::refresh(request, conn, client, &refresh_token)?)
         }
         _ => {
-            let why = "grant_type must be authorization_code or refresh_token.";
-            Err(StepFailure::answer(token_error("unsupported_grant_type", why)))
+            let reason = "grant_type must be authorization_code or refresh_token.";
+            Err(StepFailure::answer(token_error("unsupported_grant_type", reason)))
         }
     }
 }

@@ -226,8 +226,8 @@ async fn calls_of_an_agent_are_listed_as_activity() {
     })
     .await;
     let lines = activity["results"].as_array().unwrap().clone();
-    let moments: Vec<&str> = lines.iter().map(|line| line["at"].as_str().unwrap()).collect();
-    assert!(moments.is_sorted_by(|later, earlier| later >= earlier), "{moments:?}");
+    let times: Vec<&str> = lines.iter().map(|line| line["at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted_by(|later, earlier| later >= earlier), "{times:?}");
     let description = |tool: &str| {
         let line = lines.iter().find(|line| line["tool"] == tool).unwrap();
         json!([line["object_class"], line["record_id"], line["outcome"], line["client"], line["user"]["id"]])

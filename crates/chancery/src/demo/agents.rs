@@ -21,11 +21,11 @@ pub async fn make(admin: &mut DemoCaller, classes: &DemoClasses) -> Result<(), C
     });
     let connector = admin.make("/api/mcp/connectors/", connector).await?;
     for class in classes.classes() {
-        let given = [
+        let set_permissions = [
             (class.readers, json!({"object_records": ["view"], "tasks": ["view"]})),
             (class.editors, json!({"object_records": ["view", "edit"], "tasks": ["view"]})),
         ];
-        for (set, permissions) in given {
+        for (set, permissions) in set_permissions {
             let path = format!("/api/object-classes/{}/record-permission-sets/{set}/", class.id);
             let body = json!({"mcp_permissions": [{"connector": connector, "permissions": permissions}]});
             admin.patch(&path, body).await?;

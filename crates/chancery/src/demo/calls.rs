@@ -36,7 +36,7 @@ impl DemoCaller {
         username: &str,
         password: &str,
     ) -> Result<DemoCaller, CommandFailure> {
-        let (near, far) = tokio::io::duplex(IN_FLIGHT);
+        let (client_stream, far) = tokio::io::duplex(IN_FLIGHT);
         let app = app.clone();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         tokio::spawn(async move {
@@ -47,7 +47,7 @@ impl DemoCaller {
             // The connection ends when the caller is dropped.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(far), answer).await;
         });
-        let (sender, connection) = handshake(TokioIo::new(near)).await.map_err(|error| error.to_string())?;
+        let (sender, connection) = handshake(TokioIo::new(client_stream)).await.map_err(|error| error.to_string())?;
         tokio::spawn(connection);
         let mut caller = DemoCaller { sender, host: domain.to_owned(), authorization: String::new() };
         let tokens = caller.post("/api/auth/login/", json!({"username": username, "password": password})).await?;
@@ -70,8 +70,8 @@ impl DemoCaller {
 
     /// Creates an object and returns its id.
     pub async fn make(&mut self, path: &str, body: Json) -> Result<i64, CommandFailure> {
-        let made = self.post(path, body).await?;
-        made["id"].as_i64().ok_or_else(|| format!("POST {path}: an answer without an id: {made}"))
+        let answer = self.post(path, body).await?;
+        answer["id"].as_i64().ok_or_else(|| format!("POST {path}: an answer without an id: {answer}"))
     }
 
     /// Uploads a file and returns its token. The name must have plain characters.
@@ -107,8 +107,8 @@ impl DemoCaller {
         let status = response.status();
         let text = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
         if !status.is_success() {
-            let told: String = String::from_utf8_lossy(&text).chars().take(MAX_TOLD).collect();
-            return Err(failed(&format!("{} {told}", status.as_u16())));
+            let excerpt: String = String::from_utf8_lossy(&text).chars().take(MAX_TOLD).collect();
+            return Err(failed(&format!("{} {excerpt}", status.as_u16())));
         }
         if status == StatusCode::NO_CONTENT {
             return Ok(Json::Null);

@@ -83,13 +83,13 @@ fn accounts(settings: &ProgramSettings) -> [DemoAccount; 3] {
         password: settings.admin_password.clone().unwrap_or_else(random_token),
         is_new: settings.admin_password.is_none(),
     };
-    let known = |place| DemoAccount {
+    let account_of = |place| DemoAccount {
         username: username(place),
         account_type: account_type(place),
         password: random_token(),
         is_new: true,
     };
-    [admin, known(ANNA), known(JONAS)]
+    [admin, account_of(ANNA), account_of(JONAS)]
 }
 
 /// Fills the build with requests of its super admin and of the two people who answer tasks.
@@ -100,8 +100,8 @@ async fn fill_build(app: &App, build: &Build, accounts: &[DemoAccount; 3]) -> Re
     };
     let mut admin = sign_in(admin).await?;
     let bar = progress("people", records::RECORDS as u64);
-    let known = [(ANNA, anna.password.clone()), (JONAS, jonas.password.clone())];
-    let people = organisation::make(app, build, &mut admin, &known).await?;
+    let passwords = [(ANNA, anna.password.clone()), (JONAS, jonas.password.clone())];
+    let people = organisation::make(app, build, &mut admin, &passwords).await?;
     bar.set_message("classes");
     let classes = classes::make(&mut admin, &people).await?;
     agents::make(&mut admin, &classes).await?;
@@ -152,8 +152,8 @@ fn print_summary(
     counts: &DemoCounts,
     accounts: &[DemoAccount; 3],
 ) -> Result<(), CommandFailure> {
-    let made: Vec<String> = counts.iter().map(|(_, name, count)| format!("{count} {name}")).collect();
-    print_line(format_args!("The build {} was made: {}.", build.domain, made.join(", ")))?;
+    let summary: Vec<String> = counts.iter().map(|(_, name, count)| format!("{count} {name}")).collect();
+    print_line(format_args!("The build {} was made: {}.", build.domain, summary.join(", ")))?;
     print_line(format_args!("Open {address} while a server runs (`chancery serve`). Sign in as"))?;
     for DemoAccount { username, account_type, password, is_new } in accounts {
         match is_new {
@@ -172,7 +172,7 @@ fn to_json(build: &Build, address: &str, counts: &DemoCounts, accounts: &[DemoAc
         let password = account.is_new.then_some(&account.password);
         json!({"username": account.username, "account_type": account.account_type, "password": password})
     });
-    let told =
+    let description =
         json!({"domain": build.domain, "address": address, "made": counts, "accounts": Json::from_iter(accounts)});
-    format!("{told:#}\n")
+    format!("{description:#}\n")
 }

@@ -85,12 +85,12 @@ pub fn account_type(place: usize) -> &'static str {
     PEOPLE[place].account_type
 }
 
-/// Creates the organisation. The people whose indices are in `known` get these passwords, other active people random ones.
+/// Creates the organisation. The people whose indices are in `passwords` get these passwords, other active people random ones.
 pub async fn make(
     app: &App,
     build: &Build,
     admin: &mut DemoCaller,
-    known: &[(usize, String)],
+    passwords: &[(usize, String)],
 ) -> Result<Organisation, CommandFailure> {
     let details = json!({
         "admin_first_name": "Anna", "admin_last_name": "Berg", "admin_email_address": username(ANNA),
@@ -99,7 +99,7 @@ pub async fn make(
     });
     admin.patch("/api/administration/company-details/", details).await?;
     let roles = roles(admin).await?;
-    let users = create_people(app, build, admin, known, &roles).await?;
+    let users = create_people(app, build, admin, passwords, &roles).await?;
     let groups = groups(admin, &users).await?;
     let [accounts, contracts, partners] = groups;
     Ok(Organisation { users, accounts, contracts, partners, num_of_roles: roles.len(), num_of_groups: groups.len() })
@@ -128,7 +128,7 @@ async fn create_people(
     app: &App,
     build: &Build,
     admin: &mut DemoCaller,
-    known: &[(usize, String)],
+    passwords: &[(usize, String)],
     roles: &[i64; 2],
 ) -> Result<Vec<i64>, CommandFailure> {
     let mut users = Vec::with_capacity(PEOPLE.len());
@@ -153,8 +153,9 @@ async fn create_people(
         }
         let user = admin.make("/api/users/", body).await?;
         if !is_service && person.state != AccountProgress::Pending {
-            let given = known.iter().find(|(of, _)| *of == place).map(|(_, password)| password.clone());
-            builds::set_password(app, build, &username, &given.unwrap_or_else(random_token)).await?;
+            let password =
+                passwords.iter().find(|(account, _)| *account == place).map(|(_, password)| password.clone());
+            builds::set_password(app, build, &username, &password.unwrap_or_else(random_token)).await?;
         }
         if person.state == AccountProgress::Deactivated {
             admin.post(&format!("/api/users/{user}/deactivate/"), json!({})).await?;
@@ -165,21 +166,21 @@ async fn create_people(
 }
 
 async fn groups(admin: &mut DemoCaller, users: &[i64]) -> Result<[i64; 3], CommandFailure> {
-    let of = |places: &[usize]| Json::from_iter(places.iter().map(|place| users[*place]));
+    let users_at = |places: &[usize]| Json::from_iter(places.iter().map(|place| users[*place]));
     let mut ids = [0; 3];
     let groups = [
-        ("Accounts", "Pays and books invoices", of(&[JONAS, CLARA])),
-        ("Contracts", "Negotiates contracts and keeps them", of(&[FARID, DAVID, EMMA])),
-        ("Partners", "People of other companies", of(&[INES])),
+        ("Accounts", "Pays and books invoices", users_at(&[JONAS, CLARA])),
+        ("Contracts", "Negotiates contracts and keeps them", users_at(&[FARID, DAVID, EMMA])),
+        ("Partners", "People of other companies", users_at(&[INES])),
     ];
     for (id, (name, description, members)) in ids.iter_mut().zip(groups) {
         *id = admin.make("/api/user-groups/", json!({"name": name, "description": description})).await?;
         admin.post(&format!("/api/user-groups/{id}/members/users/"), members).await?;
-        admin.post(&format!("/api/user-groups/{id}/owners/users/"), of(&[ANNA])).await?;
+        admin.post(&format!("/api/user-groups/{id}/owners/users/"), users_at(&[ANNA])).await?;
         let sets = format!("/api/user-groups/{id}/permission-sets/");
         let coordinators = json!({"name": "Coordinators", "permissions": {"user_groups": ["edit"]}});
         let set = admin.make(&sets, coordinators).await?;
-        admin.post(&format!("{sets}{set}/assignees/users/"), of(&[FARID])).await?;
+        admin.post(&format!("{sets}{set}/assignees/users/"), users_at(&[FARID])).await?;
     }
     Ok(ids)
 }

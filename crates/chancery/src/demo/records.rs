@@ -45,8 +45,8 @@ fn pseudo_random(place: usize, salt: u64, bound: usize) -> usize {
     ((mixed ^ (mixed >> 31)) % bound as u64) as usize
 }
 
-fn choose<T: Copy>(of: &[T], place: usize, salt: u64) -> T {
-    of[pseudo_random(place, salt, of.len())]
+fn choose<T: Copy>(items: &[T], place: usize, salt: u64) -> T {
+    items[pseudo_random(place, salt, items.len())]
 }
 
 /// Returns a day of the month `months` after January 2024. Days up to 28 exist in every month.
@@ -75,17 +75,17 @@ pub async fn make(
     let items = (0..COMPANIES).map(|place| company(place, people)).collect();
     let companies = batches(admin, classes.company, items, bar).await?;
 
-    let of = |place| companies[pseudo_random(place, 1, COMPANIES)];
+    let company_at = |place| companies[pseudo_random(place, 1, COMPANIES)];
     let mut items: Vec<Json> =
-        (0..CONTRACTS).map(|place| contract(place, of(place), people, classes.contract)).collect();
+        (0..CONTRACTS).map(|place| contract(place, company_at(place), people, classes.contract)).collect();
     for signed in items.iter_mut().filter(|item| item["fields"]["status"] == "signed").take(3) {
         let copy = admin.upload("signed-copy.txt", b"Signed by both sides.\n").await?;
         signed["fields"]["signed_copy"] = json!([copy]);
     }
     let contracts = batches(admin, classes.contract, items, bar).await?;
 
-    let of = |place| contracts[pseudo_random(place, 2, CONTRACTS)];
-    let items = (0..INVOICES).map(|place| invoice(place, of(place), people, classes.invoice)).collect();
+    let contract_at = |place| contracts[pseudo_random(place, 2, CONTRACTS)];
+    let items = (0..INVOICES).map(|place| invoice(place, contract_at(place), people, classes.invoice)).collect();
     let invoices = batches(admin, classes.invoice, items, bar).await?;
     Ok(DemoRecords { companies, contracts, invoices })
 }
@@ -99,8 +99,8 @@ async fn batches(
     let path = format!("/api/object-classes/{}/object-records/batch/", class.id);
     let mut ids = Vec::with_capacity(items.len());
     for items in items.chunks(AT_A_TIME) {
-        let made = admin.post(&path, json!({"items": items})).await?;
-        ids.extend(made["ids"].as_array().into_iter().flatten().filter_map(Json::as_i64));
+        let answer = admin.post(&path, json!({"items": items})).await?;
+        ids.extend(answer["ids"].as_array().into_iter().flatten().filter_map(Json::as_i64));
         bar.inc(items.len() as u64);
     }
     match ids.len() == items.len() {

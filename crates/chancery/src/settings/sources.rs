@@ -70,19 +70,19 @@ impl Sources {
 
     /// Reads a setting with a default.
     pub(super) fn read<T>(&self, setting: &Setting, default: &str, parser: Parser<T>) -> Result<T, SettingError> {
-        let given = self.value_of(setting, parser.form)?;
+        let sourced_value = self.value_of(setting, parser.form)?;
         let default_value = || GivenValue { name: format!("default of {}", setting.key), text: default.to_owned() };
-        given.unwrap_or_else(default_value).parse(&parser)
+        sourced_value.unwrap_or_else(default_value).parse(&parser)
     }
 
     /// Reads a setting without a default.
     pub(super) fn read_optional<T>(&self, setting: &Setting, parser: Parser<T>) -> Result<Option<T>, SettingError> {
-        self.value_of(setting, parser.form)?.map(|given| given.parse(&parser)).transpose()
+        self.value_of(setting, parser.form)?.map(|sourced_value| sourced_value.parse(&parser)).transpose()
     }
 
     /// The name of a setting in the first source that has a value for it.
     pub(super) fn name_in_source(&self, setting: &Setting) -> Result<Option<String>, SettingError> {
-        Ok(self.value_of(setting, ValueForm::Text)?.map(|given| given.name))
+        Ok(self.value_of(setting, ValueForm::Text)?.map(|sourced_value| sourced_value.name))
     }
 
     /// The value of a setting from the first source that has one. An empty text is not a value.
@@ -127,7 +127,9 @@ impl SettingsFile {
         let Some(value) = self.values.get(setting.key) else { return Ok(None) };
         let name = format!("{}, {}", self.name, setting.key);
         match (text_of(value, form), form) {
-            (Some(text), _) => Ok(Some(GivenValue { name, text }).filter(|given| !given.text.is_empty())),
+            (Some(text), _) => {
+                Ok(Some(GivenValue { name, text }).filter(|sourced_value| !sourced_value.text.is_empty()))
+            }
             (None, ValueForm::List) => Err(SettingError(format!("{name}: expected a text or a list of texts"))),
             (None, _) => Err(SettingError(format!("{name}: expected a text or a whole number"))),
         }

@@ -276,7 +276,7 @@ async function calendar(page, field) {
 }
 
 // The language is the console's and the zone is the account's, not the browser's.
-await journey('a date and a moment, typed and chosen', async (page, tab) => {
+await journey('a date and a date with a time, typed and chosen', async (page, tab) => {
   const call = async (method, path, body, token) => {
     const headers = { 'Content-Type': 'application/json', ...(token && { Authorization: `Bearer ${token}` }) }
     return (await fetch(`${api}${path}`, { method, headers, body: body && JSON.stringify(body) })).json()

@@ -72,7 +72,7 @@ await journey('dates as people type them', async (page, tab) => {
   await go(page, '/records/typed/new')
   await press(page, 'Calendar At')
   await page.waitForSelector('[role=dialog] [role=gridcell] :focus')
-  await tab.isAccessible('the calendar of a moment')
+  await tab.isAccessible('the calendar of a date and time')
   await page.keyboard.press('Enter')
   const at = page.locator('main [name=at]')
   const today = new Date().toISOString().slice(0, 10)

@@ -265,7 +265,7 @@ async fn no_token_is_compressed() {
     assert_eq!((reply.status, reply.header("content-encoding"), reply.header("vary")), (200, "", ""));
 }
 
-/// Returns whether a member has a secret or an address with a secret as its value. Moments and ids of secrets do not count.
+/// Returns whether a member has a secret or an address with a secret as its value. Times and ids of secrets do not count.
 fn names_a_secret(name: &str) -> bool {
     let words = ["token", "secret", "password", "ticket", "key", "code", "link"];
     let is_secret = words.iter().any(|word| name == *word || name.ends_with(&format!("_{word}")));

@@ -127,7 +127,7 @@ async fn a_wrong_limit_or_offset_is_refused() {
 async fn lists_are_sorted_by_one_or_several_fields() {
     let server = TestServer::start().await;
     let admin = server.admin().await;
-    // Two roles are created in the same moment.
+    // Two roles are created at the same time.
     for name in ["b", "A"] {
         admin.post("/api/roles/", json!({"name": name})).await.expect_created();
     }
@@ -243,7 +243,7 @@ async fn every_predicate_of_every_type_selects() {
         ("id__lte=3", vec![1, 2, 3]),
         ("id__range=2,4", vec![2, 3, 4]),
         ("id__range=4,2", vec![]),
-        // Moments, in any spelling of ISO 8601.
+        // Dates with times, in any spelling of ISO 8601.
         ("created_at=2026-01-31T09:30:02Z", vec![3]),
         ("created_at__exact=2026-01-31T10:30:02.000000%2B01:00", vec![3]),
         ("created_at__gt=2026-01-31T09:30:02Z", vec![4, 5]),

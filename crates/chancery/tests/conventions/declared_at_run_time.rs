@@ -453,7 +453,7 @@ fn load_shape(conn: &mut Conn) -> Result<RowShape, StoreError> {
 fn list_invoices(request: &Request, conn: &mut Conn) -> Outcome {
     let shape = load_shape(conn)?;
     let mut scope = Scope::matching("1 = 1");
-    // The moment in the extra columns belongs to the test and changes nothing.
+    // The time in the extra columns belongs to the test and changes nothing.
     scope.cacheable = rows::Cacheable::Until(None);
     rows::list(request, conn, &shape, scope)
 }

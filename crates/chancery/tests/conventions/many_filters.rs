@@ -35,7 +35,7 @@ async fn the_51st_filter_is_refused_by_every_list() {
     let mut count = 0;
     for (route, filters) in lists() {
         let path = with_ids(route.path, &[1]);
-        // The limit applies to numbers, moments and texts. A wrong value would be reported if it were read.
+        // The limit applies to numbers, times and texts. A wrong value would be reported if it were read.
         for (number, value) in [(51, "1"), (51, "%00"), (700, "")] {
             let reply = admin.get(&format!("{path}?{}", parameters(&filters, number, value))).await;
             assert_eq!(reply, (400, message::detail("Limit of 50 filters has been exceeded.")), "{path}");

@@ -302,7 +302,7 @@ async fn a_job_is_canceled_before_it_runs_and_while_it_does() {
 }
 
 #[tokio::test]
-async fn a_job_sleeps_until_its_moment() {
+async fn a_job_sleeps_until_its_time() {
     let server = server().await;
     let id = put_later(&server, &ONE, "a", "nothing", None, HOUR).await;
     server.advance(HOUR - 1);

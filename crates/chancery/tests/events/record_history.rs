@@ -207,7 +207,7 @@ async fn each_filter_and_its_opposite_divide_the_events() {
         ("event_datetime__lt", "2026-01-31T09:30:01Z", &[2]),
         ("event_datetime__lte", "2026-01-31T09:30:01Z", &[1, 2]),
         ("event_datetime__range", "2026-01-31T09:30:00Z,2026-01-31T09:30:01Z", &[1, 2]),
-        // The moments are outside the range of all events.
+        // The times are outside the range of all events.
         ("event_datetime__gt", "0001-01-01T00:00:00Z", &[0, 1, 2]),
         ("event_datetime__gt", "9999-12-31T00:00:00Z", &[]),
     ] {

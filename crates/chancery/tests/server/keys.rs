@@ -208,10 +208,10 @@ async fn killed_in_the_middle_it_goes_on() {
         installation = installation.set("CHANCERY_NEW_SECRET_KEY", &new);
         loop {
             tried += 1;
-            // The moment is within the duration of an undisturbed change.
-            let moment = whole.mul_f64(f64::from(tried * 37 % 101) / 100.0);
+            // The time is within the duration of an undisturbed change.
+            let kill_time = whole.mul_f64(f64::from(tried * 37 % 101) / 100.0);
             let began = Instant::now();
-            match installation.run_killed(&["keys", "rotate"], moment) {
+            match installation.run_killed(&["keys", "rotate"], kill_time) {
                 Some(output) => {
                     assert_eq!(output.code, 0, "{output:?}");
                     whole = began.elapsed();

@@ -231,7 +231,7 @@ impl RecordHistories {
 /// Returns the record that follows from its events, newest first, and the texts of the events.
 fn replay_events(events: &[Json]) -> (Option<RecordState>, Vec<String>) {
     let mut events: Vec<&Json> = events.iter().rev().collect();
-    // The events of one request have the same moment. The creation comes first in the list, and the order of the others does not
+    // The events of one request have the same time. The creation comes first in the list, and the order of the others does not
     // matter.
     events.sort_by(|a, b| a["event_datetime"].as_str().cmp(&b["event_datetime"].as_str()));
     let (mut record, mut texts) = (None, Vec::new());

@@ -26,18 +26,18 @@ pub fn attributes(xml: &str, tag: &Range<usize>) -> impl Iterator<Item = Attribu
     let is_blank = |c: char| c.is_ascii_whitespace();
     let mut at = tag.start + xml[tag.clone()].find(|c: char| is_blank(c) || c == '>').unwrap_or(0);
     std::iter::from_fn(move || {
-        let rest = &xml[at..tag.end];
-        let name = at + (rest.len() - rest.trim_start_matches(is_blank).len());
+        let attributes_text = &xml[at..tag.end];
+        let name = at + (attributes_text.len() - attributes_text.trim_start_matches(is_blank).len());
         let equals = name + xml[name..tag.end].find(['=', '>'])?;
-        let behind = xml[equals..tag.end].strip_prefix('=')?.trim_start_matches(is_blank);
-        let quote = behind.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-        let value = tag.end - behind.len() + 1;
+        let value_text = xml[equals..tag.end].strip_prefix('=')?.trim_start_matches(is_blank);
+        let quote = value_text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        let value = tag.end - value_text.len() + 1;
         let end = value + xml[value..tag.end].find(quote)?;
-        let all = at..end + 1;
-        at = all.end;
+        let range = at..end + 1;
+        at = range.end;
         let qualified = xml[name..equals].trim_end_matches(is_blank);
         let local = name + qualified.rfind(':').map_or(0, |colon| colon + 1);
-        Some(Attribute { all, name: local..name + qualified.len(), value: value..end })
+        Some(Attribute { all: range, name: local..name + qualified.len(), value: value..end })
     })
 }
 
@@ -73,22 +73,22 @@ pub fn without_elements(xml: &str, is_gone: impl Fn(&BytesStart<'_>) -> bool) ->
     let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut reader = Reader::from_str(&xml[mark..]);
     let mut out = String::with_capacity(xml.len());
-    let (mut at, mut gone) = (0, 0_usize);
+    let (mut at, mut depth_removed) = (0, 0_usize);
     loop {
         let event = reader.read_event().ok()?;
         let end = mark + usize::try_from(reader.buffer_position()).ok()?;
         let is_kept = match event {
-            Event::Start(element) if gone > 0 || is_gone(&element) => {
-                gone += 1;
+            Event::Start(element) if depth_removed > 0 || is_gone(&element) => {
+                depth_removed += 1;
                 false
             }
-            Event::Empty(element) => gone == 0 && !is_gone(&element),
-            Event::End(_) if gone > 0 => {
-                gone -= 1;
+            Event::Empty(element) => depth_removed == 0 && !is_gone(&element),
+            Event::End(_) if depth_removed > 0 => {
+                depth_removed -= 1;
                 false
             }
             Event::Eof => return Some(out),
-            _ => gone == 0,
+            _ => depth_removed == 0,
         };
         if is_kept {
             out.push_str(&xml[at..end]);

@@ -67,10 +67,10 @@ impl EndRecord {
 
 /// Skips the entries of a directory. Their number must be that of the end record, and they must use all bytes of the directory.
 fn walk(directory: &mut impl Read, entries: usize, bytes: u64) -> Result<(), TemplateError> {
-    let mut left = bytes;
+    let mut bytes_left = bytes;
     for _ in 0..entries {
         let mut entry = [0; ENTRY];
-        left = left.checked_sub(ENTRY as u64).ok_or_else(inconsistent_directory)?;
+        bytes_left = bytes_left.checked_sub(ENTRY as u64).ok_or_else(inconsistent_directory)?;
         directory.read_exact(&mut entry).map_err(read_error)?;
         if !entry.starts_with(b"PK\x01\x02") {
             return Err(inconsistent_directory());
@@ -80,11 +80,11 @@ fn walk(directory: &mut impl Read, entries: usize, bytes: u64) -> Result<(), Tem
         if name > LONGEST_NAME {
             return Err(TemplateError::unreadable("a name that no part may have"));
         }
-        let beside = (name + extra + comment) as u64;
-        left = left.checked_sub(beside).ok_or_else(inconsistent_directory)?;
-        io::copy(&mut directory.by_ref().take(beside), &mut io::sink()).map_err(read_error)?;
+        let variable_bytes = (name + extra + comment) as u64;
+        bytes_left = bytes_left.checked_sub(variable_bytes).ok_or_else(inconsistent_directory)?;
+        io::copy(&mut directory.by_ref().take(variable_bytes), &mut io::sink()).map_err(read_error)?;
     }
-    if left == 0 { Ok(()) } else { Err(inconsistent_directory()) }
+    if bytes_left == 0 { Ok(()) } else { Err(inconsistent_directory()) }
 }
 
 fn inconsistent_directory() -> TemplateError {

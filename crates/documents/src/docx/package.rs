@@ -114,7 +114,7 @@ impl<R: Read + Seek> Package<R> {
 
     /// Unpacks every part once, because the sizes in an archive are not trusted.
     fn check_sizes(&mut self, names: &[String]) -> Result<(), TemplateError> {
-        let mut all = 0;
+        let mut total = 0;
         let mut buffer = vec![0; 64 << 10];
         for (index, name) in names.iter().enumerate() {
             let mut entry = self.archive.by_index(index).map_err(|error| unreadable(error).with_part(name))?;
@@ -122,25 +122,25 @@ impl<R: Read + Seek> Package<R> {
             let mut doctype = Doctype::new(name);
             let mut size = 0;
             loop {
-                let read = entry.read(&mut buffer).map_err(|error| unreadable(error.into()).with_part(name))?;
-                if read == 0 {
+                let byte_count = entry.read(&mut buffer).map_err(|error| unreadable(error.into()).with_part(name))?;
+                if byte_count == 0 {
                     break;
                 }
-                size += read as u64;
-                if size > PART_BYTES || all + size > ALL_BYTES {
+                size += byte_count as u64;
+                if size > PART_BYTES || total + size > ALL_BYTES {
                     return Err(TemplateError::too_large("too large when unpacked").with_part(name));
                 }
                 if size > declared {
                     break;
                 }
-                if doctype.scan_piece(&buffer[..read]) {
+                if doctype.scan_piece(&buffer[..byte_count]) {
                     return Err(TemplateError::unreadable("a document type declaration").with_part(name));
                 }
             }
             if size != declared {
                 return Err(TemplateError::unreadable("another size than declared").with_part(name));
             }
-            all += size;
+            total += size;
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ fn not_a_document(reason: &str) -> TemplateError {
 }
 
 fn index_of(names: &[String], name: &str) -> Option<usize> {
-    names.iter().position(|other| other.eq_ignore_ascii_case(name))
+    names.iter().position(|other_name| other_name.eq_ignore_ascii_case(name))
 }
 
 /// Returns the names of all entries in the order of the archive. Refuses duplicate names, names hidden from a reader and names
@@ -190,7 +190,7 @@ fn checked_names<R: Read + Seek>(archive: &mut ZipArchive<R>) -> Result<Vec<Stri
         return Err(TemplateError::unreadable("parts that overlap in the archive"));
     }
     let mut names = Vec::new();
-    let mut seen = HashSet::new();
+    let mut unique_names = HashSet::new();
     for index in 0..archive.len() {
         let entry = archive.by_index_raw(index).map_err(unreadable)?;
         let name = entry.name().map_err(unreadable)?.into_owned();
@@ -208,7 +208,7 @@ fn checked_names<R: Read + Seek>(archive: &mut ZipArchive<R>) -> Result<Vec<Stri
             return refuse("a symbolic link");
         }
         // Names of parts are not case-sensitive.
-        if !seen.insert(name.to_ascii_lowercase()) {
+        if !unique_names.insert(name.to_ascii_lowercase()) {
             return refuse("two parts of one name");
         }
         if name.to_ascii_lowercase().ends_with("vbaproject.bin") {

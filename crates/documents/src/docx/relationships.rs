@@ -46,7 +46,7 @@ impl Relationships {
     /// Reads a part such as `word/_rels/document.xml.rels`. Returns whether it names a template to which the document is attached.
     pub fn read(&mut self, name: &str, xml: &str) -> Result<bool, TemplateError> {
         let source = source_of(name);
-        let (mut read, mut is_attached) = (Vec::new(), false);
+        let (mut relationships, mut is_attached) = (Vec::new(), false);
         each_element(xml, |element| {
             if element.local_name().as_ref() != b"Relationship" {
                 return Ok(());
@@ -60,10 +60,10 @@ impl Relationships {
                     _ => (),
                 }
             }
-            let known = KINDS.iter().find_map(|family| kind.strip_prefix(family)).map(str::to_owned);
+            let kind_name = KINDS.iter().find_map(|family| kind.strip_prefix(family)).map(str::to_owned);
             if external {
                 // A link needs a click. Word loads every other external target when it opens the document.
-                return match known.as_deref() {
+                return match kind_name.as_deref() {
                     Some("hyperlink") => Ok(()),
                     Some(ATTACHED) if is_settings(&source) => {
                         is_attached = true;
@@ -75,23 +75,23 @@ impl Relationships {
             if kind.contains("vbaProject") {
                 return Err(TemplateError::unreadable("macros"));
             }
-            if let Some(kind) = known.filter(|kind| is_of_text(kind)) {
+            if let Some(kind) = kind_name.filter(|kind| is_of_text(kind)) {
                 self.count += 1;
                 if self.count > PARTS || target.len() > LONGEST_TARGET {
                     return Err(TemplateError::too_large("too many relationships, or one that is too long"));
                 }
-                read.push(Relationship { kind, target: resolve(&source, &target) });
+                relationships.push(Relationship { kind, target: resolve(&source, &target) });
             }
             Ok(())
         })?;
-        self.of.entry(source.to_ascii_lowercase()).or_default().extend(read);
+        self.of.entry(source.to_ascii_lowercase()).or_default().extend(relationships);
         Ok(is_attached)
     }
 
     /// Returns the name of the first part to which the document has a relationship of a kind.
     fn first_of(&self, document: &str, kind: &str) -> Option<&str> {
-        let mut all = self.of.get(&document.to_ascii_lowercase())?.iter();
-        all.find(|other| other.kind == kind).map(|other| other.target.as_str())
+        let mut relationships = self.of.get(&document.to_ascii_lowercase())?.iter();
+        relationships.find(|relationship| relationship.kind == kind).map(|relationship| relationship.target.as_str())
     }
 
     /// Returns the name of the part that declares the document's styles.
@@ -106,7 +106,7 @@ impl Relationships {
 
     /// Returns the name of the part that is the document.
     pub fn document(&self) -> Option<String> {
-        let mut documents = self.of.get("")?.iter().filter(|other| other.kind == DOCUMENT);
+        let mut documents = self.of.get("")?.iter().filter(|relationship| relationship.kind == DOCUMENT);
         let first = documents.next()?;
         documents.next().is_none().then(|| first.target.clone())
     }
@@ -179,17 +179,17 @@ fn each_element(
 
 fn attributes(element: &BytesStart<'_>) -> Result<Vec<(String, String)>, TemplateError> {
     let wrong = |error: String| TemplateError::unreadable(error);
-    let mut all = Vec::new();
+    let mut pairs = Vec::new();
     for attribute in element.attributes() {
         let attribute = attribute.map_err(|error| wrong(error.to_string()))?;
-        if all.len() == ATTRIBUTES {
+        if pairs.len() == ATTRIBUTES {
             return Err(TemplateError::too_large("too many attributes"));
         }
         let value = std::str::from_utf8(&attribute.value).map_err(|error| wrong(error.to_string()))?;
         let value = quick_xml::escape::unescape(value).map_err(|error| wrong(error.to_string()))?;
-        all.push((String::from_utf8_lossy(attribute.key.as_ref()).into_owned(), value.trim().to_owned()));
+        pairs.push((String::from_utf8_lossy(attribute.key.as_ref()).into_owned(), value.trim().to_owned()));
     }
-    Ok(all)
+    Ok(pairs)
 }
 
 fn is_of_text(kind: &str) -> bool {
@@ -226,12 +226,12 @@ pub fn source_of(name: &str) -> String {
 /// Resolves a target, relative to the part that has the relationship, to the name of a part.
 fn resolve(source: &str, target: &str) -> String {
     let folder = source.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let (start, rest) = match target.strip_prefix('/') {
-        Some(rest) => ("", rest),
+    let (start, relative) = match target.strip_prefix('/') {
+        Some(relative) => ("", relative),
         None => (folder, target),
     };
     let mut segments: Vec<&str> = start.split('/').filter(|segment| !segment.is_empty()).collect();
-    for segment in rest.split('/') {
+    for segment in relative.split('/') {
         match segment {
             "" | "." => (),
             ".." => drop(segments.pop()),

@@ -245,9 +245,9 @@ impl Scan<'_> {
                     self.fill_paragraph("a field");
                 }
             }
-            ElementKind::Content(what) if !deleted => self.fill_paragraph(what),
+            ElementKind::Content(content) if !deleted => self.fill_paragraph(content),
             ElementKind::Break if !deleted => match kind_of_break(element) {
-                Some(what) => self.fill_paragraph(what),
+                Some(content) => self.fill_paragraph(content),
                 None => self.push_character('\n', &open.source, None),
             },
             ElementKind::Character(character) if !deleted => self.push_character(character, &open.source, None),
@@ -324,23 +324,23 @@ impl Scan<'_> {
         if !self.is_in_text() {
             return;
         }
-        let within = self.open.last().and_then(|open| open.inline);
+        let inline = self.open.last().and_then(|open| open.inline);
         if let Some(character) = character {
-            return self.push_character(character, &source, within);
+            return self.push_character(character, &source, inline);
         }
         let text = &self.xml[source.clone()];
         if let Some(paragraph) = self.paragraph() {
-            paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: true, within });
+            paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: true, within: inline });
             paragraph.text.push_str(text);
             self.held += 1;
         }
     }
 
     /// Adds a character whose bytes in the XML are not the character.
-    fn push_character(&mut self, character: char, source: &Range<usize>, within: Option<usize>) {
+    fn push_character(&mut self, character: char, source: &Range<usize>, inline: Option<usize>) {
         let Some(paragraph) = self.paragraph() else { return };
         let source = source.clone();
-        paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: false, within });
+        paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: false, within: inline });
         paragraph.text.push(character);
         self.held += 1;
     }
@@ -360,11 +360,11 @@ impl Scan<'_> {
         self.open.iter_mut().rev().find(|open| open.kind == ElementKind::Block(BlockKind::Table))
     }
 
-    fn fill_paragraph(&mut self, what: &'static str) {
+    fn fill_paragraph(&mut self, content: &'static str) {
         if let Some(paragraph) = self.paragraph()
             && paragraph.beside.is_none_or(|before| before == SOMETHING)
         {
-            paragraph.beside = Some(what);
+            paragraph.beside = Some(content);
         }
     }
 
@@ -420,7 +420,11 @@ impl Scan<'_> {
             _ => InlineKind::Other,
         };
         let preserves = kind == InlineKind::Text
-            && element.attributes().with_checks(false).flatten().any(|other| other.key.as_ref() == b"xml:space");
+            && element
+                .attributes()
+                .with_checks(false)
+                .flatten()
+                .any(|attribute| attribute.key.as_ref() == b"xml:space");
         let paragraph = self.paragraph()?;
         paragraph.elements.push(Inline {
             kind,
@@ -440,8 +444,8 @@ impl Scan<'_> {
         if !paragraph.text.contains("{{") && !paragraph.text.contains("}}") {
             self.held -= paragraph.elements.len() + paragraph.segments.len();
             if paragraph.beside.is_some() || !paragraph.text.trim().is_empty() {
-                for around in &mut self.open {
-                    around.filled = true;
+                for enclosing in &mut self.open {
+                    enclosing.filled = true;
                 }
             }
             return;
@@ -449,19 +453,19 @@ impl Scan<'_> {
         paragraph.elements.shrink_to_fit();
         paragraph.segments.shrink_to_fit();
         let mut parent = None;
-        for around in self.open.iter_mut().chain([open]) {
-            parent = Some(*around.block.get_or_insert_with(|| {
+        for enclosing in self.open.iter_mut().chain([open]) {
+            parent = Some(*enclosing.block.get_or_insert_with(|| {
                 self.held += 1;
                 self.text.blocks.push(ParagraphBlock {
-                    kind: match around.kind {
+                    kind: match enclosing.kind {
                         ElementKind::Block(kind) => kind,
                         _ => BlockKind::Other,
                     },
                     parent,
-                    source: around.source.clone(),
-                    before: around.before,
+                    source: enclosing.source.clone(),
+                    before: enclosing.before,
                     last: None,
-                    rows: around.rows,
+                    rows: enclosing.rows,
                     all_rows: 0..0,
                     filled: false,
                 });
@@ -510,5 +514,5 @@ fn field_mark(element: &BytesStart<'_>) -> Option<FieldMark> {
 fn value_of<'a>(element: &'a BytesStart<'_>, name: &[u8]) -> Option<std::borrow::Cow<'a, [u8]>> {
     let mut attributes = element.attributes();
     let mut attributes = attributes.with_checks(false).flatten();
-    attributes.find(|other| other.key.local_name().as_ref() == name).map(|other| other.value)
+    attributes.find(|attribute| attribute.key.local_name().as_ref() == name).map(|attribute| attribute.value)
 }

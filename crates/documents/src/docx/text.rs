@@ -130,7 +130,7 @@ impl ParagraphText {
         let mut at = self.blocks[block].parent;
         while let Some(id) = at {
             match self.blocks[id].kind {
-                found if found == kind => return Some(id),
+                block_kind if block_kind == kind => return Some(id),
                 BlockKind::TextBox => return None,
                 _ => at = self.blocks[id].parent,
             }
@@ -145,7 +145,7 @@ impl Paragraph {
         let first = self.segments.partition_point(|segment| segment.at <= range.start).saturating_sub(1);
         let mut sources: Vec<(Range<usize>, usize)> = Vec::new();
         for (at, segment) in self.segments.iter().enumerate().skip(first).take_while(|(_, s)| s.at < range.end) {
-            let Some(within) = segment.within else { continue };
+            let Some(inline_element) = segment.within else { continue };
             let source = if segment.verbatim {
                 let end = self.segments.get(at + 1).map_or(self.text.len(), |next| next.at);
                 let from = range.start.max(segment.at) - segment.at;
@@ -155,8 +155,8 @@ impl Paragraph {
                 segment.source.clone()
             };
             match sources.last_mut() {
-                Some((last, same)) if *same == within && last.end == source.start => last.end = source.end,
-                _ => sources.push((source, within)),
+                Some((last, place)) if *place == inline_element && last.end == source.start => last.end = source.end,
+                _ => sources.push((source, inline_element)),
             }
         }
         sources

@@ -156,31 +156,32 @@ struct RunRequest {
 }
 
 fn generate(request: &Request, conn: &mut Conn) -> Outcome {
-    let asked = check_run_request(request, conn)?;
+    let run_request = check_run_request(request, conn)?;
     // The size of the document is not available before its generation.
     storage_limit::check(conn, 1)?;
-    let (requester, field) = (request.caller()?.user, asked.field.as_ref());
-    runs::count(request, conn, asked.held.id, requester)?;
-    let run = runs::begin(request, conn, asked.held.id, asked.template, field.map(|field| field.id), requester);
+    let (requester, field) = (request.caller()?.user, run_request.field.as_ref());
+    runs::count(request, conn, run_request.held.id, requester)?;
+    let run =
+        runs::begin(request, conn, run_request.held.id, run_request.template, field.map(|field| field.id), requester);
     if let Err(StoreError::Unique(_)) = run {
         return Err(already_processing());
     }
     run?;
-    started(conn, &asked, "processing")
+    started(conn, &run_request, "processing")
 }
 
 fn already_processing() -> Refusal {
     Refusal::bad_request("Your request is already processing.")
 }
 
-fn started(conn: &mut Conn, asked: &RunRequest, status: &str) -> Outcome {
-    let label = label(conn, &asked.held.class, asked.held.id)?;
+fn started(conn: &mut Conn, run_request: &RunRequest, status: &str) -> Outcome {
+    let label = label(conn, &run_request.held.class, run_request.held.id)?;
     let body = json!({
-        OBJECT_RECORD: asked.held.id,
-        DOCUMENT_TEMPLATE: asked.template,
-        FIELD: asked.field.as_ref().map(|field| &field.alias),
+        OBJECT_RECORD: run_request.held.id,
+        DOCUMENT_TEMPLATE: run_request.template,
+        FIELD: run_request.field.as_ref().map(|field| &field.alias),
         "status": status,
-        "_meta": {"labels": {OBJECT_RECORD: label, DOCUMENT_TEMPLATE: asked.template_name}},
+        "_meta": {"labels": {OBJECT_RECORD: label, DOCUMENT_TEMPLATE: run_request.template_name}},
     });
     Ok(Answer::json(StatusCode::CREATED, body.to_string()))
 }
@@ -189,8 +190,8 @@ fn started(conn: &mut Conn, asked: &RunRequest, status: &str) -> Outcome {
 fn id_of<I: Id>(body: &SentObject<'_>, name: &str, errors: &mut Errors) -> Option<I> {
     match body.get(name) {
         None => errors.add(name, message::REQUIRED),
-        Some(sent) if sent.is_null() => errors.add(name, message::NULL),
-        Some(sent) => match parse_id(sent) {
+        Some(id_value) if id_value.is_null() => errors.add(name, message::NULL),
+        Some(id_value) => match parse_id(id_value) {
             Ok(id) => return Some(id),
             Err(wrong) => errors.add(name, wrong),
         },
@@ -203,7 +204,7 @@ fn check_run_request(request: &Request, conn: &mut Conn) -> Result<RunRequest, R
     let (body, mut errors) = (request.object()?, Errors::new());
     let record = id_of(&body, OBJECT_RECORD, &mut errors);
     let template = id_of(&body, DOCUMENT_TEMPLATE, &mut errors);
-    let held = match record {
+    let record_access = match record {
         Some(id) => record_of(request, conn, id, &mut errors)?,
         None => None,
     };
@@ -211,18 +212,18 @@ fn check_run_request(request: &Request, conn: &mut Conn) -> Result<RunRequest, R
         Some(id) => template_of(request, conn, id, &mut errors)?,
         None => None,
     };
-    let field = match &held {
-        Some(held) => field_of(held, body.get(FIELD), &mut errors),
+    let field = match &record_access {
+        Some(access) => field_of(access, body.get(FIELD), &mut errors),
         None => None,
     };
-    if let (Some(held), Some(template)) = (&held, &template)
-        && held.class.id != template.class
+    if let (Some(access), Some(template)) = (&record_access, &template)
+        && access.class.id != template.class
     {
         errors.add("non_field_errors", "Record and document template must belong to the same object class.");
     }
     errors.refuse()?;
-    let (Some(held), Some(template)) = (held, template) else { return Err(Refusal::not_found()) };
-    Ok(RunRequest { held, template: template.id, template_name: template.name, field })
+    let (Some(access), Some(template)) = (record_access, template) else { return Err(Refusal::not_found()) };
+    Ok(RunRequest { held: access, template: template.id, template_name: template.name, field })
 }
 
 fn record_of(
@@ -231,8 +232,8 @@ fn record_of(
     id: RecordId,
     errors: &mut Errors,
 ) -> Result<Option<RecordAccess>, Refusal> {
-    if let Some(held) = load_record_access(request, conn, id)? {
-        return Ok(Some(held));
+    if let Some(access) = load_record_access(request, conn, id)? {
+        return Ok(Some(access));
     }
     match class_of(conn, id)? {
         Some(_) => errors.add(OBJECT_RECORD, format!("Invalid pk {id} - You do not have permission for this Record.")),
@@ -262,31 +263,31 @@ fn template_of(
     id: DocumentTemplateId,
     errors: &mut Errors,
 ) -> Result<Option<RunTemplate>, Refusal> {
-    let Some(found) = find_template(conn, id)? else {
+    let Some(template) = find_template(conn, id)? else {
         errors.add(DOCUMENT_TEMPLATE, message::invalid_id_message(id));
         return Ok(None);
     };
-    let may = found.is_on_demand && may_view(request, conn, found.class)? && may_view_classes(request, conn, id)?;
+    let may = template.is_on_demand && may_view(request, conn, template.class)? && may_view_classes(request, conn, id)?;
     if !may {
         errors.add(DOCUMENT_TEMPLATE, format!("Invalid pk {id} - You do not have permission for this Document."));
         return Ok(None);
     }
-    Ok(Some(found))
+    Ok(Some(template))
 }
 
 /// Returns the field for the file, if the body names one.
-fn field_of(held: &RecordAccess, sent: Option<JsonValue<'_>>, errors: &mut Errors) -> Option<ClassField> {
-    let sent = sent.filter(|sent| !sent.is_null())?;
-    let Some(alias) = sent.as_str() else {
+fn field_of(record: &RecordAccess, value: Option<JsonValue<'_>>, errors: &mut Errors) -> Option<ClassField> {
+    let value = value.filter(|value| !value.is_null())?;
+    let Some(alias) = value.as_str() else {
         errors.add(FIELD, message::STRING);
         return None;
     };
-    match held.class.field(&alias) {
+    match record.class.field(&alias) {
         None => errors.add(FIELD, format!("Invalid name {alias} - field does not exist.")),
         Some(field) if field.kind != FieldType::Document => {
             errors.add(FIELD, format!("Invalid type - field {alias} is not Document type."));
         }
-        Some(_) if !held.allows(EDIT) => {
+        Some(_) if !record.allows(EDIT) => {
             errors.add(FIELD, format!("Invalid name {alias} - You do not have permission for this field."));
         }
         Some(field) => return Some(field.clone()),
@@ -295,14 +296,14 @@ fn field_of(held: &RecordAccess, sent: Option<JsonValue<'_>>, errors: &mut Error
 }
 
 fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = load_from_path(request, conn)?;
-    let template = template_of_path(conn, request, &held)?;
+    let record = load_from_path(request, conn)?;
+    let template = template_of_path(conn, request, &record)?;
     needs_classes(request, conn, template.id)?;
     request.object()?;
     let sql = Sql::new(
         "SELECT id, status, field, job FROM document_runs WHERE record = $1 AND template = $2 ORDER BY id DESC LIMIT 1 FOR UPDATE",
     );
-    let run = conn.query_optional(&sql.arg(held.id).arg(template.id), |row| {
+    let run = conn.query_optional(&sql.arg(record.id).arg(template.id), |row| {
         Ok((row.id(0)?, row.text(1)?.to_owned(), row.opt_id(2)?, row.opt_id(3)?))
     })?;
     let (run, status, field, job) = run.ok_or_else(Refusal::not_found)?;
@@ -312,15 +313,15 @@ fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
     if let Some(job) = job {
         jobs::cancel(request, conn, job)?;
     }
-    let field = held.class.fields.iter().find(|known| Some(known.id) == field).cloned();
-    let asked = RunRequest { template: template.id, template_name: template.name, field, held };
-    started(conn, &asked, "cancelled")
+    let field = record.class.fields.iter().find(|candidate| Some(candidate.id) == field).cloned();
+    let run_request = RunRequest { template: template.id, template_name: template.name, field, held: record };
+    started(conn, &run_request, "cancelled")
 }
 
 /// Returns the template of the path. Refuses with 404 if it does not belong to the record's class.
-fn template_of_path(conn: &mut Conn, request: &Request, held: &RecordAccess) -> Result<RunTemplate, Refusal> {
-    let found = find_template(conn, request.second_id())?;
-    found.filter(|found| found.class == held.class.id).ok_or_else(Refusal::not_found)
+fn template_of_path(conn: &mut Conn, request: &Request, record: &RecordAccess) -> Result<RunTemplate, Refusal> {
+    let template = find_template(conn, request.second_id())?;
+    template.filter(|template| template.class == record.class.id).ok_or_else(Refusal::not_found)
 }
 
 /// Refuses with 403 unless the caller may view each class that a template names.
@@ -343,8 +344,8 @@ fn document_of_fields(request: &Request, conn: &mut Conn) -> Outcome {
 /// Selects the templates of a record's class with the record's latest run of each.
 fn shape(request: &Request, record: RecordId) -> RowShape {
     let mut extra = Sql::new("");
-    let latest = |sql: &mut Sql, what: &'static str| {
-        sql.push(what).push(" FROM document_runs r WHERE r.record = ").bind(record);
+    let latest = |sql: &mut Sql, column: &'static str| {
+        sql.push(column).push(" FROM document_runs r WHERE r.record = ").bind(record);
         sql.push(" AND r.template = t.id ORDER BY r.id DESC LIMIT 1)");
     };
     latest(&mut extra, "(SELECT r.id");
@@ -410,25 +411,25 @@ fn write_run(
 
 /// Lists the templates whose merge fields name only classes that the caller may view.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = load_from_path(request, conn)?;
+    let record = load_from_path(request, conn)?;
     let named = Sql::new(
         "SELECT c.class_id FROM document_template_classes c JOIN document_templates d ON d.id = c.template \
          WHERE d.class_id = $1",
     );
-    let hidden = hidden_classes(request, conn, &named.arg(held.class.id))?;
+    let hidden = hidden_classes(request, conn, &named.arg(record.class.id))?;
     let mut scope = Sql::new("t.class_id = ");
-    scope.bind(held.class.id);
+    scope.bind(record.class.id);
     if !hidden.is_empty() {
         scope.push(" AND t.id NOT IN (SELECT c.template FROM document_template_classes c WHERE c.class_id");
         scope.push_any(hidden).push(")");
     }
-    rows::list(request, conn, &shape(request, held.id), Scope::matching(scope))
+    rows::list(request, conn, &shape(request, record.id), Scope::matching(scope))
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = load_from_path(request, conn)?;
-    let template = template_of_path(conn, request, &held)?;
-    let instance = rows::view_id(request, conn, &shape(request, held.id), template.id.get())?;
+    let record = load_from_path(request, conn)?;
+    let template = template_of_path(conn, request, &record)?;
+    let instance = rows::view_id(request, conn, &shape(request, record.id), template.id.get())?;
     Ok(Answer::instance(StatusCode::OK, instance))
 }
 
@@ -441,17 +442,17 @@ fn download(request: Arc<Request>) -> HandlerFuture {
 }
 
 fn downloadable(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusal> {
-    let held = load_from_path(request, conn)?;
-    let template = template_of_path(conn, request, &held)?;
+    let record = load_from_path(request, conn)?;
+    let template = template_of_path(conn, request, &record)?;
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS)
         .push(", r.requester, r.shown, r.api_key FROM document_runs r JOIN files f ON f.id = r.file WHERE r.record = ");
-    sql.bind(held.id).push(" AND r.template = ").bind(template.id);
+    sql.bind(record.id).push(" AND r.template = ").bind(template.id);
     sql.push(" AND f.uuid = ").bind(request.uuid().to_string());
-    let found = conn.query_optional(&sql, |row| {
+    let row = conn.query_optional(&sql, |row| {
         Ok((StoredFile::read(row, 0)?, row.id::<UserId>(4)?, row.json::<RelatedRecords>(5)?, row.opt_id(6)?))
     })?;
-    let (file, requester, shown, key) = found.ok_or_else(Refusal::not_found)?;
+    let (file, requester, shown, key) = row.ok_or_else(Refusal::not_found)?;
     let caller = request.caller()?;
     // A narrowed key may view less than its account, which may have requested the document in a session or by another key.
     let is_requester = match caller.key.filter(|own| own.is_narrowed) {
@@ -472,21 +473,21 @@ fn downloadable(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusa
 
 /// Lists the fields of a record that can contain a document.
 fn fields(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = load_from_path(request, conn)?;
+    let record = load_from_path(request, conn)?;
     let page = select(&DOCUMENT_FIELD, &request.query)?;
-    let all: Vec<ClassField> =
-        held.class.fields.iter().filter(|field| field.kind == FieldType::Document).cloned().collect();
-    let files = files_of(conn, &held.class, held.id)?;
+    let fields: Vec<ClassField> =
+        record.class.fields.iter().filter(|field| field.kind == FieldType::Document).cloned().collect();
+    let files = files_of(conn, &record.class, record.id)?;
     let mut out = JsonWriter::with_capacity(512);
     out.raw("[");
-    for field in all.iter().skip(page.offset as usize).take(page.limit as usize) {
+    for field in fields.iter().skip(page.offset as usize).take(page.limit as usize) {
         let most = field.max_num_of_files.unwrap_or(1);
         let count = files.get(&field.alias).map_or(0, Vec::len) as i64;
         out.comma().raw("{").name("alias").text(&field.alias).name("label").text(&field.label);
-        out.name("max_num_of_files").int(most).name("is_available").bool(held.allows(EDIT) && count < most).raw("}");
+        out.name("max_num_of_files").int(most).name("is_available").bool(record.allows(EDIT) && count < most).raw("}");
     }
     out.raw("]");
-    let total = all.len() as i64;
+    let total = fields.len() as i64;
     let body = rows::envelope(request, page.limit, page.offset, total, total, out.into_bytes());
     Ok(Answer::json(StatusCode::OK, body))
 }

@@ -150,7 +150,7 @@ pub fn equal_document(conn: &mut Conn, run: &Run, hash: &str, size: i64) -> Resu
         };
         Ok((FormerDocument { file: StoredFile::read(row, 0)?, is_in_field: row.opt_int(4)?.is_some(), copy }, text(7)?))
     })?;
-    let equal = former.filter(|(former, of)| of.as_deref() == Some(hash) && former.file.size == size);
+    let equal = former.filter(|(former, stored_hash)| stored_hash.as_deref() == Some(hash) && former.file.size == size);
     Ok(equal.map(|(former, _)| former))
 }
 

@@ -81,8 +81,8 @@ struct ValueRequest {
 }
 
 impl ValueRequest {
-    fn add(&mut self, of: &ValueOrigin) {
-        match of {
+    fn add(&mut self, origin: &ValueOrigin) {
+        match origin {
             ValueOrigin::Field(alias) => drop(self.aliases.insert(alias.clone())),
             ValueOrigin::Parent { relation, class, field } => {
                 self.aliases.insert(relation.clone());
@@ -101,9 +101,9 @@ struct WithParents {
 }
 
 impl WithParents {
-    fn value(&self, of: &ValueOrigin) -> TagValue {
+    fn value(&self, origin: &ValueOrigin) -> TagValue {
         let shown = |record: &DisplayRecord, alias: &str| record.values.get(alias).map_or(TagValue::Empty, value);
-        match of {
+        match origin {
             ValueOrigin::Field(alias) => shown(&self.record, alias),
             ValueOrigin::Parent { relation, field, .. } => {
                 self.parents.get(relation).map_or(TagValue::Empty, |parent| shown(parent, field))
@@ -132,13 +132,13 @@ struct Level {
 }
 
 impl Level {
-    fn add(&mut self, name: String, of: ValueOrigin) {
-        self.wanted.add(&of);
-        self.all.push((name, of));
+    fn add(&mut self, name: String, origin: ValueOrigin) {
+        self.wanted.add(&origin);
+        self.all.push((name, origin));
     }
 
     fn node(&self, record: &WithParents) -> ValueNode {
-        let values = self.all.iter().map(|(name, of)| (name.clone(), record.value(of))).collect();
+        let values = self.all.iter().map(|(name, origin)| (name.clone(), record.value(origin))).collect();
         ValueNode { values, loops: HashMap::new() }
     }
 }
@@ -176,28 +176,28 @@ impl<'a> RequestedFields<'a> {
         fields: &'a [MergeField],
     ) -> Result<RequestedFields<'a>, ValuesFailure> {
         let mut meanings = Meanings::for_caller(request, class.clone());
-        let mut asked = RequestedFields::default();
+        let mut requested = RequestedFields::default();
         for field in fields {
             // A tag without a meaning shows nothing. The template has a warning.
             let Checked::Valid(meaning) = meanings.meaning(conn, field)? else { continue };
             match meaning {
-                Meaning::Value { level, of } => {
-                    asked.levels.entry(&field.within[..level]).or_default().add(field.name(), of);
+                Meaning::Value { level, of: origin } => {
+                    requested.levels.entry(&field.within[..level]).or_default().add(field.name(), origin);
                 }
                 Meaning::Children { class, relation } => {
                     let paths = field.within.iter().chain([&field.path]).cloned().collect();
-                    asked.loops.push(TemplateLoop { paths, class, relation });
+                    requested.loops.push(TemplateLoop { paths, class, relation });
                 }
-                Meaning::Today => drop(asked.others.insert(field.name(), TagValue::Day(request.now))),
+                Meaning::Today => drop(requested.others.insert(field.name(), TagValue::Day(request.now))),
                 Meaning::CompanyAddress => {
-                    asked.others.insert(field.name(), TagValue::Text(admin_email_address(conn)?));
+                    requested.others.insert(field.name(), TagValue::Text(admin_email_address(conn)?));
                 }
                 // The writer of the document counts the passes.
                 Meaning::PassNumber => {}
             }
         }
-        asked.loops.sort_by_key(|one| one.paths.len());
-        Ok(asked)
+        requested.loops.sort_by_key(|template_loop| template_loop.paths.len());
+        Ok(requested)
     }
 
     fn level(&mut self, paths: &[Vec<String>]) -> Level {
@@ -213,33 +213,34 @@ pub fn read_values(
     record: RecordId,
     fields: &[MergeField],
 ) -> Result<DocumentValues, ValuesFailure> {
-    let mut asked = RequestedFields::from_tags(request, conn, class, fields)?;
+    let mut requested = RequestedFields::from_tags(request, conn, class, fields)?;
     let mut gather = ValueReader { request, related: RelatedRecords::new(), room: MAX_BYTES, left: MAX_CHILDREN };
-    let level = asked.level(&[]);
-    let found = gather.with_parents(conn, class, vec![record], &level.wanted)?;
-    let mut own = level.node(found.get(&record).ok_or(ValuesFailure::Failed("The record no longer exists."))?);
-    own.values.extend(std::mem::take(&mut asked.others));
-    let loops = std::mem::take(&mut asked.loops);
+    let level = requested.level(&[]);
+    let records = gather.with_parents(conn, class, vec![record], &level.wanted)?;
+    let mut own = level.node(records.get(&record).ok_or(ValuesFailure::Failed("The record no longer exists."))?);
+    own.values.extend(std::mem::take(&mut requested.others));
+    let loops = std::mem::take(&mut requested.loops);
     let mut gathered: Vec<Children> = Vec::with_capacity(loops.len());
-    for one in &loops {
-        let parents = match outer(&loops, one).and_then(|outer| gathered.get(outer)) {
+    for template_loop in &loops {
+        let parents = match outer(&loops, template_loop).and_then(|outer| gathered.get(outer)) {
             Some(outer) => outer.nodes.keys().copied().collect(),
             None => vec![record],
         };
-        gathered.push(gather.children(conn, one, parents, &asked.level(&one.paths))?);
+        gathered.push(gather.children(conn, template_loop, parents, &requested.level(&template_loop.paths))?);
     }
     // The children of inner loops become part of the outer loops.
-    for one in loops.iter().rev() {
+    for template_loop in loops.iter().rev() {
         let Some(children) = gathered.pop() else { break };
-        let mut outer = outer(&loops, one).and_then(|outer| gathered.get_mut(outer)).map(|outer| &mut outer.nodes);
-        let name = one.paths.last().map(|path| path.join(".")).unwrap_or_default();
+        let mut outer =
+            outer(&loops, template_loop).and_then(|outer| gathered.get_mut(outer)).map(|outer| &mut outer.nodes);
+        let name = template_loop.paths.last().map(|path| path.join(".")).unwrap_or_default();
         for (parent, children) in children.group_by_parent() {
-            let around = match &mut outer {
+            let outer_node = match &mut outer {
                 Some(nodes) => nodes.get_mut(&parent),
                 None => Some(&mut own),
             };
-            if let Some(around) = around {
-                around.loops.insert(name.clone(), children);
+            if let Some(outer_node) = outer_node {
+                outer_node.loops.insert(name.clone(), children);
             }
         }
     }
@@ -248,8 +249,8 @@ pub fn read_values(
 
 /// Returns the index of the loop around another. Its index is lower, because it has fewer loops around it.
 fn outer(loops: &[TemplateLoop], inner: &TemplateLoop) -> Option<usize> {
-    let [around @ .., _] = &inner.paths[..] else { return None };
-    loops.iter().position(|other| other.paths == around)
+    let [outer_paths @ .., _] = &inner.paths[..] else { return None };
+    loops.iter().position(|candidate| candidate.paths == outer_paths)
 }
 
 impl Children {
@@ -276,23 +277,23 @@ struct ValueReader<'a> {
 impl ValueReader<'_> {
     /// Adds records to those that the document shows.
     fn mark_shown(&mut self, class: ClassId, ids: impl IntoIterator<Item = RecordId>) {
-        let all = self.related.entry(class).or_default();
-        all.extend(ids);
-        all.sort_unstable();
-        all.dedup();
+        let ids_of_class = self.related.entry(class).or_default();
+        ids_of_class.extend(ids);
+        ids_of_class.sort_unstable();
+        ids_of_class.dedup();
     }
 
     /// Reads the children of a loop for all of the given parents. Omits children that the caller may not view.
     fn children(
         &mut self,
         conn: &mut Conn,
-        of: &TemplateLoop,
+        template_loop: &TemplateLoop,
         parents: Vec<RecordId>,
         level: &Level,
     ) -> Result<Children, ValuesFailure> {
         let none = Children { nodes: HashMap::new(), of: Vec::new() };
-        let Some(class) = class_of_id(self.request, conn, of.class)? else { return Ok(none) };
-        let Some(relation) = class.field(&of.relation) else { return Ok(none) };
+        let Some(class) = class_of_id(self.request, conn, template_loop.class)? else { return Ok(none) };
+        let Some(relation) = class.field(&template_loop.relation) else { return Ok(none) };
         let children = children_of(self.request, conn, class.id, relation, parents, self.left + 1)?;
         self.left = self.left.checked_sub(children.len()).ok_or(ValuesFailure::Failed(TOO_MANY))?;
         let ids: Vec<RecordId> = children.iter().map(|child| child.id).collect();
@@ -308,9 +309,9 @@ impl ValueReader<'_> {
         conn: &mut Conn,
         class: &Class,
         ids: Vec<RecordId>,
-        wanted: &ValueRequest,
+        value_request: &ValueRequest,
     ) -> Result<HashMap<RecordId, WithParents>, ValuesFailure> {
-        let aliases: HashSet<&str> = wanted.aliases.iter().map(String::as_str).collect();
+        let aliases: HashSet<&str> = value_request.aliases.iter().map(String::as_str).collect();
         let records = shown_records(self.request, conn, class, ids, &aliases, &mut self.room)?;
         for record in records.values() {
             for (relation, parent) in &record.related {
@@ -319,11 +320,12 @@ impl ValueReader<'_> {
                 }
             }
         }
-        let mut all: HashMap<RecordId, WithParents> =
+        let mut records: HashMap<RecordId, WithParents> =
             records.into_iter().map(|(id, record)| (id, WithParents { record, parents: HashMap::new() })).collect();
-        for ((class, relation), fields) in &wanted.parents {
+        for ((class, relation), fields) in &value_request.parents {
             let parent_of = |child: &WithParents| child.record.related.get(relation).copied();
-            let ids: Vec<RecordId> = all.values().filter_map(parent_of).collect::<HashSet<_>>().into_iter().collect();
+            let ids: Vec<RecordId> =
+                records.values().filter_map(parent_of).collect::<HashSet<_>>().into_iter().collect();
             if viewable_of(self.request, conn, *class, &ids)?.len() < ids.len() {
                 return Err(DisplayError::Hidden.into());
             }
@@ -339,13 +341,13 @@ impl ValueReader<'_> {
             }
             let parents: HashMap<RecordId, Arc<DisplayRecord>> =
                 parents.into_iter().map(|(id, parent)| (id, Arc::new(parent))).collect();
-            for child in all.values_mut() {
+            for child in records.values_mut() {
                 if let Some(parent) = parent_of(child).and_then(|id| parents.get(&id)) {
                     child.parents.insert(relation.clone(), parent.clone());
                 }
             }
         }
-        Ok(all)
+        Ok(records)
     }
 }
 
@@ -353,14 +355,14 @@ impl ValueSource for DocumentValues {
     type Child = Arc<ValueNode>;
     type Error = Infallible;
 
-    fn value(&self, path: &[String], within: &[Self::Child]) -> Result<TagValue, Infallible> {
+    fn value(&self, path: &[String], children: &[Self::Child]) -> Result<TagValue, Infallible> {
         let name = path.join(".");
-        let of_child = within.iter().rev().find_map(|child| child.values.get(&name));
+        let of_child = children.iter().rev().find_map(|child| child.values.get(&name));
         Ok(of_child.or_else(|| self.own.values.get(&name)).cloned().unwrap_or(TagValue::Empty))
     }
 
-    fn children(&self, path: &[String], within: &[Self::Child]) -> Result<Vec<Self::Child>, Infallible> {
-        let around = within.last().map_or(&self.own, |child| &**child);
-        Ok(around.loops.get(&path.join(".")).cloned().unwrap_or_default())
+    fn children(&self, path: &[String], children: &[Self::Child]) -> Result<Vec<Self::Child>, Infallible> {
+        let enclosing = children.last().map_or(&self.own, |child| &**child);
+        Ok(enclosing.loops.get(&path.join(".")).cloned().unwrap_or_default())
     }
 }

@@ -81,8 +81,8 @@ enum NoFile {
 }
 
 impl From<ValuesFailure> for NoFile {
-    fn from(why: ValuesFailure) -> NoFile {
-        match why {
+    fn from(reason: ValuesFailure) -> NoFile {
+        match reason {
             ValuesFailure::Failed(text) => NoFile::Failed(text.to_owned()),
             ValuesFailure::Refused(refusal) => NoFile::Refused(refusal),
         }
@@ -119,10 +119,10 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
 }
 
 async fn make(app: &App, build: &Arc<Build>, id: RunId) -> Result<(), NoFile> {
-    let (with, of) = (app.clone(), build.clone());
+    let (shared_app, shared_build) = (app.clone(), build.clone());
     // The reading has error values that are not refusals.
-    let read = move |conn: &mut Conn| Ok::<_, StoreError>(prepare(&with, &of, conn, id));
-    let PreparedRun { run, name, template, values } = build.db.read(read).await??;
+    let load_run = move |conn: &mut Conn| Ok::<_, StoreError>(prepare(&shared_app, &shared_build, conn, id));
+    let PreparedRun { run, name, template, values } = build.db.read(load_run).await??;
     let storage: &Storage = app.slot();
     let local = storage.blobs.local(&storage_key(build, &template.uuid)).await.map_err(to_store_error)?;
     let blob = storage.blobs.begin().await.map_err(to_store_error)?;
@@ -133,17 +133,17 @@ async fn make(app: &App, build: &Arc<Build>, id: RunId) -> Result<(), NoFile> {
     let equal = find_equal_document(app, build, &run, &hash, size).await?;
     let copy = equal.as_ref().and_then(|equal| equal.copy.clone());
     // An equal document reuses the file, unless the file has another name or belongs to a field of the record.
-    let same = equal.filter(|equal| equal.file.name == name && !equal.is_in_field);
+    let equal_document = equal.filter(|equal| equal.file.name == name && !equal.is_in_field);
     // Avoids a copy that would be refused at the end.
     let of_copy = if copy.is_some() { 0 } else { size };
     let document = Document { hash, size, copy, has_new_copy: false, related: values.related };
     let ending = |file| RunEnding { run: run.id, file, document };
-    if let Some(same) = same {
-        return end(app, build, run.requester, ending(same.file.id), blob, None).await;
+    if let Some(document) = equal_document {
+        return end(app, build, run.requester, ending(document.file.id), blob, None).await;
     }
-    let (until, now) = (app.clock.now() + END_TIMEOUT_US, app.clock.now());
+    let (kept_until, now) = (app.clock.now() + END_TIMEOUT_US, app.clock.now());
     let announced = build.db.write(move |conn| {
-        let announced = announce(conn, &name, Size::Exactly(size), None, [now, until])?;
+        let announced = announce(conn, &name, Size::Exactly(size), None, [now, kept_until])?;
         storage_limit::check(conn, of_copy)?;
         Ok::<_, Refusal>(announced)
     });
@@ -164,8 +164,8 @@ async fn find_equal_document(
     hash: &str,
     size: i64,
 ) -> Result<Option<FormerDocument>, NoFile> {
-    let (of, content) = (run.clone(), hash.to_owned());
-    let equal = build.db.read(move |conn| runs::equal_document(conn, &of, &content, size)).await?;
+    let (equal_run, content) = (run.clone(), hash.to_owned());
+    let equal = build.db.read(move |conn| runs::equal_document(conn, &equal_run, &content, size)).await?;
     let Some(mut equal) = equal else { return Ok(None) };
     if let Some(copy) = &equal.copy
         && client_id(app, build).await?.as_ref() != Some(&copy.client_id)
@@ -242,11 +242,11 @@ fn prepare(app: &App, build: &Arc<Build>, conn: &mut Conn, id: RunId) -> Result<
         Ok((StoredFile::read(row, 0)?, row.text(4)?.to_owned(), MergeField::read(row, 5)?))
     })?;
     let (template, name, fields) = template.ok_or(NoFile::Over)?;
-    let held = load_record_access(&request, conn, run.record)?.ok_or_else(record_missing)?;
+    let record = load_record_access(&request, conn, run.record)?.ok_or_else(record_missing)?;
     if !may_view_classes(&request, conn, run.template)? {
         return Err(class_missing());
     }
-    let values = read_values(&request, conn, &held.class, held.id, &fields)?;
+    let values = read_values(&request, conn, &record.class, record.id, &fields)?;
     let name = file_name::clean(&format!("{}.docx", name.replace(['/', '\\'], "-")));
     Ok(PreparedRun { run, name, template, values })
 }
@@ -307,7 +307,7 @@ fn finish(request: &Request, conn: &mut Conn, ending: &RunEnding) -> Result<(), 
     let run = runs::processing(conn, ending.run, " FOR UPDATE")?.ok_or(NoFile::Over)?;
     let request =
         &request.with_caller(requester(&request.app, &request.build, conn, &run)?.caller.ok_or_else(record_missing)?);
-    let held = for_change(request, conn, run.record)?.ok_or_else(record_missing)?;
+    let record = for_change(request, conn, run.record)?.ok_or_else(record_missing)?;
     if !may_view_classes(request, conn, run.template)? {
         return Err(class_missing());
     }
@@ -319,7 +319,7 @@ fn finish(request: &Request, conn: &mut Conn, ending: &RunEnding) -> Result<(), 
         }
     }
     add_reference(conn, ending.file, FileReference::Run(run.id))?;
-    let (status, error_message) = put_into_field(request, conn, &run, &held, ending.file)?;
+    let (status, error_message) = put_into_field(request, conn, &run, &record, ending.file)?;
     let outcome = runs::RunFile {
         status,
         error_message,
@@ -351,20 +351,20 @@ fn put_into_field(
     request: &Request,
     conn: &mut Conn,
     run: &Run,
-    held: &RecordAccess,
+    record: &RecordAccess,
     file: FileId,
 ) -> Result<(&'static str, &'static str), Refusal> {
-    let Some(wanted) = run.field else { return Ok((COMPLETED, "")) };
-    let Some(field) = held.class.fields.iter().find(|field| field.id == wanted) else {
+    let Some(field_id) = run.field else { return Ok((COMPLETED, "")) };
+    let Some(field) = record.class.fields.iter().find(|field| field.id == field_id) else {
         return Ok((FIELD_NOT_UPDATED, "The field no longer exists."));
     };
-    if !held.allows(EDIT) {
+    if !record.allows(EDIT) {
         return Ok((FIELD_NOT_UPDATED, "You do not have permission to edit the record."));
     }
-    let count = files_of(conn, &held.class, held.id)?.get(&field.alias).map_or(0, Vec::len) as i64;
+    let count = files_of(conn, &record.class, record.id)?.get(&field.alias).map_or(0, Vec::len) as i64;
     if count >= field.max_num_of_files.unwrap_or(1) {
         return Ok((FIELD_NOT_UPDATED, "The field is full."));
     }
-    add_file(request, conn, held, field, file)?;
+    add_file(request, conn, record, field, file)?;
     Ok((FIELD_UPDATED, ""))
 }

@@ -14,7 +14,7 @@ const LONGEST: usize = 200;
 #[derive(Clone, Debug, PartialEq)]
 pub struct DateFormat {
     pattern: Vec<DatePiece>,
-    /// The zone for the day and the hour of a moment.
+    /// The zone for the day and the hour of a date and time.
     pub zone: TimeZone,
     pub language: Language,
 }
@@ -35,9 +35,11 @@ impl Language {
     /// Parses a tag such as `de` or `pt-BR`. Ignores the text behind the language.
     pub fn parse(tag: &str) -> Result<Language, String> {
         let language = tag.trim().split(['-', '_']).next().unwrap_or_default();
-        let known = MONTHS_AND_DAYS.iter().find(|names| names.language.eq_ignore_ascii_case(language));
-        let all = || MONTHS_AND_DAYS.iter().map(|names| names.language).collect::<Vec<_>>().join(", ");
-        known.map(Language).ok_or_else(|| format!("unknown language \"{tag}\", which is none of {}", all()))
+        let language_names = MONTHS_AND_DAYS.iter().find(|names| names.language.eq_ignore_ascii_case(language));
+        let languages = || MONTHS_AND_DAYS.iter().map(|names| names.language).collect::<Vec<_>>().join(", ");
+        language_names
+            .map(Language)
+            .ok_or_else(|| format!("unknown language \"{tag}\", which is none of {}", languages()))
     }
 }
 
@@ -64,12 +66,13 @@ impl DateFormat {
             } else if c.is_ascii_alphabetic() {
                 let run = rest.len() - rest.trim_start_matches(c).len();
                 let letters = &rest[..run];
-                let known = LETTERS.into_iter().chain(["a"]).find(|known| *known == letters);
-                let known = known.ok_or_else(|| format!("unknown letters {letters} in the pattern of a date"))?;
+                let letter_run = LETTERS.into_iter().chain(["a"]).find(|candidate| *candidate == letters);
+                let letter_run =
+                    letter_run.ok_or_else(|| format!("unknown letters {letters} in the pattern of a date"))?;
                 if !text.is_empty() {
                     pieces.push(DatePiece::Text(std::mem::take(&mut text)));
                 }
-                pieces.push(DatePiece::Letters(known));
+                pieces.push(DatePiece::Letters(letter_run));
                 rest = &rest[run..];
             } else {
                 text.push(c);

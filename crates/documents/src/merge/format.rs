@@ -17,7 +17,7 @@ pub enum TagValue {
     Date(Date),
     /// Microseconds since 1970 in UTC.
     DateTime(i64),
-    /// The day of a moment, in microseconds since 1970.
+    /// The day of a date and time, in microseconds since 1970.
     Day(i64),
     Bool(bool),
 }

@@ -94,20 +94,20 @@ pub fn compile(
     compiled: &mut CompiledTemplate<'_>,
 ) -> Result<Vec<TemplateNode>, TemplateError> {
     let (placed, only_tags) = paragraphs::tags(text)?;
-    let found = regions::find(xml, text, &placed, &only_tags, compiled.rules)?;
+    let regions = regions::find(xml, text, &placed, &only_tags, compiled.rules)?;
     let kind = NoteKind::note_kind_of_part(place);
     let notes = compiled.notes.repeated_notes(xml, kind, &placed, compiled.rules)?;
     let ids = add_tags(&placed, place, &mut compiled.tags);
-    let loops = Loops::from_tags(&placed, &found, &notes, &compiled.tags);
-    let mut items = items(xml, text, &placed, &ids, &found);
+    let loops = Loops::from_tags(&placed, &regions, &notes, &compiled.tags);
+    let mut items = items(xml, text, &placed, &ids, &regions);
     if !loops.0.is_empty() {
-        let marks = text.marks.iter().filter(|mark| !is_removed(&found.removed, mark.start));
+        let marks = text.marks.iter().filter(|mark| !is_removed(&regions.removed, mark.start));
         items.extend(marks.map(|mark| RangeItem::edit(mark.clone(), ItemKind::Once)));
-        put_identities(xml, &loops, &found, &mut items)?;
-        loops.put_lists(xml, &found, &mut items);
+        put_identities(xml, &loops, &regions, &mut items)?;
+        loops.put_lists(xml, &regions, &mut items);
     }
-    if place == DOCUMENT && !found.regions.is_empty() {
-        put_note_marks(xml, &found, &mut items)?;
+    if place == DOCUMENT && !regions.regions.is_empty() {
+        put_note_marks(xml, &regions, &mut items)?;
     }
     for (at, note) in notes.iter().enumerate() {
         items.push(RangeItem { range: note.note.source.clone(), order: usize::MAX, what: ItemKind::Note(at) });
@@ -120,7 +120,7 @@ pub fn compile(
     });
     let CompiledTemplate { tags, notes: marked, .. } = compiled;
     let repeated = HashMap::new();
-    let mut builder = Builder { xml, text, items, next: 0, found, tags, marked, regions: 0, notes, repeated };
+    let mut builder = Builder { xml, text, items, next: 0, found: regions, tags, marked, regions: 0, notes, repeated };
     let mut nodes = builder.nodes(0, xml.len(), None)?;
     if let Some((kind, first)) = kind.zip(nodes.iter().position(|node| matches!(node, TemplateNode::NoteId))) {
         // All notes are written at the position of the first.
@@ -158,8 +158,8 @@ struct RangeItem {
 
 impl RangeItem {
     /// An edit is inside a region of the same bytes.
-    fn edit(range: Range<usize>, what: ItemKind) -> RangeItem {
-        RangeItem { range, order: usize::MAX, what }
+    fn edit(range: Range<usize>, kind: ItemKind) -> RangeItem {
+        RangeItem { range, order: usize::MAX, what: kind }
     }
 }
 
@@ -185,10 +185,10 @@ impl ItemKind {
     }
 }
 
-fn items(xml: &str, text: &ParagraphText, placed: &[PlacedTag], ids: &[usize], found: &Regions) -> Vec<RangeItem> {
+fn items(xml: &str, text: &ParagraphText, placed: &[PlacedTag], ids: &[usize], regions: &Regions) -> Vec<RangeItem> {
     let mut items = Vec::new();
-    let mut put = |range: Range<usize>, what| items.push(RangeItem::edit(range, what));
-    for &(start, end) in &found.removed {
+    let mut put = |range: Range<usize>, kind| items.push(RangeItem::edit(range, kind));
+    for &(start, end) in &regions.removed {
         // A bookmark remains at the position of its removed paragraph, because references need it.
         let first = text.marks.partition_point(|mark| mark.start < start);
         let marks = text.marks[first..].iter().take_while(|mark| mark.start < end);
@@ -201,36 +201,36 @@ fn items(xml: &str, text: &ParagraphText, placed: &[PlacedTag], ids: &[usize], f
         put(at..end, ItemKind::Cut);
     }
     for binding in text.bindings.iter().filter(|binding| is_filled(placed, &binding.control)) {
-        for element in binding.elements.iter().filter(|element| !is_removed(&found.removed, element.start)) {
+        for element in binding.elements.iter().filter(|element| !is_removed(&regions.removed, element.start)) {
             put(element.clone(), ItemKind::Cut);
         }
     }
     let mut preserved = BTreeSet::new();
     for (placed, id) in placed.iter().zip(ids) {
-        for (at, (range, within)) in placed.pieces.iter().enumerate() {
-            if is_removed(&found.removed, range.start) {
+        for (at, (range, element_index)) in placed.pieces.iter().enumerate() {
+            if is_removed(&regions.removed, range.start) {
                 continue;
             }
-            let element = &text.paragraphs[placed.paragraph].elements[*within];
+            let element = &text.paragraphs[placed.paragraph].elements[*element_index];
             if !element.preserves && preserved.insert(element.inner.start) {
                 put(element.inner.start - 1..element.inner.start - 1, ItemKind::Put(" xml:space=\"preserve\""));
             }
-            let what = match placed.syntax {
+            let kind = match placed.syntax {
                 Syntax::Value(..) if at == 0 => {
                     ItemKind::Value { tag: *id, element: regions::name(xml, element.source.start) }
                 }
                 _ => ItemKind::Cut,
             };
-            put(range.clone(), what);
+            put(range.clone(), kind);
         }
     }
-    for (at, table) in found.tables.iter().enumerate() {
+    for (at, table) in regions.tables.iter().enumerate() {
         put(table.table.clone(), ItemKind::Table(at));
     }
-    for (at, region) in found.regions.iter().enumerate() {
-        if !is_gone(&found.removed, &region.body) {
-            let what = ItemKind::Region { region: at, tag: ids[region.open] };
-            items.push(RangeItem { range: region.body.clone(), order: region.open, what });
+    for (at, region) in regions.regions.iter().enumerate() {
+        if !is_gone(&regions.removed, &region.body) {
+            let kind = ItemKind::Region { region: at, tag: ids[region.open] };
+            items.push(RangeItem { range: region.body.clone(), order: region.open, what: kind });
         }
     }
     items
@@ -248,18 +248,23 @@ fn is_filled(placed: &[PlacedTag], control: &Range<usize>) -> bool {
 }
 
 /// Adds the identities that are in a loop, because a document may contain them only once.
-fn put_identities(xml: &str, loops: &Loops, found: &Regions, items: &mut Vec<RangeItem>) -> Result<(), TemplateError> {
+fn put_identities(
+    xml: &str,
+    loops: &Loops,
+    regions: &Regions,
+    items: &mut Vec<RangeItem>,
+) -> Result<(), TemplateError> {
     let (mut sweep, mut count) = (Sweep::default(), 0);
     identities::visit_identities(xml, |identity| {
-        let (range, what) = match identity {
+        let (range, kind) = match identity {
             XmlIdentity::Number(range) => (range, ItemKind::Number),
             XmlIdentity::Name(range) => (range.end..range.end, ItemKind::NameEnding),
             XmlIdentity::Dropped(range) => (range, ItemKind::Once),
         };
-        if loops.innermost(&mut sweep, range.start).is_some() && !is_removed(&found.removed, range.start) {
+        if loops.innermost(&mut sweep, range.start).is_some() && !is_removed(&regions.removed, range.start) {
             count += 1;
             if count <= MARKS {
-                items.push(RangeItem::edit(range, what));
+                items.push(RangeItem::edit(range, kind));
             }
         }
     });
@@ -267,12 +272,12 @@ fn put_identities(xml: &str, loops: &Loops, found: &Regions, items: &mut Vec<Ran
 }
 
 /// Adds the marks of notes.
-fn put_note_marks(xml: &str, found: &Regions, items: &mut Vec<RangeItem>) -> Result<(), TemplateError> {
+fn put_note_marks(xml: &str, regions: &Regions, items: &mut Vec<RangeItem>) -> Result<(), TemplateError> {
     let marks = marks(xml, MARKS);
     if marks.len() > MARKS {
         return Err(TemplateError::too_large("too many marks of notes"));
     }
-    let marks = marks.into_iter().filter(|mark| !is_removed(&found.removed, mark.id.start));
+    let marks = marks.into_iter().filter(|mark| !is_removed(&regions.removed, mark.id.start));
     items.extend(marks.map(|mark| RangeItem::edit(mark.id, ItemKind::NoteMark(mark.kind))));
     Ok(())
 }
@@ -296,9 +301,10 @@ struct Sweep {
 }
 
 impl Loops {
-    fn from_tags(placed: &[PlacedTag], found: &Regions, notes: &[RepeatedNote], tags: &[TemplateTag]) -> Loops {
+    fn from_tags(placed: &[PlacedTag], regions: &Regions, notes: &[RepeatedNote], tags: &[TemplateTag]) -> Loops {
         let is_loop = |region: &&Region| matches!(placed[region.open].syntax, Syntax::Loop(_));
-        let mut bodies: Vec<_> = found.regions.iter().filter(is_loop).map(|region| (region.body.clone(), 1)).collect();
+        let mut bodies: Vec<_> =
+            regions.regions.iter().filter(is_loop).map(|region| (region.body.clone(), 1)).collect();
         let in_loop = |note: &RepeatedNote| Some((note.note.source.clone(), tags[note.within?].within.len() + 1));
         bodies.extend(notes.iter().filter_map(in_loop));
         bodies.sort_by_key(|(body, _)| (body.start, Reverse(body.end)));
@@ -331,19 +337,19 @@ impl Loops {
     }
 
     /// Returns a loop and the loops around it, from the inside.
-    fn chain(&self, of: Option<usize>) -> impl Iterator<Item = usize> {
-        std::iter::successors(of, |one| self.0[*one].outer)
+    fn chain(&self, loop_index: Option<usize>) -> impl Iterator<Item = usize> {
+        std::iter::successors(loop_index, |index| self.0[*index].outer)
     }
 
     /// Adds the numbers of lists that begin again in each pass. A list with one item in each pass counts on, because its items are
     /// the passes.
-    fn put_lists(&self, xml: &str, found: &Regions, items: &mut Vec<RangeItem>) {
+    fn put_lists(&self, xml: &str, regions: &Regions, items: &mut Vec<RangeItem>) {
         let mut sweep = Sweep::default();
         let mut lists: HashMap<&str, Vec<(ListItem, Option<usize>)>> = HashMap::new();
         for item in lists::items(xml, MARKS) {
-            let within = self.innermost(&mut sweep, item.list.start);
-            if !is_removed(&found.removed, item.list.start) {
-                lists.entry(&xml[item.list.clone()]).or_default().push((item, within));
+            let loop_index = self.innermost(&mut sweep, item.list.start);
+            if !is_removed(&regions.removed, item.list.start) {
+                lists.entry(&xml[item.list.clone()]).or_default().push((item, loop_index));
             }
         }
         for of_list in lists.into_values() {
@@ -359,20 +365,21 @@ impl Loops {
         let (_, first) = items.first()?;
         let end = items.last()?.0.list.end;
         let top = items.iter().map(|(item, _)| item.level).min()?;
-        let is_many = |of: &usize| {
+        let is_many = |loop_index: &usize| {
             let mut at_top = items.iter().filter(|(item, _)| item.level == top);
-            let is_inside = |within: &Option<usize>| *within != Some(*of);
+            let is_inside = |within: &Option<usize>| *within != Some(*loop_index);
             at_top.clone().count() > 1 || at_top.any(|(_, within)| is_inside(within))
         };
-        let innermost = self.chain(*first).filter(|one| self.0[*one].body.end >= end).find(is_many)?;
+        let innermost = self.chain(*first).filter(|index| self.0[*index].body.end >= end).find(is_many)?;
         Some(self.0[innermost].depth)
     }
 }
 
 /// Returns whether a region is removed with the row of tags around it. A region without a body can be beside such a row.
 fn is_gone(removed: &BTreeSet<(usize, usize)>, body: &Range<usize>) -> bool {
-    let around = removed.range(..(body.start, usize::MAX)).next_back();
-    around.is_some_and(|(start, end)| body.end <= *end && !(body.is_empty() && [*start, *end].contains(&body.start)))
+    let removed_range = removed.range(..(body.start, usize::MAX)).next_back();
+    removed_range
+        .is_some_and(|(start, end)| body.end <= *end && !(body.is_empty() && [*start, *end].contains(&body.start)))
 }
 
 fn is_removed(removed: &BTreeSet<(usize, usize)>, at: usize) -> bool {
@@ -395,8 +402,13 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Returns the nodes from `at` to `end`, inside the loop whose tag is `within`.
-    fn nodes(&mut self, mut at: usize, end: usize, within: Option<usize>) -> Result<Vec<TemplateNode>, TemplateError> {
+    /// Returns the nodes from `at` to `end`, inside the loop whose tag is `loop_tag`.
+    fn nodes(
+        &mut self,
+        mut at: usize,
+        end: usize,
+        outer_tag: Option<usize>,
+    ) -> Result<Vec<TemplateNode>, TemplateError> {
         let mut nodes = Vec::new();
         while let Some(item) = self.items.get(self.next).filter(|item| item.range.start < end) {
             let range = item.range.clone();
@@ -408,35 +420,35 @@ impl Builder<'_> {
             at = range.end;
             match item.what {
                 ItemKind::Cut => (),
-                ItemKind::Once if within.is_some() => nodes.push(TemplateNode::Once(range)),
-                ItemKind::Number if within.is_some() => nodes.push(TemplateNode::Number(range)),
+                ItemKind::Once if outer_tag.is_some() => nodes.push(TemplateNode::Once(range)),
+                ItemKind::Number if outer_tag.is_some() => nodes.push(TemplateNode::Number(range)),
                 ItemKind::Once | ItemKind::Number => raw(range, &mut nodes),
                 ItemKind::ListNumber(level) => nodes.push(TemplateNode::ListNumber { list: range, level }),
-                ItemKind::Mark => nodes.push(TemplateNode::Mark { mark: range, is_once: within.is_some() }),
+                ItemKind::Mark => nodes.push(TemplateNode::Mark { mark: range, is_once: outer_tag.is_some() }),
                 ItemKind::NameEnding => nodes.push(TemplateNode::NameEnding(range.start)),
                 ItemKind::NoteMark(kind) => {
-                    let note = self.marked.add(kind, &self.xml[range.clone()], within, self.regions > 0);
+                    let note = self.marked.add(kind, &self.xml[range.clone()], outer_tag, self.regions > 0);
                     nodes.push(TemplateNode::NoteMark { kind, note, id: range });
                 }
                 ItemKind::NoteId => nodes.push(TemplateNode::NoteId),
                 ItemKind::Note(note) => {
-                    let RepeatedNote { number, within, .. } = self.notes[note];
-                    let inside = self.nodes(range.start, range.end, within)?;
+                    let RepeatedNote { number, within: loop_tag, .. } = self.notes[note];
+                    let inside = self.nodes(range.start, range.end, loop_tag)?;
                     if let Some(number) = number {
                         self.repeated.entry(number).or_insert(inside);
                     }
                     nodes.push(TemplateNode::NoteId);
                 }
                 ItemKind::Put(text) => nodes.push(TemplateNode::Text(text.into())),
-                ItemKind::Value { tag, .. } if within.is_none() && self.tags[tag].path == [PASS_NUMBER] => {
+                ItemKind::Value { tag, .. } if outer_tag.is_none() && self.tags[tag].path == [PASS_NUMBER] => {
                     return Err(TemplateError::syntax(format!("{{{{ {PASS_NUMBER} }}}} outside of a loop")));
                 }
                 ItemKind::Value { tag, ref element } => {
                     nodes.push(TemplateNode::Value { tag, element: element.clone() });
-                    self.put_in(tag, within);
+                    self.put_in(tag, outer_tag);
                 }
-                ItemKind::Region { region, tag } => self.region(region, tag, within, &mut nodes)?,
-                ItemKind::Table(table) => nodes.push(self.table(table, within)?),
+                ItemKind::Region { region, tag } => self.region(region, tag, outer_tag, &mut nodes)?,
+                ItemKind::Table(table) => nodes.push(self.table(table, outer_tag)?),
             }
         }
         raw(at..end, &mut nodes);
@@ -447,28 +459,28 @@ impl Builder<'_> {
         &mut self,
         region: usize,
         tag: usize,
-        within: Option<usize>,
+        outer_tag: Option<usize>,
         nodes: &mut Vec<TemplateNode>,
     ) -> Result<(), TemplateError> {
-        self.put_in(tag, within);
+        self.put_in(tag, outer_tag);
         let is_loop = self.tags[tag].kind == TagKind::Loop;
         if is_loop && self.tags[tag].within.len() == LOOPS {
             return Err(regions::too_deep(&Syntax::Loop(self.tags[tag].path.clone())));
         }
         let region = &mut self.found.regions[region];
         let (body, vanished) = (region.body.clone(), region.vanished);
-        let [before, begin, end, after, instead] =
+        let [before, begin, end, after, placeholder] =
             [&mut region.before, &mut region.begin, &mut region.end, &mut region.after, &mut region.instead]
                 .map(std::mem::take);
         let mut inside = Vec::new();
         inside.extend(vanished.map(|vanished| self.separator_node(vanished.open)));
         text(&begin, &mut inside);
         self.regions += 1;
-        inside.extend(self.nodes(body.start, body.end, if is_loop { Some(tag) } else { within })?);
+        inside.extend(self.nodes(body.start, body.end, if is_loop { Some(tag) } else { outer_tag })?);
         self.regions -= 1;
         text(&end, &mut inside);
         text(&before, nodes);
-        nodes.push(TemplateNode::Region { tag, nodes: inside, instead: instead.into_boxed_str() });
+        nodes.push(TemplateNode::Region { tag, nodes: inside, instead: placeholder.into_boxed_str() });
         text(&after, nodes);
         nodes.extend(vanished.map(|vanished| self.separator_node(vanished.close)));
         Ok(())
@@ -481,13 +493,13 @@ impl Builder<'_> {
         TemplateNode::Apart { name: regions::name(self.xml, start), properties: paragraph.properties.clone() }
     }
 
-    fn table(&mut self, table: usize, within: Option<usize>) -> Result<TemplateNode, TemplateError> {
+    fn table(&mut self, table: usize, outer_tag: Option<usize>) -> Result<TemplateNode, TemplateError> {
         let table = &self.found.tables[table];
-        let (all, rows) = (table.table.clone(), table.rows.clone());
+        let (whole, rows) = (table.table.clone(), table.rows.clone());
         self.skip_to(rows.start);
-        let nodes = self.nodes(rows.start, rows.end, within)?;
-        self.skip_to(all.end);
-        Ok(TemplateNode::Table { head: all.start..rows.start, rows: nodes, tail: rows.end..all.end })
+        let nodes = self.nodes(rows.start, rows.end, outer_tag)?;
+        self.skip_to(whole.end);
+        Ok(TemplateNode::Table { head: whole.start..rows.start, rows: nodes, tail: rows.end..whole.end })
     }
 
     /// Skips items outside the rows of a table. They can only be marks.
@@ -497,8 +509,8 @@ impl Builder<'_> {
         }
     }
 
-    fn put_in(&mut self, tag: usize, within: Option<usize>) {
-        if let Some(outer) = within {
+    fn put_in(&mut self, tag: usize, outer_tag: Option<usize>) {
+        if let Some(outer) = outer_tag {
             let TemplateTag { path, within, .. } = &self.tags[outer];
             self.tags[tag].within = within.iter().chain([path]).cloned().collect();
         }

@@ -28,15 +28,15 @@ struct MarkedNote {
 }
 
 impl MarkedNotes {
-    /// Adds a mark that is in a loop whose tag is `within`, and returns the number of its note.
-    pub fn add(&mut self, kind: NoteKind, id: &str, within: Option<usize>, is_in_region: bool) -> usize {
+    /// Adds a mark that is in a loop whose tag is `loop_tag`, and returns the number of its note.
+    pub fn add(&mut self, kind: NoteKind, id: &str, outer_tag: Option<usize>, is_in_region: bool) -> usize {
         if is_in_region {
             self.repeated.insert(kind);
         }
         let next = self.notes.len();
-        let new = MarkedNote { number: next, within, has_other_loop: false };
+        let new = MarkedNote { number: next, within: outer_tag, has_other_loop: false };
         let note = self.notes.entry((kind, id.to_owned())).or_insert(new);
-        note.has_other_loop |= note.within != within;
+        note.has_other_loop |= note.within != outer_tag;
         note.number
     }
 
@@ -67,8 +67,8 @@ impl MarkedNotes {
                     kind.name()
                 )));
             }
-            let (number, within) = marked.map_or((None, None), |marked| (Some(marked.number), marked.within));
-            repeated.push(RepeatedNote { note, number, within });
+            let (number, loop_tag) = marked.map_or((None, None), |marked| (Some(marked.number), marked.within));
+            repeated.push(RepeatedNote { note, number, within: loop_tag });
         }
         Ok(repeated)
     }

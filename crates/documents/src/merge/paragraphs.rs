@@ -41,18 +41,18 @@ pub fn tags(text: &ParagraphText) -> Result<(Vec<PlacedTag>, Vec<bool>), Templat
     for (index, paragraph) in text.paragraphs.iter().enumerate() {
         // The tags that end a loop or a condition can double the number.
         let most = 2 * TAGS - placed.len();
-        let found = syntax::find(&paragraph.text, most).map_err(TemplateError::syntax)?;
-        if found.len() > most {
+        let spans = syntax::find(&paragraph.text, most).map_err(TemplateError::syntax)?;
+        if spans.len() > most {
             return Err(too_many());
         }
         let mut at = 0;
         let mut blank = paragraph.beside.is_none();
-        for tag in &found {
+        for tag in &spans {
             blank &= is_blank(&paragraph.text[at..tag.start]) && !matches!(tag.syntax, Syntax::Value(..));
             at = tag.end;
         }
         only_tags.push(blank && is_blank(&paragraph.text[at..]));
-        for tag in found {
+        for tag in spans {
             let pieces = paragraph.sources(tag.start..tag.end);
             if pieces.is_empty() {
                 return Err(TemplateError::syntax("unbalanced or unknown syntax"));

@@ -119,11 +119,11 @@ impl NumberPattern {
         }
         let digits = String::from_utf8(digits).unwrap_or_default();
         let (whole, decimals) = digits.split_at(digits.len() - most);
-        let mut kept = decimals.len();
-        while kept > least && decimals.as_bytes()[kept - 1] == b'0' {
-            kept -= 1;
+        let mut length = decimals.len();
+        while length > least && decimals.as_bytes()[length - 1] == b'0' {
+            length -= 1;
         }
-        (whole.trim_start_matches('0').to_owned(), decimals[..kept].to_owned())
+        (whole.trim_start_matches('0').to_owned(), decimals[..length].to_owned())
     }
 
     fn put_whole(&self, whole: &str, alone: bool, out: &mut String) {

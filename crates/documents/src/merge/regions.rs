@@ -141,18 +141,18 @@ impl CollectedRegions {
 
     /// Returns the regions, with the paragraphs that remain and the tables that vanish.
     fn finish(self, finder: &Finder<'_>) -> Regions {
-        let CollectedRegions { mut found, of_paragraphs, rows } = self;
+        let CollectedRegions { found: mut regions, of_paragraphs, rows } = self;
         for (region, vanished) in of_paragraphs {
-            finder.keep_a_paragraph(&mut found, region, vanished);
+            finder.keep_a_paragraph(&mut regions, region, vanished);
         }
-        for (table, taken) in rows {
+        for (table, row_ranges) in rows {
             let block = &finder.text.blocks[table];
-            if number_of(taken) == block.rows {
-                found.tables.push(VanishingTable { table: block.source.clone(), rows: block.all_rows.clone() });
+            if number_of(row_ranges) == block.rows {
+                regions.tables.push(VanishingTable { table: block.source.clone(), rows: block.all_rows.clone() });
             }
         }
-        found.removed = without_inner(&found.removed);
-        found
+        regions.removed = without_inner(&regions.removed);
+        regions
     }
 }
 
@@ -181,7 +181,7 @@ fn pairs(tags: &[PlacedTag]) -> Result<Vec<(usize, usize)>, TemplateError> {
     for (at, tag) in tags.iter().enumerate() {
         match &tag.syntax {
             Syntax::Value(..) => (),
-            Syntax::Loop(_) if open.iter().filter(|other| is_loop(&tags[**other])).count() == LOOPS => {
+            Syntax::Loop(_) if open.iter().filter(|tag| is_loop(&tags[**tag])).count() == LOOPS => {
                 return Err(too_deep(&tag.syntax));
             }
             Syntax::Loop(_) | Syntax::Condition(_) | Syntax::Absence(_) if open.len() == DEPTH => {
@@ -189,19 +189,19 @@ fn pairs(tags: &[PlacedTag]) -> Result<Vec<(usize, usize)>, TemplateError> {
             }
             Syntax::Loop(_) | Syntax::Condition(_) | Syntax::Absence(_) => open.push(at),
             Syntax::End(path) => {
-                let matching = open.pop().filter(|other| closes_region(&tags[*other].syntax, path));
-                let Some(other) = matching else {
+                let matching = open.pop().filter(|tag| closes_region(&tags[*tag].syntax, path));
+                let Some(opening) = matching else {
                     let path = path.join(".");
                     return Err(TemplateError::syntax(format!(
                         "{{{{/{path}}}}} where something else is open, or nothing"
                     )));
                 };
-                pairs.push((other, at));
+                pairs.push((opening, at));
             }
         }
     }
-    if let Some(other) = open.last() {
-        return Err(TemplateError::syntax(format!("{} is never closed", syntax_text(&tags[*other].syntax))));
+    if let Some(opening) = open.last() {
+        return Err(TemplateError::syntax(format!("{} is never closed", syntax_text(&tags[*opening].syntax))));
     }
     pairs.sort_unstable();
     Ok(pairs)
@@ -313,8 +313,8 @@ impl Finder<'_> {
         let parent = |tag: &PlacedTag| self.text.blocks[self.text.paragraphs[tag.paragraph].block].parent;
         let is_of_paragraphs = open.paragraph != close.paragraph && parent(open) == parent(close);
         for tag in [open, close].into_iter().filter(|_| is_of_paragraphs) {
-            if let Some(what) = self.other_content(tag.paragraph) {
-                reason.push_str(&format!("; beside {} stands {what}", syntax_text(&tag.syntax)));
+            if let Some(content) = self.other_content(tag.paragraph) {
+                reason.push_str(&format!("; beside {} stands {content}", syntax_text(&tag.syntax)));
             }
         }
         TemplateError::syntax(reason)
@@ -322,9 +322,9 @@ impl Finder<'_> {
 
     /// Returns the content of a paragraph beside tags of loops and conditions.
     fn other_content(&self, paragraph: usize) -> Option<&'static str> {
-        let of = &self.text.paragraphs[paragraph];
-        match of.beside {
-            None if starts_page(self.xml, of, self.rules) => Some("a page break"),
+        let content_paragraph = &self.text.paragraphs[paragraph];
+        match content_paragraph.beside {
+            None if starts_page(self.xml, content_paragraph, self.rules) => Some("a page break"),
             None if !self.alone[paragraph] => Some("other text"),
             beside => beside,
         }
@@ -369,7 +369,7 @@ impl Finder<'_> {
     /// Returns the text that ends the elements around a `w:t` up to another element, and the text that begins them again.
     fn split_runs(&self, paragraph: &Paragraph, text: usize, up_to: Option<usize>) -> Option<(String, String)> {
         let mut ended = String::new();
-        let mut begun = String::new();
+        let mut next_run = String::new();
         for id in chain(paragraph, text).into_iter().take_while(|id| Some(*id) != up_to) {
             let element = &paragraph.elements[id];
             let name = name(self.xml, element.source.start);
@@ -381,13 +381,13 @@ impl Finder<'_> {
                 InlineKind::Run => start.push_str(element.properties.clone().map_or("", |at| &self.xml[at])),
                 InlineKind::Wrapper => (),
             }
-            begun.insert_str(0, &with_fresh_numbers(&start));
+            next_run.insert_str(0, &with_fresh_numbers(&start));
         }
-        Some((ended, begun))
+        Some((ended, next_run))
     }
 
     /// A cell, a text box, a header and a note must end with a paragraph. Writes one where all paragraphs can be removed.
-    fn keep_a_paragraph(&self, found: &mut Regions, region: usize, vanished: RemovedParagraph) {
+    fn keep_a_paragraph(&self, regions: &mut Regions, region: usize, vanished: RemovedParagraph) {
         let (first, last) = (&self.text.paragraphs[vanished.open], &self.text.paragraphs[vanished.close]);
         let (opening, closing) = (&self.text.blocks[first.block], &self.text.blocks[last.block]);
         let Some(parent) = closing.parent.map(|id| &self.text.blocks[id]) else { return };
@@ -395,17 +395,19 @@ impl Finder<'_> {
         if parent.kind == BlockKind::Body || !is_last {
             return;
         }
-        let stays = |start: usize| found.removed.range((start, 0)..).next().is_none_or(|(other, _)| *other != start);
-        let body = found.regions[region].body.clone();
+        let stays = |start: usize| {
+            regions.removed.range((start, 0)..).next().is_none_or(|(start_of_removed, _)| *start_of_removed != start)
+        };
+        let body = regions.regions[region].body.clone();
         let ends_with_paragraph =
             closing.before.is_some_and(|last| last.start >= body.start && last.is_paragraph && stays(last.start));
         let follows_paragraph = opening.before.is_some_and(|before| before.is_paragraph && stays(before.start));
         let name = &self.xml[name(self.xml, closing.source.start)];
         let empty = format!("<{name}/>");
         if !ends_with_paragraph {
-            found.regions[region].after = empty;
+            regions.regions[region].after = empty;
         } else if !follows_paragraph {
-            found.regions[region].instead = empty;
+            regions.regions[region].instead = empty;
         }
     }
 }
@@ -440,10 +442,10 @@ pub fn name(xml: &str, start: usize) -> Range<usize> {
 fn number_of(mut spans: Vec<(usize, usize)>) -> usize {
     spans.sort_unstable();
     let mut next = 0;
-    let mut all = 0;
+    let mut count = 0;
     for (first, last) in spans {
-        all += (last + 1).saturating_sub(first.max(next));
+        count += (last + 1).saturating_sub(first.max(next));
         next = next.max(last + 1);
     }
-    all
+    count
 }

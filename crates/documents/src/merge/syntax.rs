@@ -48,16 +48,16 @@ pub struct TagSpan {
 /// words.
 pub fn find(text: &str, most: usize) -> Result<Vec<TagSpan>, String> {
     let mut wrong = Vec::new();
-    let found = find_each(text, most, 1, &mut wrong);
-    wrong.pop().map_or(Ok(found), Err)
+    let tags = find_each(text, most, 1, &mut wrong);
+    wrong.pop().map_or(Ok(tags), Err)
 }
 
 /// Returns the readable tags of a text, at most `most` + 1. Adds the errors of the others to `wrong`, until it contains
 /// `most_wrong`.
 pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<String>) -> Vec<TagSpan> {
-    let mut found = Vec::new();
+    let mut tags = Vec::new();
     let mut at = 0;
-    while wrong.len() < most_wrong && found.len() <= most {
+    while wrong.len() < most_wrong && tags.len() <= most {
         let opens = text[at..].find("{{").map(|i| at + i);
         let plain = &text[at..opens.unwrap_or(text.len())];
         if plain.contains("}}") {
@@ -70,13 +70,13 @@ pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<Str
         };
         let end = start + 2 + inside + 2;
         match parse(&text[start + 2..end - 2]) {
-            Ok(syntax) => found.push(TagSpan { start, end, syntax }),
-            Err(why) => wrong.push(format!("{why} in \"{}\"", shortened_text(&text[start..end]))),
+            Ok(syntax) => tags.push(TagSpan { start, end, syntax }),
+            Err(reason) => wrong.push(format!("{reason} in \"{}\"", shortened_text(&text[start..end]))),
         }
         at = end;
     }
     wrong.truncate(most_wrong);
-    found
+    tags
 }
 
 /// Parses the text between `{{` and `}}`.
@@ -225,10 +225,10 @@ impl<'a> Lexer<'a> {
         let missing = || format!("{filter} needs a text in quotes");
         let quote = self.rest.chars().next().and_then(Quote::from_char).ok_or_else(missing)?;
         let is_end = |c: char| Quote::from_char(c) == Some(quote);
-        let rest = self.rest.strip_prefix(is_end).unwrap_or_default();
-        let end = rest.find(is_end).ok_or_else(missing)?;
-        let quoted = &rest[..end];
-        self.rest = rest[end..].strip_prefix(is_end).unwrap_or_default();
+        let after_mark = self.rest.strip_prefix(is_end).unwrap_or_default();
+        let end = after_mark.find(is_end).ok_or_else(missing)?;
+        let quoted = &after_mark[..end];
+        self.rest = after_mark[end..].strip_prefix(is_end).unwrap_or_default();
         Ok(quoted)
     }
 }

@@ -64,17 +64,17 @@ pub fn first_edge(xml: &str) -> Edge {
     let mut rest = xml.trim_start();
     while !rest.is_empty() {
         let Some(length) = length_of_tag(rest).filter(|_| rest.starts_with('<')) else { return Edge::Other };
-        let (tag, behind) = rest.split_at(length);
+        let (tag, remainder) = rest.split_at(length);
         rest = match name(tag) {
             "tbl" if !tag.starts_with("</") => return Edge::Table,
-            wrapper if is_wrapper(wrapper) || is_mark(wrapper) => behind,
-            properties if is_wrapper_properties(properties) && tag.ends_with("/>") => behind,
+            wrapper if is_wrapper(wrapper) || is_mark(wrapper) => remainder,
+            properties if is_wrapper_properties(properties) && tag.ends_with("/>") => remainder,
             properties if is_wrapper_properties(properties) => {
                 let qualified =
                     &tag[1..].split(|c: char| c.is_ascii_whitespace() || c == '>').next().unwrap_or_default();
                 let end = format!("</{qualified}>");
-                let Some(at) = behind.find(&end) else { return Edge::Nothing };
-                &behind[at + end.len()..]
+                let Some(at) = remainder.find(&end) else { return Edge::Nothing };
+                &remainder[at + end.len()..]
             }
             _ => return Edge::Other,
         }

@@ -89,11 +89,11 @@ pub fn survey<R: Read + Seek>(file: R) -> Result<TemplateReport, TemplateError> 
             break;
         }
         let before = compiled.tags.len();
-        let read = match package.read_text(part.index) {
+        let result = match package.read_text(part.index) {
             Err(error) if error.kind == DocxError::Io => return Err(error),
-            read => read.map_err(|error| vec![error]),
+            result => result.map_err(|error| vec![error]),
         };
-        let part_errors = read.and_then(|xml| part_of_survey(&xml, part.place, &mut compiled)).err();
+        let part_errors = result.and_then(|xml| part_of_survey(&xml, part.place, &mut compiled)).err();
         // A document with errors does not show the loops around the marks of notes.
         let is_of_unread_document = NoteKind::note_kind_of_part(part.place).is_some() && !errors.is_empty();
         if part_errors.is_some() || is_of_unread_document {

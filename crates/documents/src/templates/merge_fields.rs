@@ -50,20 +50,20 @@ impl MergeField {
     }
 
     /// Returns the tags of a template without repetitions, as JSON.
-    pub fn to_json(all: &[MergeField]) -> Json {
-        let kind = |kind: TagKind| KINDS.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name);
-        let within = |field: &MergeField| {
+    pub fn to_json(fields: &[MergeField]) -> Json {
+        let kind = |kind: TagKind| KINDS.iter().find(|(candidate, _)| *candidate == kind).map(|(_, name)| *name);
+        let path_of_loops = |field: &MergeField| {
             let between = [BETWEEN_LOOPS.to_owned()];
             (!field.within.is_empty()).then(|| field.within.join(&between[..]))
         };
-        all.iter().map(|field| json!([kind(field.kind), field.path, within(field)])).collect()
+        fields.iter().map(|field| json!([kind(field.kind), field.path, path_of_loops(field)])).collect()
     }
 
     /// Reads a column with the output of [`MergeField::to_json`].
     pub fn read(row: &Row<'_>, column: usize) -> Result<Vec<MergeField>, StoreError> {
         let stored: Vec<(String, Vec<String>, Option<Vec<String>>)> = row.json(column)?;
         let field = |(name, path, within): (String, Vec<String>, Option<Vec<String>>)| {
-            let kind = KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)?;
+            let kind = KINDS.iter().find(|(_, kind_name)| *kind_name == name).map(|(kind, _)| *kind)?;
             let within = within.unwrap_or_default();
             let within = within.split(|name| name == BETWEEN_LOOPS).filter(|path| !path.is_empty());
             let within = within.map(<[String]>::to_vec).collect();
@@ -172,8 +172,8 @@ impl<'a> Meanings<'a> {
 
     /// Returns the class of the related record whose label a tag shows.
     pub fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<ClassId>, Refusal> {
-        let Checked::Valid(Meaning::Value { level, of }) = self.meaning(conn, field)? else { return Ok(None) };
-        let (class, alias) = match of {
+        let Checked::Valid(Meaning::Value { level, of: origin }) = self.meaning(conn, field)? else { return Ok(None) };
+        let (class, alias) = match origin {
             ValueOrigin::Field(alias) => (self.enclosing_classes(conn, &field.within)?.get(level).cloned(), alias),
             ValueOrigin::Parent { class, field, .. } => (self.class(conn, class)?, field),
             ValueOrigin::Owner => return Ok(None),
@@ -224,8 +224,8 @@ impl<'a> Meanings<'a> {
         }
         // The innermost class has precedence.
         for (level, class) in classes.iter().enumerate().rev() {
-            if let Some(of) = self.resolve_path(conn, class, &field.path)? {
-                return Ok(Checked::Valid(Meaning::Value { level, of }));
+            if let Some(origin) = self.resolve_path(conn, class, &field.path)? {
+                return Ok(Checked::Valid(Meaning::Value { level, of: origin }));
             }
         }
         Ok(Checked::Invalid(InvalidTag::Unknown))
@@ -233,11 +233,12 @@ impl<'a> Meanings<'a> {
 
     /// Returns the classes whose records are available inside loops: the template's class, then those of the loops from the
     /// outside. Stops at the first loop without a meaning.
-    fn enclosing_classes(&mut self, conn: &mut Conn, within: &[Vec<String>]) -> Result<Vec<Arc<Class>>, Refusal> {
+    fn enclosing_classes(&mut self, conn: &mut Conn, loop_paths: &[Vec<String>]) -> Result<Vec<Arc<Class>>, Refusal> {
         let mut classes = vec![self.class.clone()];
-        for path in within {
-            let Some(around) = classes.last().cloned() else { break };
-            let Checked::Valid(Meaning::Children { class, .. }) = self.meaning_of_loop(conn, &around, path)? else {
+        for path in loop_paths {
+            let Some(outer_class) = classes.last().cloned() else { break };
+            let Checked::Valid(Meaning::Children { class, .. }) = self.meaning_of_loop(conn, &outer_class, path)?
+            else {
                 break;
             };
             let Some(class) = self.class(conn, class)? else { break };
@@ -275,12 +276,17 @@ impl<'a> Meanings<'a> {
         field.map(|field| field.alias.clone()).or_else(|| OF_EACH_RECORD.contains(&alias).then(|| alias.to_owned()))
     }
 
-    fn meaning_of_loop(&mut self, conn: &mut Conn, around: &Class, path: &[String]) -> Result<TagMeaning, Refusal> {
-        let key = (around.id, path.to_vec());
+    fn meaning_of_loop(
+        &mut self,
+        conn: &mut Conn,
+        outer_class: &Class,
+        path: &[String],
+    ) -> Result<TagMeaning, Refusal> {
+        let key = (outer_class.id, path.to_vec());
         if let Some(meaning) = self.loops.get(&key) {
             return Ok(meaning.clone());
         }
-        let meaning = self.read_meaning_of_loop(conn, around, path)?;
+        let meaning = self.read_meaning_of_loop(conn, outer_class, path)?;
         self.loops.insert(key, meaning.clone());
         Ok(meaning)
     }
@@ -288,7 +294,7 @@ impl<'a> Meanings<'a> {
     fn read_meaning_of_loop(
         &mut self,
         conn: &mut Conn,
-        around: &Class,
+        outer_class: &Class,
         path: &[String],
     ) -> Result<TagMeaning, Refusal> {
         let unknown = Checked::Invalid(InvalidTag::Unknown);
@@ -298,15 +304,15 @@ impl<'a> Meanings<'a> {
         let Some(class) = self.class(conn, id)? else { return Ok(unknown) };
         let points_here = |field: &&ClassField| {
             field.kind == FieldType::Relation
-                && field.related_object_class == Some(around.id)
+                && field.related_object_class == Some(outer_class.id)
                 && self.leaving.field != Some(field.id)
         };
         let relations: Vec<&ClassField> = class.fields.iter().filter(points_here).collect();
         let relation = match (path, &relations[..]) {
             (_, []) => {
                 // A parent is related, but does not have children here.
-                let is_parent = around.fields.iter().any(|field| field.related_object_class == Some(id));
-                let unrelated = Checked::Invalid(InvalidTag::Unrelated { class: id, around: around.id });
+                let is_parent = outer_class.fields.iter().any(|field| field.related_object_class == Some(id));
+                let unrelated = Checked::Invalid(InvalidTag::Unrelated { class: id, around: outer_class.id });
                 return Ok(if is_parent { unknown } else { unrelated });
             }
             ([_], [relation]) => Some(relation),
@@ -323,8 +329,8 @@ impl<'a> Meanings<'a> {
         if id == self.class.id {
             return Ok(Some(self.class.clone()));
         }
-        if let Some(known) = self.known.get(&id) {
-            return Ok(known.clone());
+        if let Some(class) = self.known.get(&id) {
+            return Ok(class.clone());
         }
         let may_view = self.leaving.class != Some(id) && (!self.as_caller || may_view(self.request, conn, id)?);
         let class = match may_view {

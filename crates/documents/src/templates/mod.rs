@@ -143,22 +143,22 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 /// Refuses with 404 unless the template of the path belongs to the class of the path.
 fn check_class(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM document_templates WHERE id = $1 AND class_id = $2");
-    let found = conn
+    let row = conn
         .query_optional(&sql.arg(request.second_id::<DocumentTemplateId>()).arg(request.id::<ClassId>()), |_| Ok(()))?;
-    found.ok_or_else(Refusal::not_found)
+    row.ok_or_else(Refusal::not_found)
 }
 
 fn create(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
-        let read = read_sent(&request).await?;
-        write(&request, move |request, conn| insert(request, conn, read.as_ref())).await
+        let checked_file = read_sent(&request).await?;
+        write(&request, move |request, conn| insert(request, conn, checked_file.as_ref())).await
     })
 }
 
 fn edit(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
-        let read = read_sent(&request).await?;
-        write(&request, move |request, conn| update(request, conn, read.as_ref())).await
+        let checked_file = read_sent(&request).await?;
+        write(&request, move |request, conn| update(request, conn, checked_file.as_ref())).await
     })
 }
 
@@ -166,7 +166,7 @@ fn edit(request: Arc<Request>) -> HandlerFuture {
 /// the caller's rights again.
 async fn read_sent(request: &Arc<Request>) -> Result<Option<CheckedFile>, Refusal> {
     let find = |request: &Request, conn: &mut Conn| match require_write(request, conn).and_then(|()| request.object()) {
-        Ok(body) => match body.get(TEMPLATE_FILE.name()).and_then(|sent| sent.as_str()) {
+        Ok(body) => match body.get(TEMPLATE_FILE.name()).and_then(|value| value.as_str()) {
             Some(token) => load_by_token(request, conn, &token),
             None => Ok(None),
         },
@@ -183,10 +183,10 @@ fn is_docx(name: &str) -> bool {
     extension(name).eq_ignore_ascii_case(DOCX)
 }
 
-fn insert(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Outcome {
+fn insert(request: &Request, conn: &mut Conn, checked_file: Option<&CheckedFile>) -> Outcome {
     require_write(request, conn)?;
     lock_class(conn, request.id())?;
-    let CheckedTemplate { mut changes, file, extra, classes } = accept(request, conn, None, read)?;
+    let CheckedTemplate { mut changes, file, extra, classes } = accept(request, conn, None, checked_file)?;
     let count = Sql::new("SELECT count(*) FROM document_templates WHERE class_id = $1").arg(request.id::<ClassId>());
     let count = conn.query_one(&count, |row| row.int(0))?;
     limits::check(conn, &TEMPLATES, count, 1)?;
@@ -204,13 +204,14 @@ fn insert(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Out
     rows::created_answer(request, conn, &SHAPE, id.get())
 }
 
-fn update(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Outcome {
+fn update(request: &Request, conn: &mut Conn, checked_file: Option<&CheckedFile>) -> Outcome {
     require_write(request, conn)?;
     lock_class(conn, request.id())?;
     check_class(request, conn)?;
     let id: DocumentTemplateId = request.second_id();
     let before = rows::load_for_change(request, conn, &SHAPE, id.get())?;
-    let CheckedTemplate { mut changes, file, mut extra, classes } = accept(request, conn, Some((id, &before)), read)?;
+    let CheckedTemplate { mut changes, file, mut extra, classes } =
+        accept(request, conn, Some((id, &before)), checked_file)?;
     if let Some(file) = &file {
         changes.set(&TEMPLATE_FILE, file.id);
         release(request, conn, EndedReferences::OfTemplates(vec![id]))?;
@@ -239,7 +240,7 @@ fn accept(
     request: &Request,
     conn: &mut Conn,
     before: Option<(DocumentTemplateId, &Changes)>,
-    read: Option<&CheckedFile>,
+    checked_file: Option<&CheckedFile>,
 ) -> Result<CheckedTemplate, Refusal> {
     let body = request.object()?;
     let accepted =
@@ -252,8 +253,9 @@ fn accept(
     };
     let unreadable = || Refusal::field("error", UNREADABLE);
     // A token that was spent and created again in the meantime names another file.
-    let read = read.filter(|read| read.file == file.id).ok_or_else(Refusal::outdated)?;
-    let fields = read.fields.as_deref().ok_or_else(unreadable)?;
+    let checked_file =
+        checked_file.filter(|checked_file| checked_file.file == file.id).ok_or_else(Refusal::outdated)?;
+    let fields = checked_file.fields.as_deref().ok_or_else(unreadable)?;
     let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     let mut meanings = Meanings::for_caller(request, class);
     let named = meanings.classes(conn, fields)?;
@@ -308,8 +310,8 @@ fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeF
         match meanings.meaning(conn, field)? {
             Checked::Valid(_) => {}
             Checked::Invalid(InvalidTag::Unknown) => return Err(Refusal::field("error", UNREADABLE)),
-            Checked::Invalid(InvalidTag::Unrelated { class, around }) => {
-                return Err(Refusal::field("error", unrelated(field, class, around)));
+            Checked::Invalid(InvalidTag::Unrelated { class, around: outer_class }) => {
+                return Err(Refusal::field("error", unrelated(field, class, outer_class)));
             }
         }
     }
@@ -317,9 +319,9 @@ fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeF
 }
 
 /// Returns the message for a merge field of a class that is not related to the class around it.
-fn unrelated(field: &MergeField, class: ClassId, around: ClassId) -> String {
+fn unrelated(field: &MergeField, class: ClassId, outer_class: ClassId) -> String {
     let name = field.name();
-    format!("Merge field {name} refers to object class {class}, which is not related to object class {around}.")
+    format!("Merge field {name} refers to object class {class}, which is not related to object class {outer_class}.")
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {

@@ -73,11 +73,11 @@ fn file_sent(request: &Request, conn: &mut Conn) -> Result<(StoredFile, Arc<Call
     let caller = request.caller.clone().ok_or_else(Refusal::unauthenticated)?;
     let wrong = |message: String| Refusal::field(TEMPLATE_FILE.name(), message);
     let body = request.object()?;
-    let sent = body.get(TEMPLATE_FILE.name()).ok_or_else(|| wrong(message::REQUIRED.to_owned()))?;
-    if sent.is_null() {
+    let value = body.get(TEMPLATE_FILE.name()).ok_or_else(|| wrong(message::REQUIRED.to_owned()))?;
+    if value.is_null() {
         return Err(wrong(message::NULL.to_owned()));
     }
-    let token = sent.as_str().ok_or_else(|| wrong(message::STRING.to_owned()))?;
+    let token = value.as_str().ok_or_else(|| wrong(message::STRING.to_owned()))?;
     let file = load_by_token(request, conn, &token)?.ok_or_else(|| wrong(invalid_token(&token)))?;
     if is_docx(&file.name) { Ok((file, caller)) } else { Err(wrong("Invalid file type.".to_owned())) }
 }
@@ -87,7 +87,7 @@ fn report(request: &Request, conn: &mut Conn, survey: &TemplateReport) -> Outcom
     require_write(request, conn)?;
     let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
     let mut meanings = Meanings::for_caller(request, class);
-    let (mut shown, mut told) = (HashSet::new(), HashSet::new());
+    let (mut shown, mut unique_errors) = (HashSet::new(), HashSet::new());
     let (mut fields, mut errors) = (Vec::new(), survey.errors.iter().map(unreadable).collect::<Vec<_>>());
     for tag in &survey.tags {
         if !shown.insert((tag.kind as u8, &tag.path, &tag.within, tag.place)) {
@@ -102,14 +102,16 @@ fn report(request: &Request, conn: &mut Conn, survey: &TemplateReport) -> Outcom
                 _ => None,
             },
             Checked::Invalid(InvalidTag::Unknown) => Some(unknown(&name)),
-            Checked::Invalid(InvalidTag::Unrelated { class, around }) => Some(unrelated(&field, *class, *around)),
+            Checked::Invalid(InvalidTag::Unrelated { class, around: outer_class }) => {
+                Some(unrelated(&field, *class, *outer_class))
+            }
         };
         let object_class = meanings.class_named(conn, &field, &meaning)?;
         let is_known = error.is_none();
         fields.push(json!({
             "field": name, "place": tag.place, "object_class": object_class, "is_known": is_known,
         }));
-        errors.extend(error.filter(|error| told.insert(error.clone())));
+        errors.extend(error.filter(|error| unique_errors.insert(error.clone())));
     }
     Ok(Answer::value(&json!({"merge_fields": fields, "errors": errors})))
 }

@@ -20,7 +20,7 @@ fn number(pattern: &str, digits: &str) -> String {
 }
 
 // 2026-11-22T15:04:05.000006Z, a Sunday.
-const MOMENT: i64 = 1_795_359_845_000_006;
+const DATE_TIME: i64 = 1_795_359_845_000_006;
 
 #[test]
 fn values_without_filters() {
@@ -28,7 +28,7 @@ fn values_without_filters() {
     assert_eq!(show("a", text("A")), "A");
     assert_eq!(show("a", TagValue::Number("-1.50".into())), "-1.50");
     assert_eq!(show("a", TagValue::Date(date(2026, 11, 22))), "2026-11-22");
-    assert_eq!(show("a", TagValue::DateTime(MOMENT)), "2026-11-22T15:04:05.000006Z");
+    assert_eq!(show("a", TagValue::DateTime(DATE_TIME)), "2026-11-22T15:04:05.000006Z");
     assert_eq!(show("a", TagValue::DateTime(i64::MAX)), "");
     assert_eq!(show("a", TagValue::Bool(true)), "Yes");
     assert_eq!(show("a", TagValue::Bool(false)), "No");
@@ -55,7 +55,10 @@ fn dates() {
     let day = TagValue::Date(date(2026, 3, 5));
     assert_eq!(show("a | date \"dd MMMM yyyy\"", day.clone()), "05 March 2026");
     assert_eq!(show("a | date ”EEEE, d. MMM yy, M/MM EEE”", day.clone()), "Thursday, 5. Mar 26, 3/03 Thu");
-    assert_eq!(show("a | date \"HH:mm:ss h a 'o’'clock' ''\"", TagValue::DateTime(MOMENT)), "15:04:05 3 PM o'clock '");
+    assert_eq!(
+        show("a | date \"HH:mm:ss h a 'o’'clock' ''\"", TagValue::DateTime(DATE_TIME)),
+        "15:04:05 3 PM o'clock '"
+    );
     assert_eq!(show("a | date \"hh H a\"", day.clone()), "12 0 AM");
     assert_eq!(show("a | date 'dd.MM.yyyy'", day), "05.03.2026");
     // The filter does not change a value that is not a date.
@@ -65,7 +68,7 @@ fn dates() {
 
 #[test]
 fn zones_and_languages_of_dates() {
-    let at = |filter: &str| show(&format!("a | date {filter}"), TagValue::DateTime(MOMENT));
+    let at = |filter: &str| show(&format!("a | date {filter}"), TagValue::DateTime(DATE_TIME));
     assert_eq!(at("\"d MMMM yyyy HH:mm\" \"Europe/Berlin\" \"de\""), "22 November 2026 16:04");
     assert_eq!(at("\"HH:mm\" 'America/New_York'"), "10:04");
     assert_eq!(at("\"EEEE EEE MMMM MMM\" \"UTC\" \"de-AT\""), "Sonntag So. November Nov.");
@@ -79,7 +82,7 @@ fn zones_and_languages_of_dates() {
         months,
         ["5 March", "5 März", "5 mars", "5 marzo", "5 marzo", "5 maart", "5 março", "5 marca"].map(str::to_owned)
     );
-    let late = TagValue::Day(MOMENT + 8 * 3_600_000_000);
+    let late = TagValue::Day(DATE_TIME + 8 * 3_600_000_000);
     assert_eq!(show("a", late.clone()), "2026-11-22");
     assert_eq!(show("a | date \"d HH\" \"Europe/Berlin\"", late), "23 00");
 }

@@ -95,12 +95,12 @@ pub fn read(bytes: Vec<u8>) -> Result<Config, Errors> {
     }
     let Ok(body) = JsonBody::parse(bytes, MAX_CHARACTERS) else { return wrong("Value must be valid JSON.".to_owned()) };
     let is_known = |name: &str| name == PARAMETERS || DECLARATION.field(name).is_some();
-    let Some(sent) = body.as_value().as_object(is_known) else {
+    let Some(object) = body.as_value().as_object(is_known) else {
         return wrong(message::not_an_object(body.as_value().type_name()));
     };
-    let CheckedBody { changes, mut errors } = accept_fields(&DECLARATION, &sent);
-    let parameters = sent.get(PARAMETERS).map_or_else(Vec::new, |sent| {
-        accept_items(&PARAMETER, PARAMETERS, sent, MAX_PARAMETERS, &mut errors, accept_parameter)
+    let CheckedBody { changes, mut errors } = accept_fields(&DECLARATION, &object);
+    let parameters = object.get(PARAMETERS).map_or_else(Vec::new, |list| {
+        accept_items(&PARAMETER, PARAMETERS, list, MAX_PARAMETERS, &mut errors, accept_parameter)
     });
     errors.refuse()?;
     let url = |key: &FieldKey<String>| changes.get(key).filter(|url| !url.is_empty());
@@ -113,24 +113,24 @@ pub fn read(bytes: Vec<u8>) -> Result<Config, Errors> {
     })
 }
 
-fn accept_parameter(of: &Resource, sent: &SentObject<'_>) -> CheckedBody {
-    let others = sent.clone().filter_members(|name| name != PARAMETER_OPTIONS.name());
-    let mut accepted = accept_fields(of, &others);
-    match accept_options(sent.get(PARAMETER_OPTIONS.name())) {
+fn accept_parameter(resource: &Resource, parameter: &SentObject<'_>) -> CheckedBody {
+    let other_members = parameter.clone().filter_members(|name| name != PARAMETER_OPTIONS.name());
+    let mut accepted = accept_fields(resource, &other_members);
+    match accept_options(parameter.get(PARAMETER_OPTIONS.name())) {
         Ok(options) => accepted.changes.set(&PARAMETER_OPTIONS, CheckedValue::Json(options)),
         Err(wrong) => accepted.errors.add(PARAMETER_OPTIONS.name(), wrong),
     }
     accepted
 }
 
-fn accept_options(sent: Option<JsonValue<'_>>) -> Result<Json, String> {
-    let Some(sent) = sent.filter(|sent| !sent.is_null()) else { return Ok(json!([])) };
-    match sent.as_list(0) {
-        None => Err(message::not_a_list(sent.type_name())),
+fn accept_options(value: Option<JsonValue<'_>>) -> Result<Json, String> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(json!([])) };
+    match value.as_list(0) {
+        None => Err(message::not_a_list(value.type_name())),
         Some((_, count)) if count > MAX_OPTIONS => Err(message::too_many(MAX_OPTIONS)),
         // The database would refuse a NUL.
-        Some(_) if sent.canonical(resource::sent::MAX_DEPTH).is_err() => Err(message::VALUE.to_owned()),
-        Some(_) => Ok(sent.to_json()),
+        Some(_) if value.canonical(resource::sent::MAX_DEPTH).is_err() => Err(message::VALUE.to_owned()),
+        Some(_) => Ok(value.to_json()),
     }
 }
 
@@ -213,10 +213,10 @@ mod tests {
                 },
             })
         );
-        let with =
+        let errors_of =
             |parameters: Json| expect_refusal(json!({"version": "1", "publisher": "P", "parameters": parameters}));
-        assert_eq!(with(json!("a")), json!({"parameters": ["Expected a list of items but got type str."]}));
-        assert_eq!(with(json!(null)), json!({"parameters": ["This field may not be null."]}));
-        assert_eq!(with(json!(vec![{}; 501])), json!({"parameters": ["Up to 500 items allowed."]}));
+        assert_eq!(errors_of(json!("a")), json!({"parameters": ["Expected a list of items but got type str."]}));
+        assert_eq!(errors_of(json!(null)), json!({"parameters": ["This field may not be null."]}));
+        assert_eq!(errors_of(json!(vec![{}; 501])), json!({"parameters": ["Up to 500 items allowed."]}));
     }
 }

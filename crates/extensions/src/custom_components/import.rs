@@ -137,11 +137,12 @@ impl From<StoreError> for NotImported {
 async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let id = id_of(&job);
     let later = |error: StoreError| JobFailure::new(error.to_string());
-    let (with, of) = (app.clone(), build.clone());
-    let asked = build.db.read(move |conn| load_requested_import(&with, &of, conn, id)).await.map_err(later)?;
-    let Some(asked) = asked else { return Ok(()) };
-    let n = asked.n;
-    match import(&app, &build, id, asked).await {
+    let (shared_app, shared_build) = (app.clone(), build.clone());
+    let requested =
+        build.db.read(move |conn| load_requested_import(&shared_app, &shared_build, conn, id)).await.map_err(later)?;
+    let Some(requested) = requested else { return Ok(()) };
+    let n = requested.n;
+    match import(&app, &build, id, requested).await {
         Ok(()) => {}
         Err(NotImported::Later(reason)) => return Err(JobFailure::new(reason)),
         Err(NotImported::Failed(errors)) => {
@@ -165,7 +166,7 @@ fn load_requested_import(
         "SELECT repository_url, username, import_n, import_by, token_row, token FROM custom_component_repositories \
          WHERE id = $1 AND status = 'processing'",
     );
-    let found = conn.query_optional(&sql.arg(id), |row| {
+    let row = conn.query_optional(&sql.arg(id), |row| {
         let token = rows::open_secret(&app.keys, build, &REPOSITORY, &TOKEN, row, 4)?;
         let username = row.text(1)?.to_owned();
         let credentials = token.map(|token| Credentials { username, token });
@@ -174,9 +175,9 @@ fn load_requested_import(
             row.id(3)?,
         ))
     })?;
-    let Some((mut asked, by)) = found else { return Ok(None) };
-    asked.is_permitted = may_import(conn, by)?;
-    Ok(Some(asked))
+    let Some((mut requested, importer)) = row else { return Ok(None) };
+    requested.is_permitted = may_import(conn, importer)?;
+    Ok(Some(requested))
 }
 
 /// Returns whether an account may import repositories. The actions `create` and `edit` are independent, and each is sufficient.
@@ -193,12 +194,12 @@ async fn import(
     app: &App,
     build: &Arc<Build>,
     id: ComponentRepositoryId,
-    asked: RequestedImport,
+    requested: RequestedImport,
 ) -> Result<(), NotImported> {
-    let credentials = asked.credentials.filter(|_| asked.is_permitted).ok_or(GitError::Unreachable)?;
+    let credentials = requested.credentials.filter(|_| requested.is_permitted).ok_or(GitError::Unreachable)?;
     let storage: &Storage = app.slot();
     let mut pack = storage.blobs.begin().await.map_err(to_store_error)?;
-    let fetched = git::fetch(&asked.url, &credentials, &app.settings.outbound_allow, &mut pack);
+    let fetched = git::fetch(&requested.url, &credentials, &app.settings.outbound_allow, &mut pack);
     let fetched = tokio::time::timeout(FETCH_TIMEOUT, fetched).await.map_err(|_| GitError::Unreachable)?;
     // An empty repository has no files.
     let commit = fetched?.ok_or_else(|| NotImported::Failed(missing_file_errors(&[CONFIG, INDEX])))?;
@@ -207,12 +208,12 @@ async fn import(
     let place =
         app.slot::<CommitPermits>().0.acquire(&build.holder(ShareAccount::Id(id.get())), 1, READ_PATIENCE).await;
     let place = place.ok_or_else(|| NotImported::Later("too many commits are read".to_owned()))?;
-    let read = tokio::task::spawn_blocking(move || {
+    let reading = tokio::task::spawn_blocking(move || {
         let _place = place;
         read(pack, scratch, archive, commit)
     });
-    let imported = read.await.map_err(|error| NotImported::Later(format!("it ended early: {error}")))??;
-    end(app, build, id, asked.n, imported).await
+    let imported = reading.await.map_err(|error| NotImported::Later(format!("it ended early: {error}")))??;
+    end(app, build, id, requested.n, imported).await
 }
 
 /// The result of reading a repository.
@@ -249,8 +250,8 @@ fn read(
 /// Checks that the required files exist, and reads the configuration.
 fn configuration(objects: &Objects<'_>, files: &[ServedFile]) -> Result<Config, NotImported> {
     let find = |path: &str| files.iter().find(|file| file.path == path);
-    let without: Vec<&str> = [CONFIG, INDEX].into_iter().filter(|path| find(path).is_none()).collect();
-    let mut errors = missing_file_errors(&without);
+    let missing: Vec<&str> = [CONFIG, INDEX].into_iter().filter(|path| find(path).is_none()).collect();
+    let mut errors = missing_file_errors(&missing);
     let Some(file) = find(CONFIG) else { return Err(NotImported::Failed(errors)) };
     let config = match file.object.size > config::MAX_BYTES {
         true => Err(Errors::single(CONFIG, message::too_long(config::MAX_CHARACTERS))),
@@ -310,8 +311,8 @@ async fn end(
     let storage: &Storage = app.slot();
     let (size, now) = (archive.size(), app.clock.now());
     let name = format!("{commit}.component");
-    let (size, until) = (Size::Exactly(size as i64), now + END_TIMEOUT_US);
-    let (file, uuid) = build.db.write(move |conn| announce(conn, &name, size, None, [now, until])).await?;
+    let (size, kept_until) = (Size::Exactly(size as i64), now + END_TIMEOUT_US);
+    let (file, uuid) = build.db.write(move |conn| announce(conn, &name, size, None, [now, kept_until])).await?;
     let stored = async {
         storage.blobs.make_group(&build.uid).await.map_err(to_store_error)?;
         archive.finish(&storage_key(build, &uuid)).await.map_err(to_store_error)?;
@@ -341,8 +342,8 @@ fn install(
         "SELECT import_by FROM custom_component_repositories WHERE id = $1 AND import_n = $2 AND status = 'processing' \
          FOR UPDATE",
     );
-    let Some(by) = conn.query_optional(&asked_by.arg(id).arg(n), |row| row.id(0))? else { return Ok(false) };
-    if !may_import(conn, by)? {
+    let Some(importer) = conn.query_optional(&asked_by.arg(id).arg(n), |row| row.id(0))? else { return Ok(false) };
+    if !may_import(conn, importer)? {
         fail(conn, id, n, &failure_of_url(&GitError::Unreachable.to_string()))?;
         return Ok(false);
     }

@@ -181,9 +181,9 @@ fn frame_address(request: &Request, conn: &mut Conn) -> Outcome {
         "SELECT t.name, r.commit_id FROM custom_components t JOIN custom_component_repositories r ON r.id = t.repository \
          WHERE t.id = $1 AND t.is_enabled = 1 AND r.commit_id IS NOT NULL",
     );
-    let found = conn
+    let row = conn
         .query_optional(&sql.arg(request.id::<i64>()), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
-    let (name, commit) = found.ok_or_else(Refusal::not_found)?;
+    let (name, commit) = row.ok_or_else(Refusal::not_found)?;
     let index_url = serve::address(request, request.id(), &commit, config::INDEX);
     Ok(Answer::value(&json!({"id": request.id::<i64>(), "name": name, "index_url": index_url})))
 }
@@ -235,11 +235,13 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Checks the members of `available_use` if it is an object. All of them are required.
 fn accept_use(body: &SentObject<'_>, changes: &mut resource::Changes, errors: &mut Errors) {
-    let sent = body.get(AVAILABLE_USE.name()).filter(|_| !errors.has_field(AVAILABLE_USE.name()));
-    let Some(sent) = sent.and_then(|sent| sent.as_object(|name| AVAILABLE.field(name).is_some())) else { return };
+    let available_use = body.get(AVAILABLE_USE.name()).filter(|_| !errors.has_field(AVAILABLE_USE.name()));
+    let Some(object) = available_use.and_then(|value| value.as_object(|name| AVAILABLE.field(name).is_some())) else {
+        return;
+    };
     let (mut places, mut wrong) = (Map::new(), Errors::new());
     for field in &AVAILABLE.fields {
-        match sent.get(&field.name) {
+        match object.get(&field.name) {
             None => wrong.add(&field.name, message::REQUIRED),
             Some(value) if value.is_null() => wrong.add(&field.name, message::NULL),
             Some(value) => match value.as_bool() {
@@ -266,9 +268,9 @@ fn write_rest(
     out.name("index_url").opt_text(index.as_deref());
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
-        let held: Vec<(&str, bool)> =
+        let permissions: Vec<(&str, bool)> =
             ACTIONS.iter().map(|action| (*action, caller.has_permission(PERMISSIONS.name, action))).collect();
-        write_permissions(out, &held);
+        write_permissions(out, &permissions);
     }
     out.raw("}");
     Ok(())

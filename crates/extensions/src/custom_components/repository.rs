@@ -140,8 +140,8 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     }
     errors.refuse()?;
     name_by_url(&mut changes);
-    let by = request.caller()?.user;
-    let extra: [(&'static str, Argument); 2] = [("status", "processing".into()), ("import_by", by.into())];
+    let user = request.caller()?.user;
+    let extra: [(&'static str, Argument); 2] = [("status", "processing".into()), ("import_by", user.into())];
     let id = rows::insert(request, conn, &NEW_REPOSITORY, &changes, &extra)?;
     import::enqueue_import(request, conn, ComponentRepositoryId::new(id))?;
     // The tag is that of GET.
@@ -158,17 +158,17 @@ fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
     let accepted = rows::check_body(conn, &IMPORTED_WITH, &request.object()?, Some(id.get()))?;
     accepted.errors.refuse()?;
     let mut changes = accepted.changes;
-    let sent = log::diff_of_edit(&REPOSITORY, &before, &changes);
+    let diff = log::diff_of_edit(&REPOSITORY, &before, &changes);
     // The log contains the request of the import and its other changes, but not the status.
     changes.insert("status", "processing".into());
-    let by = request.caller()?.user;
-    let extra: [(&'static str, Argument); 2] = [("errors", Argument::Null), ("import_by", by.into())];
+    let user = request.caller()?.user;
+    let extra: [(&'static str, Argument); 2] = [("errors", Argument::Null), ("import_by", user.into())];
     rows::update(request, conn, &UNLOGGED, id.get(), &before, &changes, &extra)?;
     let next = Sql::new("UPDATE custom_component_repositories SET import_n = import_n + 1 WHERE id = $1").arg(id);
     conn.exec(&next)?;
     wait_again(conn, id)?;
     import::enqueue_import(request, conn, id)?;
-    log::write(request, conn, "import", &REPOSITORY, id.get(), &before.get(&REPOSITORY_URL).unwrap_or_default(), sent)?;
+    log::write(request, conn, "import", &REPOSITORY, id.get(), &before.get(&REPOSITORY_URL).unwrap_or_default(), diff)?;
     rows::edited_answer(request, conn, &SHAPE, id.get())
 }
 

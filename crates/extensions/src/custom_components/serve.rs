@@ -74,15 +74,15 @@ fn send(request: Arc<Request>) -> HandlerFuture {
         if is_page(&request.headers) {
             return Err(Refusal::forbidden().header(header::VARY, SEC_FETCH_DEST));
         }
-        let asked = request.clone();
-        let found = request.build.db.read_short(move |conn| find(&asked, conn)).await?;
-        let found = found.ok_or_else(Refusal::not_found)?;
+        let shared = request.clone();
+        let file = request.build.db.read_short(move |conn| find(&shared, conn)).await?;
+        let file = file.ok_or_else(Refusal::not_found)?;
         let media_type = media_type(asked_for(&request)[1]);
-        let tag = etag(format!("{} {}", found.stored.uuid, found.start).as_bytes());
+        let tag = etag(format!("{} {}", file.stored.uuid, file.start).as_bytes());
         let is_known = tag.is_named_by_if_none_match(&request.headers);
         let mut answer = match request.method == Method::HEAD || is_known {
-            true => Answer::pieces(media_type, Some(found.size), async |_| Ok(())),
-            false => content(&request, &found, media_type).await?,
+            true => Answer::pieces(media_type, Some(file.size), async |_| Ok(())),
+            false => content(&request, &file, media_type).await?,
         };
         answer.tag = Some(tag);
         answer.headers = vec![
@@ -96,12 +96,12 @@ fn send(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-async fn content(request: &Request, found: &ComponentFile, media_type: &'static str) -> Outcome {
+async fn content(request: &Request, component_file: &ComponentFile, media_type: &'static str) -> Outcome {
     let storage: &Storage = request.app.slot();
-    let range = found.start..found.start + found.size;
+    let range = component_file.start..component_file.start + component_file.size;
     let place = download_place(request).await?;
-    let read = storage.blobs.read(&storage_key(&request.build, &found.stored.uuid), Some(range)).await;
-    Ok(match read {
+    let blob = storage.blobs.read(&storage_key(&request.build, &component_file.stored.uuid), Some(range)).await;
+    Ok(match blob {
         // Another import has just replaced the file.
         Err(BlobError::Missing) => return Err(Refusal::not_found()),
         Err(error) => return Err(to_store_error(error).into()),

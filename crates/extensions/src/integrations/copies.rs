@@ -87,8 +87,8 @@ pub fn enqueue_copies(
     }
     let columns = ["integration", "record", "file", "created_at"];
     // Former files of the field already have their rows.
-    let made = conn.insert_rows("document_copies", &columns, &rows, " ON CONFLICT DO NOTHING RETURNING id")?;
-    let payloads = made.into_iter().map(|copy| json!({"copy": copy})).collect();
+    let ids = conn.insert_rows("document_copies", &columns, &rows, " ON CONFLICT DO NOTHING RETURNING id")?;
+    let payloads = ids.into_iter().map(|copy| json!({"copy": copy})).collect();
     Ok(jobs::put_many(request, conn, &COPY, payloads)?)
 }
 
@@ -168,7 +168,7 @@ async fn run(app: &App, build: &Arc<Build>, job: &Job) -> Result<(), JobFailure>
 
 /// Returns the SHA-256 of a file.
 async fn content_of(file: Arc<std::fs::File>) -> std::io::Result<String> {
-    let read = move || {
+    let read_file = move || {
         let (mut digest, mut at, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
         loop {
             match file.read_at(&mut piece, at)? {
@@ -180,7 +180,7 @@ async fn content_of(file: Arc<std::fs::File>) -> std::io::Result<String> {
             }
         }
     };
-    spawn_blocking(read).await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+    spawn_blocking(read_file).await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
 }
 
 /// The outcome of an attempt with a name.
@@ -205,7 +205,7 @@ async fn choose(
         let whole = format!("{}/{path}", build.domain);
         let (id, integration, record, dedupe) = (copy.id, copy.integration, copy.record, copy.dedupe);
         let is_free = !store.exists(&whole).await.map_err(|error| JobFailure::new(error.to_string()))?;
-        let (of, hash) = (path.clone(), content.to_owned());
+        let (chosen_path, hash) = (path.clone(), content.to_owned());
         let write = move |conn: &mut Conn| {
             // The lock serializes two files with the same content.
             conn.query_optional(
@@ -222,12 +222,12 @@ async fn choose(
                     return Ok(NameOutcome::Doubled);
                 }
             }
-            let sql = Sql::new("SELECT 1 FROM document_copies WHERE path = $1").arg(&of);
+            let sql = Sql::new("SELECT 1 FROM document_copies WHERE path = $1").arg(&chosen_path);
             if !is_free || conn.query_optional(&sql, |_| Ok(()))?.is_some() {
                 return Ok(NameOutcome::Taken);
             }
             let sql = Sql::new("UPDATE document_copies SET path = $1, content = $2 WHERE id = $3 AND path IS NULL");
-            match conn.exec(&sql.arg(&of).arg(&hash).arg(id))? {
+            match conn.exec(&sql.arg(&chosen_path).arg(&hash).arg(id))? {
                 // Another process has chosen a path meanwhile, and copies the file.
                 0 => Ok(NameOutcome::Lost),
                 _ => Ok(NameOutcome::Free),

@@ -81,7 +81,7 @@ impl Type {
     }
 
     pub fn parse(name: &str) -> Option<Type> {
-        TYPES.into_iter().find(|of| of.name() == name)
+        TYPES.into_iter().find(|integration_type| integration_type.name() == name)
     }
 
     /// Returns whether integrations of this type send data of records to other systems.
@@ -168,7 +168,10 @@ fn fields(own: Vec<Field>) -> Vec<Field> {
     let autocomplete = Some("/api/authentication-objects/".into());
     let objects = ReferenceTarget { table: AUTHENTICATION_OBJECTS_TABLE.into(), autocomplete };
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
-    let types: Vec<EnumOption> = TYPES.iter().map(|of| EnumOption::new(of.name(), of.text())).collect();
+    let types: Vec<EnumOption> = TYPES
+        .iter()
+        .map(|integration_type| EnumOption::new(integration_type.name(), integration_type.text()))
+        .collect();
     let mut fields = vec![
         UUID.declare(FieldKind::Uuid).read_only().filter(),
         TYPE.declare(FieldKind::Enum { choices: types.into() }).required().create_only().filter().example("webhook"),
@@ -203,8 +206,8 @@ fn declare(title: &'static str, own: Vec<Field>) -> Resource {
 pub static INTEGRATION: LazyLock<Resource> =
     LazyLock::new(|| declare("Integration", Vec::new()).with_extra_schemas(|_| vec![("_meta", meta_schema(None))]));
 static DOCUMENT_MANAGEMENT: LazyLock<Resource> = LazyLock::new(|| {
-    let of = Type::DocumentManagement;
-    let declared = declare("DocumentManagementIntegration", of.own_fields()).unlogged();
+    let document_management = Type::DocumentManagement;
+    let declared = declare("DocumentManagementIntegration", document_management.own_fields()).unlogged();
     declared.with_extra_schemas(|_| vec![("_meta", meta_schema(Some(Type::DocumentManagement)))])
 });
 static AI_MCP: LazyLock<Resource> = LazyLock::new(|| {
@@ -219,7 +222,7 @@ static WEBHOOK: LazyLock<Resource> = LazyLock::new(|| {
 pub static ANY: LazyLock<Resource> =
     LazyLock::new(|| declare("Integration", TYPES.into_iter().flat_map(Type::own_fields).collect()));
 
-fn meta_schema(of: Option<Type>) -> Json {
+fn meta_schema(integration_type: Option<Type>) -> Json {
     let mut meta = openapi::meta(["list", "view", "edit", "create", "delete"]);
     let text = || json!({"type": ["string", "null"]});
     let mut labels = openapi::object([
@@ -227,8 +230,8 @@ fn meta_schema(of: Option<Type>) -> Json {
         ("authentication_object", text()),
         ("object_class", text()),
     ]);
-    let texts = |by: &str| json!({"type": "object", "description": by, "additionalProperties": {"type": "string"}});
-    match of {
+    let texts = |description: &str| json!({"type": "object", "description": description, "additionalProperties": {"type": "string"}});
+    match integration_type {
         Some(Type::DocumentManagement) => openapi::require(&mut labels, "object_class_field", text()),
         Some(Type::AiMcp) => openapi::require(&mut labels, "object_classes", texts("By the id of the class")),
         Some(Type::Webhook) => openapi::require(&mut labels, "events", texts("By the type of the event")),
@@ -240,8 +243,8 @@ fn meta_schema(of: Option<Type>) -> Json {
 
 /// Returns the schema of an answer: an integration of one of the types.
 pub fn answer_schema() -> Json {
-    let of = |of: Type| openapi::response(of.declaration(), RowForm::Detail);
-    openapi::titled("IntegrationDetail", json!({"oneOf": TYPES.map(of)}))
+    let schema_of = |integration_type: Type| openapi::response(integration_type.declaration(), RowForm::Detail);
+    openapi::titled("IntegrationDetail", json!({"oneOf": TYPES.map(schema_of)}))
 }
 
 /// Returns the schema of the body of a creation or a PATCH, with the fields of all types.
@@ -271,9 +274,9 @@ pub struct StoredIntegration {
 /// Returns the integration of the path. Refuses with 404 if it does not exist.
 pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<StoredIntegration, Refusal> {
     let sql = Sql::new("SELECT id, type FROM integrations WHERE uuid = $1").arg(request.uuid().to_string());
-    let found = conn.query_optional(&sql, |row| Ok((row.id(0)?, Type::parse(row.text(1)?))))?;
-    match found {
-        Some((id, Some(of))) => Ok(StoredIntegration { id, of }),
+    let row = conn.query_optional(&sql, |row| Ok((row.id(0)?, Type::parse(row.text(1)?))))?;
+    match row {
+        Some((id, Some(integration_type))) => Ok(StoredIntegration { id, of: integration_type }),
         _ => Err(Refusal::not_found()),
     }
 }
@@ -286,14 +289,14 @@ static DOCUMENT_MANAGEMENT_SHAPE: LazyLock<RowShape> =
 static AI_MCP_SHAPE: LazyLock<RowShape> = LazyLock::new(|| shape(&AI_MCP, Some(Type::AiMcp)));
 static WEBHOOK_SHAPE: LazyLock<RowShape> = LazyLock::new(|| shape(&WEBHOOK, Some(Type::Webhook)));
 
-fn shape(declared: &'static LazyLock<Resource>, of: Option<Type>) -> RowShape {
+fn shape(declared: &'static LazyLock<Resource>, integration_type: Option<Type>) -> RowShape {
     let mut extra = Sql::new(
         "t.type, (SELECT a.name FROM authentication_objects a WHERE a.id = t.authentication_object), t.class_id, \
          (SELECT c.name FROM object_classes c WHERE c.id = t.class_id), t.authentication_object, (SELECT ",
     );
     tokens(&mut extra, HELD, &SHAPE_TOKENS);
     extra.push(" FROM (SELECT t.class_id AS id) t)");
-    extra.push(match of {
+    extra.push(match integration_type {
         Some(Type::DocumentManagement) => ", (SELECT f.label FROM object_class_fields f WHERE f.id = t.field_id)",
         Some(Type::AiMcp) => {
             ", (SELECT string_agg(x.item, ',') FROM (SELECT CAST(json_build_array(c.id, c.name) AS TEXT) AS item \
@@ -304,12 +307,12 @@ fn shape(declared: &'static LazyLock<Resource>, of: Option<Type>) -> RowShape {
         None => ", NULL",
     });
     RowShape::with_declaration(Declaration::Static(declared), extra, move |out, form, row, at, request| {
-        write_meta(of, out, form, row, at, request)
+        write_meta(integration_type, out, form, row, at, request)
     })
 }
 
 fn write_meta(
-    of: Option<Type>,
+    integration_type: Option<Type>,
     out: &mut JsonWriter,
     _: RowForm,
     row: &RowCells<'_>,
@@ -321,7 +324,7 @@ fn write_meta(
     out.name("_meta").raw("{").name("labels").raw("{").name("type").text(stored.text());
     out.name("authentication_object").opt_text(row.text(at + 1)?).name("object_class").opt_text(row.text(at + 3)?);
     let own = row.text(at + 6)?;
-    match of {
+    match integration_type {
         Some(Type::DocumentManagement) => drop(out.name(OBJECT_CLASS_FIELD.name()).opt_text(own)),
         Some(Type::AiMcp) => {
             let classes: Vec<(ClassId, String)> = serde_json::from_str(&format!("[{}]", own.unwrap_or("")))
@@ -335,7 +338,8 @@ fn write_meta(
         Some(Type::Webhook) => {
             let names: Vec<String> = row.0.opt_json(at + 6)?.unwrap_or_default();
             out.name(EVENTS.name()).raw("{");
-            for (name, text) in EVENT_TYPES.iter().filter(|(name, _)| names.iter().any(|of| of == name)) {
+            for (name, text) in EVENT_TYPES.iter().filter(|(name, _)| names.iter().any(|event_name| event_name == name))
+            {
                 out.name(name).text(text);
             }
             out.raw("}");
@@ -344,11 +348,11 @@ fn write_meta(
     }
     out.raw("}");
     if let Some(caller) = request.caller.as_deref() {
-        let (class, held) = (row.int(at + 2)?, row.int(at + 5)?.unwrap_or(0) | global(caller));
+        let (class, actions) = (row.int(at + 2)?, row.int(at + 5)?.unwrap_or(0) | global(caller));
         let is_used = rules::Used {
             of: stored,
             class: class.map(ClassId::new),
-            views_records: held & VIEW != 0,
+            views_records: actions & VIEW != 0,
             authentication_object: row.int(at + 4)?.is_some(),
         };
         let holds = |action: &'static str| caller.has_permission("integrations", action);

@@ -67,13 +67,15 @@ pub fn routes() -> Vec<Route> {
 /// Returns the schema document: the common fields, and the additional fields of each type.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
     let mut document = rows::document(conn, &INTEGRATION)?;
-    let available: Vec<Type> = TYPES.into_iter().filter(|of| of.is_available(request)).collect();
-    let schema_of = |of: &Type| {
-        let fields: Vec<Json> = of.own_fields().iter().map(options::schema).collect();
-        (of.name().to_owned(), Json::from(fields))
+    let available: Vec<Type> =
+        TYPES.into_iter().filter(|integration_type| integration_type.is_available(request)).collect();
+    let schema_of = |integration_type: &Type| {
+        let fields: Vec<Json> = integration_type.own_fields().iter().map(options::schema).collect();
+        (integration_type.name().to_owned(), Json::from(fields))
     };
     document["details"]["schema_by_type"] = Json::Object(available.iter().map(schema_of).collect::<Map<_, _>>());
-    let is_available = |value: &Json| available.iter().any(|of| value["value"] == of.name());
+    let is_available =
+        |value: &Json| available.iter().any(|integration_type| value["value"] == integration_type.name());
     for entry in document["details"]["schema"].as_array_mut().into_iter().flatten() {
         if entry["alias"] == TYPE.name()
             && let Some(values) = entry["values"].as_array_mut()
@@ -89,58 +91,58 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let StoredIntegration { id, of } = load_from_path(request, conn)?;
-    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, of.shape(), id.get())?))
+    let StoredIntegration { id, of: integration_type } = load_from_path(request, conn)?;
+    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, integration_type.shape(), id.get())?))
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let body = request.object()?;
-    let sent = body.get(TYPE.name()).and_then(|sent| sent.as_str().map(|name| name.trim().to_owned()));
-    let of = sent.as_deref().and_then(Type::parse);
-    if of == Some(Type::AiMcp) && !request.caller()?.is_super() {
+    let type_name = body.get(TYPE.name()).and_then(|value| value.as_str().map(|name| name.trim().to_owned()));
+    let integration_type = type_name.as_deref().and_then(Type::parse);
+    if integration_type == Some(Type::AiMcp) && !request.caller()?.is_super() {
         return Err(Refusal::forbidden());
     }
-    let declared = of.map_or(&INTEGRATION, Type::declaration);
+    let declared = integration_type.map_or(&INTEGRATION, Type::declaration);
     let accepted = rows::check_body(conn, declared, &body, None)?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     rules::name_unknown(&body, &mut errors);
-    if let Some(of) = of {
+    if let Some(integration_type) = integration_type {
         if !errors.has_field(OBJECT_CLASS.name()) {
-            rules::check_rights(request, conn, of, &RowAfterWrite { before: None, sent: &changes })?;
+            rules::check_rights(request, conn, integration_type, &RowAfterWrite { before: None, sent: &changes })?;
         }
-        if !of.is_available(request) {
-            errors.add(TYPE.name(), message::choice(of.name()));
+        if !integration_type.is_available(request) {
+            errors.add(TYPE.name(), message::choice(integration_type.name()));
         }
-        rules::check(request, conn, of, None, &changes, &mut errors)?;
+        rules::check(request, conn, integration_type, None, &changes, &mut errors)?;
     }
     errors.refuse()?;
-    let Some(of) = of else { return Err(Refusal::field(TYPE.name(), message::REQUIRED)) };
+    let Some(integration_type) = integration_type else { return Err(Refusal::field(TYPE.name(), message::REQUIRED)) };
     changes.set(&UUID, Uuid::new_v4().to_string());
     let id = rows::insert(request, conn, declared, &changes, &[])?;
     write_log(request, conn, "create", &changes, log::diff_of_create(&ANY, &changes))?;
-    if of == Type::Webhook {
+    if integration_type == Type::Webhook {
         queue::make(conn, IntegrationId::new(id))?;
     }
     subscribers_changed(conn)?;
-    rows::created_answer(request, conn, of.shape(), id)
+    rows::created_answer(request, conn, integration_type.shape(), id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
-    let (StoredIntegration { id, of }, before) = load_for_change(request, conn)?;
-    if of == Type::AiMcp && !request.caller()?.is_super() {
+    let (StoredIntegration { id, of: integration_type }, before) = load_for_change(request, conn)?;
+    if integration_type == Type::AiMcp && !request.caller()?.is_super() {
         return Err(Refusal::forbidden());
     }
-    let (declared, nothing) = (of.declaration(), Changes::new());
+    let (declared, nothing) = (integration_type.declaration(), Changes::new());
     // Deliveries of the former class may still wait.
-    rules::check_rights(request, conn, of, &RowAfterWrite { before: Some(&before), sent: &nothing })?;
+    rules::check_rights(request, conn, integration_type, &RowAfterWrite { before: Some(&before), sent: &nothing })?;
     let body = request.object()?;
     let accepted = rows::check_body(conn, declared, &body, Some(id.get()))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     rules::name_unknown(&body, &mut errors);
     if !errors.has_field(OBJECT_CLASS.name()) {
-        rules::check_rights(request, conn, of, &RowAfterWrite { before: Some(&before), sent: &changes })?;
+        rules::check_rights(request, conn, integration_type, &RowAfterWrite { before: Some(&before), sent: &changes })?;
     }
-    rules::check(request, conn, of, Some(&before), &changes, &mut errors)?;
+    rules::check(request, conn, integration_type, Some(&before), &changes, &mut errors)?;
     errors.refuse()?;
     rows::update(request, conn, declared, id.get(), &before, &changes, &[])?;
     let diff = log::diff_of_edit(&ANY, &before, &changes);
@@ -149,7 +151,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         changes.get(&NAME).into_iter().for_each(|name| named.set(&NAME, name));
         write_log(request, conn, "edit", &named, diff)?;
     }
-    match of {
+    match integration_type {
         Type::DocumentManagement => jobs::make_due_now(request, conn, &COPY)?,
         Type::AiMcp => {}
         Type::Webhook => {
@@ -158,13 +160,13 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         }
     }
     subscribers_changed(conn)?;
-    rows::edited_answer(request, conn, of.shape(), id.get())
+    rows::edited_answer(request, conn, integration_type.shape(), id.get())
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
-    let (StoredIntegration { id, of }, before) = load_for_change(request, conn)?;
+    let (StoredIntegration { id, of: integration_type }, before) = load_for_change(request, conn)?;
     leaving::delete_integration_state(conn, id)?;
-    rows::delete(request, conn, of.declaration(), id.get(), "")?;
+    rows::delete(request, conn, integration_type.declaration(), id.get(), "")?;
     write_log(request, conn, "delete", &before, log::Diff::new())?;
     subscribers_changed(conn)?;
     Ok(Answer::empty())
@@ -172,9 +174,9 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Returns the integration of the path with its row locked, if `If-Match` matches.
 fn load_for_change(request: &Request, conn: &mut Conn) -> Result<(StoredIntegration, Changes), Refusal> {
-    let found = load_from_path(request, conn)?;
-    let before = rows::load_for_change(request, conn, found.of.shape(), found.id.get())?;
-    Ok((found, before))
+    let integration = load_from_path(request, conn)?;
+    let before = rows::load_for_change(request, conn, integration.of.shape(), integration.id.get())?;
+    Ok((integration, before))
 }
 
 /// Writes the administration log. The name of an integration in it is its uuid and its name.

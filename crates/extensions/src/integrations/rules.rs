@@ -59,7 +59,12 @@ impl Used {
 }
 
 /// Refuses a caller without the rights on everything that an integration with these values uses.
-pub fn check_rights(request: &Request, conn: &mut Conn, of: Type, values: &RowAfterWrite) -> Result<(), Refusal> {
+pub fn check_rights(
+    request: &Request,
+    conn: &mut Conn,
+    integration_type: Type,
+    values: &RowAfterWrite,
+) -> Result<(), Refusal> {
     let caller = request.caller()?;
     let class = values.get(&OBJECT_CLASS);
     let views_records = match class {
@@ -69,7 +74,7 @@ pub fn check_rights(request: &Request, conn: &mut Conn, of: Type, values: &RowAf
         _ => true,
     };
     let authentication_object = values.get(&AUTHENTICATION_OBJECT).is_some();
-    let used = Used { of, class, views_records, authentication_object };
+    let used = Used { of: integration_type, class, views_records, authentication_object };
     if used.may_be_changed_by(caller) { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
@@ -77,7 +82,7 @@ pub fn check_rights(request: &Request, conn: &mut Conn, of: Type, values: &RowAf
 
 /// Replaces the messages about unknown ids by those of integrations.
 pub fn name_unknown(body: &SentObject<'_>, errors: &mut Errors) {
-    for (name, of) in [
+    for (name, kind) in [
         (AUTHENTICATION_OBJECT.name(), "Authentication object"),
         (OBJECT_CLASS.name(), "Object class"),
         (OBJECT_CLASS_FIELD.name(), "Object class field"),
@@ -85,11 +90,11 @@ pub fn name_unknown(body: &SentObject<'_>, errors: &mut Errors) {
     ] {
         errors.replace_messages(name, |text| {
             let id = text.strip_prefix("Invalid pk ")?.strip_suffix(" - object does not exist.")?;
-            Some(format!("Invalid pk {id} - {of} does not exist."))
+            Some(format!("Invalid pk {id} - {kind} does not exist."))
         });
     }
     let is_empty = |key: &FieldKey<Vec<String>>| {
-        body.get(key.name()).and_then(|sent| sent.as_list(1)).is_some_and(|(items, _)| items.is_empty())
+        body.get(key.name()).and_then(|value| value.as_list(1)).is_some_and(|(items, _)| items.is_empty())
     };
     for key in [&REDIRECT_URIS, &EVENTS] {
         if is_empty(key) && !errors.has_field(key.name()) {
@@ -102,21 +107,21 @@ pub fn name_unknown(body: &SentObject<'_>, errors: &mut Errors) {
 pub fn check(
     request: &Request,
     conn: &mut Conn,
-    of: Type,
+    integration_type: Type,
     before: Option<&Changes>,
-    sent: &Changes,
+    changes: &Changes,
     errors: &mut Errors,
 ) -> Result<(), StoreError> {
-    let after = RowAfterWrite { before, sent };
-    match of {
+    let after = RowAfterWrite { before, sent: changes };
+    match integration_type {
         Type::DocumentManagement => {
-            if sent.get(&FOLDER).is_some_and(|folder| !is_folder(&folder)) {
+            if changes.get(&FOLDER).is_some_and(|folder| !is_folder(&folder)) {
                 errors.add(FOLDER.name(), message::VALUE);
             }
             check_field(conn, &after, errors)?;
         }
         Type::AiMcp => {}
-        Type::Webhook => check_webhook(request, before, sent, errors),
+        Type::Webhook => check_webhook(request, before, changes, errors),
     }
     Ok(())
 }
@@ -128,15 +133,15 @@ fn check_field(conn: &mut Conn, after: &RowAfterWrite, errors: &mut Errors) -> R
     }
     let Some(field) = after.get(&OBJECT_CLASS_FIELD) else { return Ok(()) };
     let sql = Sql::new("SELECT 1 FROM object_class_fields WHERE id = $1 AND class_id = $2 AND type = 'document'");
-    let found = conn.query_optional(&sql.arg(field).arg(after.get(&OBJECT_CLASS)), |_| Ok(()))?;
-    if found.is_none() {
+    let row = conn.query_optional(&sql.arg(field).arg(after.get(&OBJECT_CLASS)), |_| Ok(()))?;
+    if row.is_none() {
         errors.add(OBJECT_CLASS_FIELD.name(), format!("Invalid pk {field} - Object class field does not exist."));
     }
     Ok(())
 }
 
-fn check_webhook(request: &Request, before: Option<&Changes>, sent: &Changes, errors: &mut Errors) {
-    let url = sent.get(&URL);
+fn check_webhook(request: &Request, before: Option<&Changes>, changes: &Changes, errors: &mut Errors) {
+    let url = changes.get(&URL);
     if let Some(url) = &url
         && !is_receiver(request, url)
     {
@@ -145,7 +150,7 @@ fn check_webhook(request: &Request, before: Option<&Changes>, sent: &Changes, er
     // A change of the address requires the secret. Otherwise a new receiver would get messages that are signed with a secret
     // unknown to the caller.
     let changes_url = |before: &Changes| url.as_ref().is_some_and(|url| Some(url) != before.get(&URL).as_ref());
-    if before.is_some_and(changes_url) && !sent.contains(&SECRET) && !errors.has_field(SECRET.name()) {
+    if before.is_some_and(changes_url) && !changes.contains(&SECRET) && !errors.has_field(SECRET.name()) {
         errors.add(SECRET.name(), message::REQUIRED);
     }
 }
@@ -178,8 +183,8 @@ fn is_folder(folder: &str) -> bool {
 
 /// Returns whether agents' sign-ins may redirect to these addresses: `https`, or `http` of the local computer. The text must be
 /// valid in a header as it is, since the text is used and not the parsed address.
-pub fn are_redirect_uris(all: &[String]) -> bool {
-    all.iter().all(|uri| {
+pub fn are_redirect_uris(uris: &[String]) -> bool {
+    uris.iter().all(|uri| {
         let Ok(url) = Url::parse(uri) else { return false };
         let is_loopback = match url.host() {
             Some(Host::Domain(name)) => name == "localhost",

@@ -55,28 +55,28 @@ pub fn write_notifications(
     events: &[OutboxHistoryEvent],
     version: i64,
 ) -> Result<(), Refusal> {
-    let known = cached_subscriptions(request, conn, version)?;
-    if !known.webhooks.is_empty() {
-        put_deliveries(request, conn, events, &known.webhooks)?;
+    let subscriptions = cached_subscriptions(request, conn, version)?;
+    if !subscriptions.webhooks.is_empty() {
+        put_deliveries(request, conn, events, &subscriptions.webhooks)?;
     }
-    if !known.copies.is_empty() {
-        copies::enqueue_copies(request, conn, events, &known.copies)?;
+    if !subscriptions.copies.is_empty() {
+        copies::enqueue_copies(request, conn, events, &subscriptions.copies)?;
     }
     Ok(())
 }
 
 /// Returns the subscriptions of a build at a version.
 fn cached_subscriptions(request: &Request, conn: &mut Conn, version: i64) -> Result<Arc<Subscriptions>, StoreError> {
-    let known = &request.build.slot::<KnownSubscriptions>().0;
-    let lock = || web::lock(known);
+    let cache = &request.build.slot::<KnownSubscriptions>().0;
+    let lock = || web::lock(cache);
     if let Some((at, subscriptions)) = &*lock()
         && *at == version
     {
         return Ok(subscriptions.clone());
     }
-    let read = Arc::new(Subscriptions::read(conn)?);
-    *lock() = Some((version, read.clone()));
-    Ok(read)
+    let subscriptions = Arc::new(Subscriptions::read(conn)?);
+    *lock() = Some((version, subscriptions.clone()));
+    Ok(subscriptions)
 }
 
 impl Subscriptions {
@@ -92,7 +92,10 @@ impl Subscriptions {
                 subscriptions.copies.entry(field).or_default().push(id);
             }
             let names: Vec<String> = row.json(2)?;
-            let events = EVENT_TYPES.iter().enumerate().filter(|(_, (of, _))| names.iter().any(|name| name == of));
+            let events = EVENT_TYPES
+                .iter()
+                .enumerate()
+                .filter(|(_, (event_name, _))| names.iter().any(|name| name == event_name));
             let events = events.fold(0, |bits, (n, _)| bits | 1 << n);
             if events != 0 {
                 subscriptions.webhooks.push(Webhook { id, class: row.opt_id(1)?, events });
@@ -111,25 +114,27 @@ fn put_deliveries(
     events: &[OutboxHistoryEvent],
     webhooks: &[Webhook],
 ) -> Result<(), Refusal> {
-    let wanted: Vec<&OutboxHistoryEvent> =
+    let delivered_events: Vec<&OutboxHistoryEvent> =
         events.iter().filter(|event| webhooks.iter().any(|webhook| webhook.wants(event))).collect();
-    if wanted.is_empty() {
+    if delivered_events.is_empty() {
         return Ok(());
     }
-    let classes = classes_of(conn, wanted.iter().map(|event| event.record_id))?;
+    let classes = classes_of(conn, delivered_events.iter().map(|event| event.record_id))?;
     let (mut bodies, mut deliveries) = (Vec::new(), Vec::new());
-    for event in wanted {
+    for event in delivered_events {
         let Some(class) = classes.get(&event.record_id).copied() else { continue };
-        let is_told = |webhook: &&Webhook| webhook.wants(event) && webhook.class.is_none_or(|of| of == class);
-        let mut told = webhooks.iter().filter(is_told).peekable();
-        if told.peek().is_none() {
+        let is_told = |webhook: &&Webhook| {
+            webhook.wants(event) && webhook.class.is_none_or(|class_of_webhook| class_of_webhook == class)
+        };
+        let mut receivers = webhooks.iter().filter(is_told).peekable();
+        if receivers.peek().is_none() {
             continue;
         }
         let (event_id, event_type) = (event.event_id.to_string(), name(&EVENT_TYPES, event.event_type_id));
         let body = body(event, class);
         let delivery =
             |webhook: &Webhook| NewDelivery::new(webhook.id, event_id.clone(), event_type, body.len(), request.now);
-        deliveries.extend(told.map(delivery));
+        deliveries.extend(receivers.map(delivery));
         bodies.push((event_id, body));
     }
     if deliveries.is_empty() {

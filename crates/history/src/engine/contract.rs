@@ -2,7 +2,7 @@
 //!
 //! - an event id is written once, even when several requests or processes write it at the same time. Exactly one of
 //!   them learns that it wrote it;
-//! - data that was acknowledged with `Ok` survives the end of the process at any moment;
+//! - data that was acknowledged with `Ok` survives the end of the process at any time;
 //! - transient failures are retried before [`EngineError::Unavailable`] is returned, at most five times and for at most
 //!   20 seconds.
 

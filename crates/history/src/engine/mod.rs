@@ -56,8 +56,8 @@ impl HistoryEngine {
 
     /// Returns the first tenants after a client id (`None`: of all), in the order of their client ids, at most `limit`.
     /// Tenants that are being deleted are left out.
-    pub async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
-        delegate!(self, engine => engine.tenants(behind, limit).await)
+    pub async fn tenants(&self, after: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
+        delegate!(self, engine => engine.tenants(after, limit).await)
     }
 
     /// Creates a tenant with an empty database. Returns `false` if another tenant, even one that is being deleted, has

@@ -96,22 +96,22 @@ impl HistorySqlite {
         self.store.control().read_short(move |conn| Ok(conn.query_optional(&sql, tenant)?)).await
     }
 
-    pub(crate) async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
+    pub(crate) async fn tenants(&self, after: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
         let sql = Sql::new(
             "SELECT client_id, secret_hash, database_name, client_label FROM tenants \
              WHERE client_id > $1 AND state = 'active' ORDER BY client_id LIMIT $2",
         );
         // Every id is greater than the empty text.
-        let sql = sql.arg(behind.map_or_else(String::new, |id| id.to_string())).arg(i64::from(limit));
+        let sql = sql.arg(after.map_or_else(String::new, |id| id.to_string())).arg(i64::from(limit));
         self.store.control().read(move |conn| Ok(conn.query_all(&sql, tenant)?)).await
     }
 
     /// Creates the database first. A process that dies after that leaves an unused file, but no claimed name.
     pub(crate) async fn initialize(&self, tenant: &Tenant) -> Result<bool, EngineError> {
-        let taken = Sql::new("SELECT 1 FROM tenants WHERE database_name = $1 OR client_label = $2")
+        let conflict = Sql::new("SELECT 1 FROM tenants WHERE database_name = $1 OR client_label = $2")
             .arg(&tenant.database_name)
             .arg(&tenant.client_label);
-        if self.store.control().read(move |conn| conn.query_optional(&taken, |_| Ok(()))).await?.is_some() {
+        if self.store.control().read(move |conn| conn.query_optional(&conflict, |_| Ok(()))).await?.is_some() {
             return Ok(false);
         }
         let name = database_name(tenant);
@@ -208,8 +208,8 @@ impl HistorySqlite {
         copy.close().await;
         let sql = Sql::new("SELECT client_id, secret_hash, database_name, client_label FROM tenants");
         let tenants: Vec<Tenant> = self.store.control().read(move |conn| conn.query_all(&sql, tenant)).await?;
-        for (done, tenant) in tenants.iter().enumerate() {
-            progress(done as u64, tenants.len() as u64);
+        for (done_count, tenant) in tenants.iter().enumerate() {
+            progress(done_count as u64, tenants.len() as u64);
             let name = database_name(tenant);
             match self.store.backup(Some(&name), target.join("tenants").join(format!("{name}.db"))).await {
                 // The tenant was deleted meanwhile, and is not in the copy either.
@@ -396,7 +396,7 @@ fn list<T>(
     conn: &mut Conn,
     list: &ListSql,
     page: &PageRange,
-    read: impl Fn(&Row<'_>) -> Result<T, store::StoreError>,
+    read_event: impl Fn(&Row<'_>) -> Result<T, store::StoreError>,
     size: impl Fn(&T) -> usize,
 ) -> Result<EngineList<T>, EngineError> {
     let total = conn.query_one(&Sql::new(list.stored_count), |row| row.int(0))?;
@@ -415,8 +415,8 @@ fn list<T>(
     push_conditions(&mut sql, &page.conditions, true);
     sql.push(list.order).page(page.limit, page.offset);
     let (mut results, mut bytes) = (Vec::new(), 0);
-    let read = conn.for_each_row_until(&sql, |row| {
-        let event = read(row)?;
+    let outcome = conn.for_each_row_until(&sql, |row| {
+        let event = read_event(row)?;
         bytes += size(&event);
         if bytes > MAX_PAGE_BYTES {
             return Ok(ControlFlow::Break(EngineError::PageTooLarge));
@@ -424,7 +424,7 @@ fn list<T>(
         results.push(event);
         Ok(ControlFlow::Continue(()))
     })?;
-    match read {
+    match outcome {
         ControlFlow::Continue(()) => Ok(EngineList { total, filtered, results }),
         ControlFlow::Break(error) => Err(error),
     }

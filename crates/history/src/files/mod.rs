@@ -144,7 +144,7 @@ impl Files {
                 Err(BlobError::Exists) => {}
                 noted => noted?,
             }
-            // Another service may have recorded itself at the same moment.
+            // Another service may have recorded itself at the same time.
             users = self.blobs.list(USERS).map_ok(|user| user.name).try_collect().await?;
         }
         users.retain(|user| user != service_id);

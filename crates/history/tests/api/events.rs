@@ -115,7 +115,7 @@ async fn wrong_parameters_are_named() {
     let below = "ensure this value is greater than or equal to";
     let above = "ensure this value is less than or equal to 1000";
     let (int, member) = ("value is not a valid integer", "value is not a valid enumeration member");
-    let moment = "invalid datetime format";
+    let invalid_datetime = "invalid datetime format";
     for (query, name, message, kind) in [
         ("limit=0", "limit", format!("{below} 1"), "value_error.number.not_ge"),
         ("limit=1001", "limit", above.to_owned(), "value_error.number.not_le"),
@@ -128,9 +128,14 @@ async fn wrong_parameters_are_named() {
         ("event_type=x", "event_type", member.to_owned(), "type_error.enum"),
         ("event_type__in=record_created,x", "event_type__in", member.to_owned(), "type_error.enum"),
         ("source_type__exclude=x", "source_type__exclude", member.to_owned(), "type_error.enum"),
-        ("event_datetime=x", "event_datetime", moment.to_owned(), "value_error.datetime"),
-        ("event_datetime__range=2026-01-01", "event_datetime__range", moment.to_owned(), "value_error.datetime"),
-        ("event_datetime__gt=1899-01-01", "event_datetime__gt", moment.to_owned(), "value_error.datetime"),
+        ("event_datetime=x", "event_datetime", invalid_datetime.to_owned(), "value_error.datetime"),
+        (
+            "event_datetime__range=2026-01-01",
+            "event_datetime__range",
+            invalid_datetime.to_owned(),
+            "value_error.datetime",
+        ),
+        ("event_datetime__gt=1899-01-01", "event_datetime__gt", invalid_datetime.to_owned(), "value_error.datetime"),
         ("record_id__gt=1", "record_id__gt", "unknown predicate".to_owned(), "value_error.predicate"),
     ] {
         expect_problem(&api.get(&format!("/api/history/events?{query}")).await, json!(["query", name]), &message, kind);

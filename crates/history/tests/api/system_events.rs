@@ -94,17 +94,17 @@ async fn a_refusal_names_everything_that_is_wrong() {
     let missing = ("field required", "value_error.missing");
     let member = ("value is not a valid enumeration member", "type_error.enum");
     let text = ("str type expected", "type_error.str");
-    let moment = ("invalid datetime format", "value_error.datetime");
+    let invalid_datetime = ("invalid datetime format", "value_error.datetime");
     let expected = [
         (0, "id", missing),
         (0, "event_timestamp", missing),
         (0, "category", missing),
         (0, "event_type", missing),
         (1, "id", ("value is not a valid uuid", "type_error.uuid")),
-        (1, "event_timestamp", moment),
+        (1, "event_timestamp", invalid_datetime),
         (1, "category", member),
         (1, "event_type", member),
-        (2, "event_timestamp", moment),
+        (2, "event_timestamp", invalid_datetime),
         (2, "category", member),
         (2, "event_type", member),
         (2, "source_id", ("value is not a valid integer", "type_error.integer")),
@@ -138,7 +138,7 @@ async fn the_list_itself_is_checked() {
 }
 
 #[tokio::test]
-async fn moments_and_numbers_have_their_ranges() {
+async fn times_and_numbers_have_their_ranges() {
     let server = HistoryServer::start().await;
     let api = server.tenant("ranges").await;
     let with = |n: u32, field: &str, value: Json| {
@@ -146,18 +146,18 @@ async fn moments_and_numbers_have_their_ranges() {
         event[field] = value;
         json!([event])
     };
-    for (n, moment, shown) in [
+    for (n, time, shown) in [
         (1, "1900-01-01T00:00:00Z", "1900-01-01T00:00:00.000000Z"),
         (2, "2299-12-31T23:59:59.999999Z", "2299-12-31T23:59:59.999999Z"),
         (3, "2026-01-31T09:30:00", "2026-01-31T09:30:00.000000Z"),
         (4, "2026-01-31 09:30:00.1234567+00:00", "2026-01-31T09:30:00.123456Z"),
     ] {
-        add(&api, with(n, "event_timestamp", json!(moment))).await.expect_reply(201, json!({"inserted": 1}));
-        let listed = api.get(&format!("/api/system-events?event_timestamp={}", moment.replace('+', "%2B"))).await;
+        add(&api, with(n, "event_timestamp", json!(time))).await.expect_reply(201, json!({"inserted": 1}));
+        let listed = api.get(&format!("/api/system-events?event_timestamp={}", time.replace('+', "%2B"))).await;
         assert_eq!(listed.column("event_timestamp"), [json!(shown)]);
     }
-    for moment in ["1899-12-31T23:59:59.999999Z", "2300-01-01T00:00:00Z", "2026-02-30T00:00:00Z", "", "now", "1e9"] {
-        let reply = add(&api, with(9, "event_timestamp", json!(moment))).await;
+    for time in ["1899-12-31T23:59:59.999999Z", "2300-01-01T00:00:00Z", "2026-02-30T00:00:00Z", "", "now", "1e9"] {
+        let reply = add(&api, with(9, "event_timestamp", json!(time))).await;
         expect_problem(
             &reply,
             json!(["body", "events", 0, "event_timestamp"]),

@@ -61,9 +61,8 @@ pub static NOTICE: MailKind = MailKind {
         let sql = Sql::new(
             "SELECT username, first_name FROM users WHERE id = $1 AND is_deleted = 0 AND status <> 'anonymized'",
         );
-        let found =
-            conn.query_optional(&sql.arg(user), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
-        let Some((to, first_name)) = found else { return Ok(None) };
+        let row = conn.query_optional(&sql.arg(user), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
+        let Some((to, first_name)) = row else { return Ok(None) };
         let fields = company_details::merge_fields(conn)?.with_field("domain", &making.build.domain);
         Ok(Some(templates::account_notice(to, &fields.with_field("first_name", first_name).with_field("notice", text))))
     },

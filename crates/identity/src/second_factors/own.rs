@@ -256,9 +256,9 @@ fn sent_proof(request: &Request, factor: &OwnFactor) -> Result<String, Refusal> 
     let wrong = |message: &str| Err(Refusal::field("credential", message));
     match body.get("credential") {
         None => wrong(message::REQUIRED),
-        Some(sent) if sent.is_null() => wrong(message::NULL),
-        Some(sent) if sent.type_name() != "dict" => wrong(&message::not_an_object(sent.type_name())),
-        Some(sent) => Ok(sent.text().to_owned()),
+        Some(value) if value.is_null() => wrong(message::NULL),
+        Some(value) if value.type_name() != "dict" => wrong(&message::not_an_object(value.type_name())),
+        Some(value) => Ok(value.text().to_owned()),
     }
 }
 

@@ -27,12 +27,12 @@ pub enum Proof {
 impl Proof {
     /// Reads the proof of a body. Adds an error if there is none, or if there are several.
     pub fn from_body(body: &SentObject<'_>, errors: &mut Errors) -> Option<Proof> {
-        let mut sent = NAMES.iter().filter_map(|name| Some((*name, body.get(name)?)));
-        let Some((name, value)) = sent.next() else {
+        let mut members = NAMES.iter().filter_map(|name| Some((*name, body.get(name)?)));
+        let Some((name, value)) = members.next() else {
             errors.add("code", message::REQUIRED);
             return None;
         };
-        if sent.next().is_some() {
+        if members.next().is_some() {
             errors.add("non_field_errors", "Only one of code, recovery_code and credential is allowed.");
             return None;
         }
@@ -99,8 +99,9 @@ pub fn use_proof(
         }
         Proof::Credential(credential) => {
             let challenge = challenges::for_passkey(challenge);
-            let asked = AssertionRequest { challenge: &challenge, user: Some(user), must_verify_user: false };
-            let is_right = use_passkey(request, conn, credential, &asked)?.is_some();
+            let assertion_request =
+                AssertionRequest { challenge: &challenge, user: Some(user), must_verify_user: false };
+            let is_right = use_passkey(request, conn, credential, &assertion_request)?.is_some();
             Ok(is_right.then_some("password_passkey"))
         }
     }
@@ -111,9 +112,9 @@ pub fn use_passkey(
     request: &Request,
     conn: &mut Conn,
     credential: &str,
-    asked: &AssertionRequest<'_>,
+    assertion_request: &AssertionRequest<'_>,
 ) -> Result<Option<UserId>, Refusal> {
-    match passkeys::use_assertion(request, conn, credential, asked)? {
+    match passkeys::use_assertion(request, conn, credential, assertion_request)? {
         AssertionOutcome::Right(user) => Ok(Some(user)),
         AssertionOutcome::Wrong => Ok(None),
         AssertionOutcome::Copied(user) => {

@@ -94,8 +94,8 @@ fn place<'a>(request: &'a Request, row: &'a str) -> Context<'a> {
 }
 
 /// Reads a code without case, spaces and hyphens; `None` if it cannot be a code. Letters that resemble a digit are that digit.
-fn normalize(sent: &str) -> Option<String> {
-    let code: String = sent
+fn normalize(text: &str) -> Option<String> {
+    let code: String = text
         .chars()
         .filter(|character| *character != '-' && !character.is_whitespace())
         .take(LENGTH + 1)
@@ -117,8 +117,8 @@ struct StoredCode {
 }
 
 /// Uses a code of a user. Returns false if it is wrong or was used.
-pub fn use_code(request: &Request, conn: &mut Conn, user: UserId, sent: &str) -> Result<bool, StoreError> {
-    let Some(code) = normalize(sent) else { return Ok(false) };
+pub fn use_code(request: &Request, conn: &mut Conn, user: UserId, text: &str) -> Result<bool, StoreError> {
+    let Some(code) = normalize(text) else { return Ok(false) };
     let hash = sha256_hex(&code);
     let sql = Sql::new("SELECT id, code_row, code_hash FROM recovery_codes WHERE user_id = $1").arg(user);
     let stored = conn.query_all(&sql, |row| {
@@ -128,8 +128,8 @@ pub fn use_code(request: &Request, conn: &mut Conn, user: UserId, sent: &str) ->
         let opened = request.app.keys.open(&place(request, &stored.row), &stored.sealed);
         opened.is_some_and(|opened| bool::from(opened.ct_eq(hash.as_bytes())))
     };
-    let Some(found) = stored.iter().find(is_right) else { return Ok(false) };
-    Ok(conn.exec(&Sql::new("DELETE FROM recovery_codes WHERE id = $1").arg(found.id))? == 1)
+    let Some(recovery_code) = stored.iter().find(is_right) else { return Ok(false) };
+    Ok(conn.exec(&Sql::new("DELETE FROM recovery_codes WHERE id = $1").arg(recovery_code.id))? == 1)
 }
 
 #[cfg(test)]
@@ -139,11 +139,11 @@ mod tests {
     #[test]
     fn a_code_is_read_in_the_forms_in_which_people_write_it() {
         let code = "A0B1C-2D3E4";
-        for sent in [code, "a0b1c2d3e4", " AOBLC 2D3E4 ", "aobic-2d3e4", "A-0-B-1-C-2-D-3-E-4"] {
-            assert_eq!(normalize(sent).as_deref(), Some("A0B1C2D3E4"), "{sent}");
+        for spelling in [code, "a0b1c2d3e4", " AOBLC 2D3E4 ", "aobic-2d3e4", "A-0-B-1-C-2-D-3-E-4"] {
+            assert_eq!(normalize(spelling).as_deref(), Some("A0B1C2D3E4"), "{spelling}");
         }
-        for sent in ["", "123456", "A0B1C-2D3E", "A0B1C-2D3E45", "U0B1C-2D3E4", "Ä0B1C-2D3E4"] {
-            assert_eq!(normalize(sent), None, "{sent}");
+        for spelling in ["", "123456", "A0B1C-2D3E", "A0B1C-2D3E45", "U0B1C-2D3E4", "Ä0B1C-2D3E4"] {
+            assert_eq!(normalize(spelling), None, "{spelling}");
         }
     }
 

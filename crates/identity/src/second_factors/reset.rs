@@ -64,8 +64,8 @@ pub async fn reset_by_operator(app: &App, build: &Arc<Build>, username: &str) ->
     let script = move |conn: &mut Conn| {
         let sql =
             Sql::new("SELECT id, username FROM users WHERE username_fold = $1 AND is_deleted = 0 FOR NO KEY UPDATE");
-        let found = conn.query_optional(&sql.arg(&name), |row| Ok((row.id::<UserId>(0)?, row.text(1)?.to_owned())))?;
-        let Some((user, username)) = found else { return Ok(false) };
+        let row = conn.query_optional(&sql.arg(&name), |row| Ok((row.id::<UserId>(0)?, row.text(1)?.to_owned())))?;
+        let Some((user, username)) = row else { return Ok(false) };
         if !is_person(account_type_of(conn, user)?) {
             return Err(Refusal::bad_request("Action is not available."));
         }

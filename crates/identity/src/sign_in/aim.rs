@@ -39,8 +39,8 @@ pub enum Aim {
 impl Aim {
     /// Reads the purpose from the address of the page.
     pub fn from_query(request: &Request) -> Aim {
-        let sent = |name| request.query.last_value(name).unwrap_or("");
-        Aim::new(request, sent("for"), sent("return_to"), false)
+        let parameter = |name| request.query.last_value(name).unwrap_or("");
+        Aim::new(request, parameter("for"), parameter("return_to"), false)
     }
 
     /// Reads the purpose from the form of the page.
@@ -91,9 +91,9 @@ impl Aim {
 
 /// Returns the path of the console to which a sign-in redirects. It is the path of the request if that is in the console, otherwise
 /// the first page. Returns `None` if no console is served.
-pub fn console_path(request: &Request, sent: &str) -> Option<String> {
+pub fn console_path(request: &Request, path: &str) -> Option<String> {
     let console = front_end(&request.app)?.path;
-    Some(if is_below(console, sent) { sent } else { console }.to_owned())
+    Some(if is_below(console, path) { path } else { console }.to_owned())
 }
 
 /// Returns the answer that redirects a browser, with its cookie if it has a new one.
@@ -107,9 +107,9 @@ pub fn lead_on(return_to: &str, cookie: Option<Cookie>) -> Answer {
 }
 
 /// Returns whether a text is an address below a path. Browsers, proxies and servers cannot interpret it in another way.
-fn is_below(base: &str, sent: &str) -> bool {
-    let is_plain = sent.len() <= MAX_RETURN_TO && sent.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    let path = sent.split(['?', '#']).next().unwrap_or("");
+fn is_below(base: &str, target: &str) -> bool {
+    let is_plain = target.len() <= MAX_RETURN_TO && target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let path = target.split(['?', '#']).next().unwrap_or("");
     let Some(below) = path.strip_prefix(base).filter(|_| is_plain) else { return false };
     let below = below.strip_suffix('/').unwrap_or(below);
     path == base || below.split('/').all(is_plain_segment)
@@ -123,10 +123,10 @@ fn is_plain_segment(segment: &str) -> bool {
 }
 
 /// Returns the path of this server in a request; `/` for other texts.
-fn path_of_server(sent: &str) -> &str {
+fn path_of_server(path: &str) -> &str {
     // Browsers treat a backslash as a slash, and skip tabs and line breaks.
-    let is_path = sent.starts_with('/') && !sent[1..].starts_with(['/', '\\']) && !sent.contains(char::is_control);
-    if is_path && sent.len() <= MAX_RETURN_TO { sent } else { "/" }
+    let is_path = path.starts_with('/') && !path[1..].starts_with(['/', '\\']) && !path.contains(char::is_control);
+    if is_path && path.len() <= MAX_RETURN_TO { path } else { "/" }
 }
 
 #[cfg(test)]

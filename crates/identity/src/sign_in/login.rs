@@ -154,13 +154,13 @@ impl<T: Send + 'static> SignInPurpose<T> {
     /// Returns the purpose without its type, and the place for its outcome.
     pub fn erase(self) -> (ErasedPurpose, PurposeOutcome<T>) {
         let outcome = Arc::new(Mutex::new(None));
-        let (place, then) = (outcome.clone(), self.then);
-        let then = Box::new(move |request: &Request, conn: &mut Conn, user| {
-            let done = then(request, conn, user)?;
-            *web::lock(&place) = Some(done);
+        let (place, complete) = (outcome.clone(), self.then);
+        let complete = Box::new(move |request: &Request, conn: &mut Conn, user| {
+            let result = complete(request, conn, user)?;
+            *web::lock(&place) = Some(result);
             Ok(())
         });
-        (ErasedPurpose { challenge: self.challenge, takes: self.takes, then }, PurposeOutcome(outcome))
+        (ErasedPurpose { challenge: self.challenge, takes: self.takes, then: complete }, PurposeOutcome(outcome))
     }
 
     /// Signs in with a password.

@@ -430,14 +430,14 @@ fn activation_refusal_page(
     note: &str,
 ) -> Result<Answer, StoreError> {
     let address = company_details::admin_email_address(conn)?;
-    let whom = match address.as_str() {
+    let contact = match address.as_str() {
         "" => "your administrator".to_owned(),
         address => {
             format!("<a href=\"mailto:{}\">{}</a>", utf8_percent_encode(address, NOT_IN_MAILTO), escape(address))
         }
     };
     let body = format!(
-        "{note}<p>If you have a password already, <a href=\"/sign-in/\">sign in</a>. Otherwise ask {whom} for a new link.</p>"
+        "{note}<p>If you have a password already, <a href=\"/sign-in/\">sign in</a>. Otherwise ask {contact} for a new link.</p>"
     );
     Ok(page(request, status, "Activate your account", &body))
 }

@@ -63,14 +63,14 @@ fn confirm(request: Arc<Request>) -> HandlerFuture {
         let mut errors = Errors::new();
         let challenge = sent_challenge(&request, &mut errors)?;
         let credential = match request.object()?.get("credential") {
-            Some(sent) if sent.type_name() == "dict" => sent.text().to_owned(),
-            sent => {
+            Some(value) if value.type_name() == "dict" => value.text().to_owned(),
+            value => {
                 errors.add(
                     "credential",
-                    match sent {
+                    match value {
                         None => message::REQUIRED.to_owned(),
-                        Some(sent) if sent.is_null() => message::NULL.to_owned(),
-                        Some(sent) => message::not_an_object(sent.type_name()),
+                        Some(value) if value.is_null() => message::NULL.to_owned(),
+                        Some(value) => message::not_an_object(value.type_name()),
                     },
                 );
                 String::new()
@@ -117,8 +117,8 @@ fn decide(
     };
     if let Some(account) = account.as_ref().filter(|_| lives).filter(is_open) {
         let signed = for_passkey(challenge);
-        let asked = AssertionRequest { challenge: &signed, user: Some(account.id), must_verify_user: true };
-        let is_right = use_passkey(request, conn, credential, &asked)?.is_some();
+        let assertion_request = AssertionRequest { challenge: &signed, user: Some(account.id), must_verify_user: true };
+        let is_right = use_passkey(request, conn, credential, &assertion_request)?.is_some();
         // Two requests may use the challenge at once for two accounts.
         if is_right && challenges::end(conn, challenge)? {
             // A lock after wrong passwords stays, since it does not concern passkeys.

@@ -68,8 +68,8 @@ pub fn sent_challenge(request: &Request, errors: &mut Errors) -> Result<String, 
     };
     match request.object()?.get("challenge") {
         None => wrong(message::REQUIRED),
-        Some(sent) if sent.is_null() => wrong(message::NULL),
-        Some(sent) => match sent.as_str() {
+        Some(value) if value.is_null() => wrong(message::NULL),
+        Some(value) => match value.as_str() {
             None => wrong(message::STRING),
             Some(text) if text.is_empty() => wrong(message::BLANK),
             Some(text) if text.contains('\0') => wrong(message::NUL),
@@ -117,7 +117,9 @@ fn decide_proof(
     purpose: &ErasedPurpose,
 ) -> Result<CommittedOutcome<()>, Refusal> {
     check_address(request, conn)?;
-    let account = match challenges::find(request, conn, challenge, purpose.challenge)?.and_then(|found| found.user) {
+    let account = match challenges::find(request, conn, challenge, purpose.challenge)?
+        .and_then(|challenge_row| challenge_row.user)
+    {
         Some(user) => SignInAccount::load_by_id_for_change(conn, user)?,
         None => None,
     };

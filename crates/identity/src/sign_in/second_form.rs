@@ -33,8 +33,8 @@ pub fn read(request: &Request) -> Result<SentForm, Refusal> {
 /// Returns the form, which is sent to `action` with the hidden fields of its page, below the error of a former attempt. A link leads
 /// back to the first step.
 pub fn form(step: &SecondStep, action: &str, hidden: &str, error: &str, first_step: &str) -> String {
-    let has = |method: &str| step.methods.contains(&method);
-    let label = match (has("totp"), has("recovery_code")) {
+    let has_method = |method: &str| step.methods.contains(&method);
+    let label = match (has_method("totp"), has_method("recovery_code")) {
         (true, true) => "Code of your authenticator app, or a recovery code",
         (true, false) => "Code of your authenticator app",
         (false, true) => "Recovery code",

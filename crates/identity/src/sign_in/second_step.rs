@@ -38,10 +38,11 @@ pub async fn repeat_second_step(
     purpose: ChallengePurpose,
 ) -> Result<Option<SecondStep>, Refusal> {
     let shared = request.clone();
-    let read = move |conn: &mut Conn| match challenges::find(&shared, conn, &challenge, purpose)?.and_then(|it| it.user)
+    let load_user = move |conn: &mut Conn| match challenges::find(&shared, conn, &challenge, purpose)?
+        .and_then(|challenge_row| challenge_row.user)
     {
         Some(user) => SecondStep::load(&shared, conn, user, challenge.clone()),
         None => Ok(None),
     };
-    Ok(request.build.db.read::<_, StoreError>(read).await?)
+    Ok(request.build.db.read::<_, StoreError>(load_user).await?)
 }

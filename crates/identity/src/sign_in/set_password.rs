@@ -70,13 +70,13 @@ fn confirm(request: Arc<Request>) -> HandlerFuture {
 /// counts as a failed attempt of the address, which limits the system events that it causes.
 pub async fn set_password_by_link(request: &Arc<Request>, token: String, password: String, kind: LinkKind) -> Outcome {
     let mut attempt = AddressAttempt::begin(request)?;
-    let (shared, sent) = (request.clone(), (token.clone(), password.clone()));
+    let (shared, texts) = (request.clone(), (token.clone(), password.clone()));
     let checked = request
         .build
         .db
         .read(move |conn| {
             check_address(&shared, conn)?;
-            let (token, password) = &sent;
+            let (token, password) = &texts;
             let Some(user) = mailed_links::user_of_token(conn, token, kind, shared.now)? else {
                 return Ok(Err((invalid_token(), true)));
             };
@@ -220,7 +220,7 @@ fn change_password(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let [current, new] = request.texts(["current_password", "new_password"])?;
         let user = request.caller()?.user;
-        let found = request
+        let account_and_salt = request
             .build
             .db
             .read(move |conn| {
@@ -230,7 +230,7 @@ fn change_password(request: Arc<Request>) -> HandlerFuture {
                 ))
             })
             .await?;
-        let (Some(account), salt) = found else { return Err(sign_in_refused()) };
+        let (Some(account), salt) = account_and_salt else { return Err(sign_in_refused()) };
         let hash = account.hash.clone();
         let path = QueuePath::request_path(&request);
         let is_right =

@@ -296,7 +296,9 @@ fn has_identity_in_use(
     in_use.extend(configuration.issuer.clone());
     let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
     Ok(conn
-        .query_all(&sql, |row| Ok(in_use.iter().any(|issuer| row.text(0).is_ok_and(|known| known == issuer))))?
+        .query_all(&sql, |row| {
+            Ok(in_use.iter().any(|issuer| row.text(0).is_ok_and(|stored_issuer| stored_issuer == issuer)))
+        })?
         .contains(&true))
 }
 
@@ -304,22 +306,22 @@ fn has_identity_in_use(
 /// itself is compared, since different addresses can have the same folding.
 fn user_of_address(conn: &mut Conn, address: &str) -> Result<Option<UserId>, StoreError> {
     let sql = Sql::new("SELECT id, username FROM users WHERE username_fold = $1 AND is_deleted = 0");
-    let found = conn.query_optional(&sql.arg(resource::fold(address)), |row| {
+    let row = conn.query_optional(&sql.arg(resource::fold(address)), |row| {
         Ok((row.id(0)?, is_same_address(row.text(1)?, address)))
     })?;
-    Ok(found.filter(|(_, is_same)| *is_same).map(|(user, _)| user))
+    Ok(row.filter(|(_, is_same)| *is_same).map(|(user, _)| user))
 }
 
 /// Returns whether two texts are the same address, compared in lower case, character by character.
-fn is_same_address(one: &str, other: &str) -> bool {
-    one.chars().map(lower_case).eq(other.chars().map(lower_case))
+fn is_same_address(first: &str, second: &str) -> bool {
+    first.chars().map(lower_case).eq(second.chars().map(lower_case))
 }
 
 /// Returns the lower case of a character. A character outside ASCII whose lower case is in ASCII (the Kelvin sign) does not change.
 fn lower_case(character: char) -> char {
     let mut lower = character.to_lowercase();
     match (lower.next(), lower.next()) {
-        (Some(one), None) if one.is_ascii() == character.is_ascii() => one,
+        (Some(lower), None) if lower.is_ascii() == character.is_ascii() => lower,
         _ => character,
     }
 }
@@ -416,10 +418,12 @@ mod tests {
 
     #[test]
     fn addresses_are_compared_in_lower_case_character_by_character() {
-        for (address, other) in [("Ann@Example.com", "ann@example.COM"), ("JÖRG@example.com", "jörg@example.com")] {
-            assert!(is_same_address(address, other), "{address} {other}");
+        for (address, other_address) in
+            [("Ann@Example.com", "ann@example.COM"), ("JÖRG@example.com", "jörg@example.com")]
+        {
+            assert!(is_same_address(address, other_address), "{address} {other_address}");
         }
-        for (address, other) in [
+        for (address, other_address) in [
             ("straße@example.com", "strasse@example.com"),
             ("\u{212a}arl@example.com", "karl@example.com"),
             ("\u{17f}am@example.com", "sam@example.com"),
@@ -427,7 +431,10 @@ mod tests {
             ("ﬁn@example.com", "fin@example.com"),
             ("ann@example.com", "ann@example.co"),
         ] {
-            assert!(!is_same_address(address, other) && !is_same_address(other, address), "{address} {other}");
+            assert!(
+                !is_same_address(address, other_address) && !is_same_address(other_address, address),
+                "{address} {other_address}"
+            );
         }
     }
 

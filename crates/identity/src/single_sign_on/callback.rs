@@ -130,7 +130,8 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &SignInTransaction)
     let spent = transaction.clone();
     let configuration = write(request, move |request, conn| {
         check_address(request, conn)?;
-        let configuration = SignInConfiguration::load(request, conn, request.id())?.filter(|found| found.is_enabled);
+        let configuration =
+            SignInConfiguration::load(request, conn, request.id())?.filter(|configuration| configuration.is_enabled);
         let is_first = spent.spend(conn, request.now)?;
         Ok(configuration.filter(|_| is_first))
     })

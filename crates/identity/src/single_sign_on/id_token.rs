@@ -152,8 +152,8 @@ pub fn read(token: &str) -> Result<UnverifiedToken<'_>, ProviderFailure> {
         return Err("the ID token has critical headers".into());
     }
     let named = header.get("alg").and_then(Json::as_str).unwrap_or("");
-    let known = ALGORITHMS.iter().find(|algorithm| algorithm.name == named);
-    let algorithm = known.ok_or("the ID token's algorithm is not taken")?;
+    let known_algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == named);
+    let algorithm = known_algorithm.ok_or("the ID token's algorithm is not taken")?;
     let key_id = header.get("kid").and_then(Json::as_str).map(str::to_owned);
     Ok(UnverifiedToken { key_id, algorithm, message, payload, signature })
 }
@@ -183,7 +183,7 @@ fn check_claims(claims: &Map<String, Json>, expected: &ExpectedClaims) -> Result
     }
     let audiences: Vec<&str> = match claims.get("aud") {
         Some(Json::String(audience)) => vec![audience],
-        Some(Json::Array(all)) => all.iter().filter_map(Json::as_str).collect(),
+        Some(Json::Array(values)) => values.iter().filter_map(Json::as_str).collect(),
         _ => Vec::new(),
     };
     if !audiences.contains(&expected.client_id) {
@@ -195,14 +195,14 @@ fn check_claims(claims: &Map<String, Json>, expected: &ExpectedClaims) -> Result
     }
     let now = expected.now.div_euclid(1_000_000);
     // A provider may send fractions of seconds.
-    let moment = |name: &str| claims.get(name).and_then(Json::as_f64).map(|seconds| seconds as i64);
-    if moment("exp").is_none_or(|expires| expires.saturating_add(CLOCK_SKEW_SECONDS) <= now) {
+    let seconds_of = |name: &str| claims.get(name).and_then(Json::as_f64).map(|seconds| seconds as i64);
+    if seconds_of("exp").is_none_or(|expires| expires.saturating_add(CLOCK_SKEW_SECONDS) <= now) {
         return Err("the ID token is expired".into());
     }
-    if moment("iat").is_none_or(|issued| issued > now + CLOCK_SKEW_SECONDS) {
+    if seconds_of("iat").is_none_or(|issued| issued > now + CLOCK_SKEW_SECONDS) {
         return Err("the ID token is issued in the future".into());
     }
-    if claims.contains_key("nbf") && moment("nbf").is_none_or(|begins| begins > now + CLOCK_SKEW_SECONDS) {
+    if claims.contains_key("nbf") && seconds_of("nbf").is_none_or(|begins| begins > now + CLOCK_SKEW_SECONDS) {
         return Err("the ID token does not hold yet".into());
     }
     let nonce = text("nonce").unwrap_or("");
@@ -229,32 +229,35 @@ mod tests {
     };
 
     fn signed_examples() -> Vec<(String, Json, String)> {
-        let all: Vec<Json> = serde_json::from_str(SIGNED).unwrap();
-        let text = |one: &Json, name: &str| one[name].as_str().unwrap().to_owned();
-        all.iter().map(|one| (text(one, "algorithm"), one["key"].clone(), text(one, "token"))).collect()
+        let examples: Vec<Json> = serde_json::from_str(SIGNED).unwrap();
+        let text = |example: &Json, name: &str| example[name].as_str().unwrap().to_owned();
+        examples
+            .iter()
+            .map(|example| (text(example, "algorithm"), example["key"].clone(), text(example, "token")))
+            .collect()
     }
 
     #[test]
     fn tokens_of_every_algorithm_are_read() {
-        let all = signed_examples();
-        assert_eq!(all.len(), ALGORITHMS.len());
-        for (algorithm, key, token) in all {
+        let examples = signed_examples();
+        assert_eq!(examples.len(), ALGORITHMS.len());
+        for (algorithm, key, token) in examples {
             let key = SigningKey::from_json(&key).unwrap();
-            let claims = read(&token).and_then(|read| read.verify(&[key], &EXPECTED));
+            let claims = read(&token).and_then(|id_token| id_token.verify(&[key], &EXPECTED));
             assert_eq!(claims.unwrap()["sub"], "ann", "{algorithm}");
         }
     }
 
     #[test]
     fn another_key_algorithm_or_text_is_refused() {
-        let all = signed_examples();
-        for (algorithm, key, token) in &all {
+        let examples = signed_examples();
+        for (algorithm, key, token) in &examples {
             let is_read = |token: &str, key: &Json| {
                 let key = SigningKey::from_json(key).unwrap();
-                read(token).and_then(|read| read.verify(&[key], &EXPECTED)).is_ok()
+                read(token).and_then(|id_token| id_token.verify(&[key], &EXPECTED)).is_ok()
             };
-            for (other, other_key, _) in all.iter().filter(|(_, other_key, _)| other_key != key) {
-                assert!(!is_read(token, other_key), "{algorithm} with a key of {other}");
+            for (other_algorithm, other_key, _) in examples.iter().filter(|(_, other_key, _)| other_key != key) {
+                assert!(!is_read(token, other_key), "{algorithm} with a key of {other_algorithm}");
             }
             let mut named = key.clone();
             named["alg"] = "ES512".into();

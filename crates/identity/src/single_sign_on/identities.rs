@@ -93,7 +93,10 @@ fn list(request: &Request, conn: &mut Conn, user: UserId) -> Outcome {
         move |out, _, row: &RowCells<'_>, at, _| {
             let issuer = row.text(at)?;
             out.name("single_sign_on");
-            match configurations.iter().find(|it| it.issuer.is_some() && it.issuer.as_deref() == issuer) {
+            match configurations
+                .iter()
+                .find(|configuration| configuration.issuer.is_some() && configuration.issuer.as_deref() == issuer)
+            {
                 Some(ConfigurationName { id, name, .. }) => {
                     out.raw("{").name("id").int(id.get()).name("name").text(name).raw("}")
                 }
@@ -130,13 +133,18 @@ fn delete(request: &Request, conn: &mut Conn, user: UserId, id: i64) -> Outcome 
 /// session yet. A session stores its configuration, not its identity, and the issuer of a configuration may have changed. Only
 /// sessions and sign-ins by a configuration with another issuer stay, if the user still has an identity of that issuer.
 fn end_sessions(request: &Request, conn: &mut Conn, user: UserId, issuer: &str) -> Result<(), Refusal> {
-    let left = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
-    let left = conn.query_all(&left, |row| Ok(row.text(0)?.to_owned()))?;
-    let stays = |of: &ConfigurationName| {
-        of.issuer.as_deref().is_some_and(|it| it != issuer && left.iter().any(|known| known == it))
+    let issuers = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
+    let issuers = conn.query_all(&issuers, |row| Ok(row.text(0)?.to_owned()))?;
+    let stays = |configuration: &ConfigurationName| {
+        configuration.issuer.as_deref().is_some_and(|configured_issuer| {
+            configured_issuer != issuer && issuers.iter().any(|user_issuer| user_issuer == configured_issuer)
+        })
     };
-    let staying: Vec<SingleSignOnId> =
-        load_names(request, conn)?.iter().filter(|it| stays(it)).map(|it| it.id).collect();
+    let staying: Vec<SingleSignOnId> = load_names(request, conn)?
+        .iter()
+        .filter(|configuration| stays(configuration))
+        .map(|configuration| configuration.id)
+        .collect();
     let begun = Sql::new(
         "SELECT s.id, s.single_sign_on_id FROM sessions s WHERE s.user_id = $1 AND s.ended_at IS NULL \
          AND s.single_sign_on_id IS NOT NULL ORDER BY s.id FOR NO KEY UPDATE",

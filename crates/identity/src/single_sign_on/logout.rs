@@ -46,8 +46,8 @@ pub fn routes() -> Vec<Route> {
 pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
     match request.object()?.get("single_sign_on") {
         None => Ok(false),
-        Some(sent) if sent.is_null() => Err(Refusal::field("single_sign_on", message::NULL)),
-        Some(sent) => sent.as_bool().ok_or_else(|| Refusal::field("single_sign_on", message::BOOLEAN)),
+        Some(value) if value.is_null() => Err(Refusal::field("single_sign_on", message::NULL)),
+        Some(value) => value.as_bool().ok_or_else(|| Refusal::field("single_sign_on", message::BOOLEAN)),
     }
 }
 

@@ -219,9 +219,9 @@ fn given_roles(before: &Changes, after: &RowAfterWrite) -> Vec<i64> {
     let differs = |key: &FieldKey<String>| after.get(key) != before.get(key);
     let begins = |key: &FieldKey<bool>| after.get(key) == Some(true) && before.get(key) != Some(true);
     let to_others = differs(&CLIENT_ID) || differs(&TENANT_ID) || begins(&IS_ENABLED) || begins(&AUTO_CREATE_USER);
-    let held = before.get(&ROLES).unwrap_or_default();
+    let role_ids = before.get(&ROLES).unwrap_or_default();
     let roles = after.get(&ROLES).unwrap_or_default();
-    roles.into_iter().filter(|role| to_others || !held.contains(role)).collect()
+    roles.into_iter().filter(|role| to_others || !role_ids.contains(role)).collect()
 }
 
 /// Returns whether the stored secret would be sent to another tenant or client. The body must then contain the secret.

@@ -87,15 +87,15 @@ impl Providers {
 
     /// Returns the provider of an issuer.
     pub fn provider(&self, issuer: &str) -> Arc<Provider> {
-        let mut all = web::lock(&self.known);
-        if all.len() >= MAX_ISSUERS && !all.contains_key(issuer) {
-            all.clear();
+        let mut providers = web::lock(&self.known);
+        if providers.len() >= MAX_ISSUERS && !providers.contains_key(issuer) {
+            providers.clear();
         }
         let make = || {
             let (issuer, allow) = (issuer.to_owned(), self.allow.clone());
             Arc::new(Provider { issuer, allow, cache: Default::default() })
         };
-        all.entry(issuer.to_owned()).or_insert_with(make).clone()
+        providers.entry(issuer.to_owned()).or_insert_with(make).clone()
     }
 }
 
@@ -133,7 +133,7 @@ impl Provider {
                 .ok_or_else(|| ProviderFailure::from(format!("the discovery document has no usable {name}")))
         };
         let methods = document.get("token_endpoint_auth_methods_supported").and_then(Json::as_array);
-        let has = |method: &str| methods.is_some_and(|all| all.iter().any(|known| known == method));
+        let has_method = |method: &str| methods.is_some_and(|names| names.iter().any(|name| name == method));
         Ok(Discovery {
             authorization_endpoint: needed("authorization_endpoint")?,
             token_endpoint: needed("token_endpoint")?,
@@ -143,7 +143,7 @@ impl Provider {
             names_issuer_in_response: document.get("authorization_response_iss_parameter_supported")
                 == Some(&Json::Bool(true)),
             // HTTP Basic is the default of the standard.
-            takes_basic: has("client_secret_basic") || !has("client_secret_post"),
+            takes_basic: has_method("client_secret_basic") || !has_method("client_secret_post"),
         })
     }
 
@@ -239,8 +239,8 @@ impl Provider {
 
     /// Returns the client for an address of the provider.
     async fn client(&self, url: &str) -> Result<(Client, Url), ProviderFailure> {
-        let read = |url: &str| Url::parse(url).map_err(|_| "an address of the provider is no URL");
-        let (url, issuer) = (read(url)?, read(&self.issuer)?);
+        let parse_url = |url: &str| Url::parse(url).map_err(|_| "an address of the provider is no URL");
+        let (url, issuer) = (parse_url(url)?, parse_url(&self.issuer)?);
         if url.host() == issuer.host() {
             return Ok((http_client()?.clone(), url));
         }
@@ -278,8 +278,8 @@ pub fn with_query(address: &str, fields: &[(&str, &str)]) -> String {
 
 /// Sends a request and reads the JSON of its answer. Another status than 200 and an answer that is too long are failures.
 async fn json_of(request: RequestBuilder) -> Result<Json, ProviderFailure> {
-    let sent = request.timeout(TIMEOUT).header(header::USER_AGENT, "chancery").send().await;
-    let response = sent.map_err(|error| ProviderFailure {
+    let result = request.timeout(TIMEOUT).header(header::USER_AGENT, "chancery").send().await;
+    let response = result.map_err(|error| ProviderFailure {
         why: "the provider is not reachable".to_owned(),
         details: outbound::error_text(error),
     })?;

@@ -26,9 +26,9 @@ const SCOPES: &str = "openid email profile";
 
 pub fn routes() -> Vec<Route> {
     let id = || titled("SingleSignOnStart", object([("id", json!({"type": "integer"}))]));
-    let all = || {
-        let one = object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
-        json!({"type": "array", "items": titled("EnabledSingleSignOn", one)})
+    let schema = || {
+        let provider_schema = object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
+        json!({"type": "array", "items": titled("EnabledSingleSignOn", provider_schema)})
     };
     vec![
         Route::new(
@@ -39,7 +39,7 @@ pub fn routes() -> Vec<Route> {
         )
         .public()
         .action("list")
-        .answers(200, Schema::Json(all)),
+        .answers(200, Schema::Json(schema)),
         Route::post("/api/single-sign-on/login/", "Begin to sign in at a provider", Handler::Async(login))
             .public()
             .with_guard(attempts::guard)
@@ -85,8 +85,9 @@ pub fn enabled_configurations(conn: &mut Conn) -> Result<Vec<EnabledConfiguratio
 
 fn list_enabled(_: &Request, conn: &mut Conn) -> Outcome {
     let enabled = enabled_configurations(conn)?;
-    let all = enabled.iter().map(|found| json!({"id": found.id, "name": found.name})).collect();
-    Ok(Answer::value(&Json::Array(all)))
+    let items =
+        enabled.iter().map(|configuration| json!({"id": configuration.id, "name": configuration.name})).collect();
+    Ok(Answer::value(&Json::Array(items)))
 }
 
 fn login(request: Arc<Request>) -> HandlerFuture {
@@ -103,8 +104,8 @@ fn sent_id(request: &Request) -> Result<SingleSignOnId, Refusal> {
     let wrong = |message: String| Refusal::field("id", message);
     match request.object()?.get("id") {
         None => Err(wrong(message::REQUIRED.to_owned())),
-        Some(sent) if sent.is_null() => Err(wrong(message::NULL.to_owned())),
-        Some(sent) => resource::parse_id(sent).map_err(wrong),
+        Some(value) if value.is_null() => Err(wrong(message::NULL.to_owned())),
+        Some(value) => resource::parse_id(value).map_err(wrong),
     }
 }
 
@@ -127,8 +128,8 @@ fn link(request: Arc<Request>) -> HandlerFuture {
 fn sent_return_to(request: &Request) -> Result<Option<String>, Refusal> {
     match request.object()?.get("return_to") {
         None => Ok(None),
-        Some(sent) if sent.is_null() => Ok(None),
-        Some(sent) => match sent.as_str() {
+        Some(value) if value.is_null() => Ok(None),
+        Some(value) => match value.as_str() {
             Some(path) => Ok(console_path(request, &path)),
             None => Err(Refusal::field("return_to", message::STRING)),
         },
@@ -140,7 +141,8 @@ fn sent_return_to(request: &Request) -> Result<Option<String>, Refusal> {
 pub async fn start_page(request: &Arc<Request>, id: SingleSignOnId, begun: SignInStart<'_>) -> Outcome {
     // The person may have left the page open, and may not understand the term configuration.
     let is_gone = || Refusal::bad_request("This way to sign in is no longer available.");
-    let configuration = load_configuration(request, id).await?.filter(|found| found.is_enabled).ok_or_else(is_gone)?;
+    let configuration =
+        load_configuration(request, id).await?.filter(|configuration| configuration.is_enabled).ok_or_else(is_gone)?;
     let started = begin(request, &configuration, None, Some(begun)).await?;
     let address = escape(&started.redirect_uri);
     let body = format!(

@@ -131,10 +131,12 @@ impl SignInTransaction {
         let is_secure = request.app.address_of(&request.build).starts_with("https://");
         let sealed = cookies::value(&request.headers, &cookie_name(state, is_secure))?;
         let open = |column| request.app.keys.open(&seal_context(request, column, state), sealed);
-        let kept: SignInTransaction = serde_json::from_slice(&open(SIGN_IN).or_else(|| open(TRIAL))?).ok()?;
-        let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
-        (is_same && kept.single_sign_on == request.id::<SingleSignOnId>() && kept.expires_at > request.now)
-            .then_some(kept)
+        let transaction: SignInTransaction = serde_json::from_slice(&open(SIGN_IN).or_else(|| open(TRIAL))?).ok()?;
+        let is_same = bool::from(transaction.state.as_bytes().ct_eq(state.as_bytes()));
+        (is_same
+            && transaction.single_sign_on == request.id::<SingleSignOnId>()
+            && transaction.expires_at > request.now)
+            .then_some(transaction)
     }
 
     /// Returns the header that deletes the cookie.
@@ -168,10 +170,14 @@ fn cookie_name(state: &str, is_secure: bool) -> String {
 }
 
 fn set_cookie(state: &str, value: &str, seconds: i64, redirect_uri: &str) -> (HeaderName, HeaderValue) {
-    let (scheme, rest) = redirect_uri.split_once("://").unwrap_or(("https", redirect_uri));
+    let (scheme, after_scheme) = redirect_uri.split_once("://").unwrap_or(("https", redirect_uri));
     let is_secure = scheme == "https";
     // The prefix requires this path.
-    let path = if is_secure { "/" } else { rest.find('/').map_or("/", |at| &rest[at..]).trim_end_matches('/') };
+    let path = if is_secure {
+        "/"
+    } else {
+        after_scheme.find('/').map_or("/", |at| &after_scheme[at..]).trim_end_matches('/')
+    };
     let secure = if is_secure { "; Secure" } else { "" };
     let name = cookie_name(state, is_secure);
     let text = format!("{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");

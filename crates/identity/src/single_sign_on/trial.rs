@@ -60,9 +60,10 @@ fn begin(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let tester = Tester { user: request.caller()?.user, session: request.caller()?.session };
         let configuration = write(&request, move |request, conn| {
-            let found = SignInConfiguration::load(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+            let configuration =
+                SignInConfiguration::load(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
             take_place(conn, tester.user, request.now)?;
-            Ok(found)
+            Ok(configuration)
         })
         .await?;
         let transaction = SignInTransaction::begin(configuration.id, None, None, request.now);
@@ -81,14 +82,14 @@ fn take_place(conn: &mut Conn, user: UserId, now: i64) -> Result<(), Refusal> {
         sql.push(if n > 0 { ", " } else { "" }).bind(sha256_hex(place));
     }
     sql.push(")");
-    let taken = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
-    let taken: HashMap<String, i64> = taken.into_iter().collect();
-    for place in places.iter().filter(|place| !taken.contains_key(&sha256_hex(place))) {
+    let trials = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let trials: HashMap<String, i64> = trials.into_iter().collect();
+    for place in places.iter().filter(|place| !trials.contains_key(&sha256_hex(place))) {
         if spend(conn, place, now + HOUR_US, now)? {
             return Ok(());
         }
     }
-    let next = taken.values().copied().min().unwrap_or(now + HOUR_US);
+    let next = trials.values().copied().min().unwrap_or(now + HOUR_US);
     Err(Refusal::too_many(next - now))
 }
 
@@ -128,10 +129,10 @@ async fn show(request: &Arc<Request>, transaction: &SignInTransaction, tester: T
             return Err(Refusal::bad_request("The configuration was changed meanwhile."));
         };
         let person = ProviderPerson::from_claims(&now, &claims);
-        let found = account::load_account(request, conn, &now, &person)?;
-        let verdict = TrialOutcome::from_lookup(conn, found)?;
-        let told = verdict.told_to(conn, &caller)?;
-        Ok(result_page(request, &now, &person, &told, &claims))
+        let lookup = account::load_account(request, conn, &now, &person)?;
+        let verdict = TrialOutcome::from_lookup(conn, lookup)?;
+        let explanation = verdict.told_to(conn, &caller)?;
+        Ok(result_page(request, &now, &person, &explanation, &claims))
     })
     .await
 }
@@ -162,9 +163,9 @@ struct TrialOutcome {
 }
 
 impl TrialOutcome {
-    fn from_lookup(conn: &mut Conn, found: AccountLookup) -> Result<TrialOutcome, Refusal> {
+    fn from_lookup(conn: &mut Conn, lookup: AccountLookup) -> Result<TrialOutcome, Refusal> {
         let let_in = |user, text| TrialOutcome { user, text, is_let_in: true };
-        Ok(match found {
+        Ok(match lookup {
             AccountLookup::Account(user) => let_in(Some(user), "the identity is bound to the account."),
             AccountLookup::Bind(user) => let_in(Some(user), "the address would bind the identity to the account."),
             AccountLookup::Create(values) => {
@@ -225,7 +226,7 @@ fn result_page(
     request: &Request,
     configuration: &SignInConfiguration,
     person: &ProviderPerson,
-    told: &str,
+    explanation: &str,
     claims: &Map<String, Json>,
 ) -> Answer {
     let disabled = match configuration.is_enabled {
@@ -243,17 +244,17 @@ fn result_page(
         format!("<dt>{}</dt><dd><code>{}</code></dd>", escape(name), escape(&value))
     };
     let claims: String = claims.iter().map(claim).collect();
-    let body = format!("{NOTHING_DONE}{disabled}{told}{address}<h2>Claims</h2><dl>{claims}</dl>");
+    let body = format!("{NOTHING_DONE}{disabled}{explanation}{address}<h2>Claims</h2><dl>{claims}</dl>");
     page(request, StatusCode::OK, TITLE, &body)
 }
 
 /// Returns the page of a trial in which the provider could not be used.
 fn failed_page(request: &Request, failure: &ProviderFailure) -> Answer {
-    let told = alert(&format!("The provider could not be used: {}.", failure.why));
+    let explanation = alert(&format!("The provider could not be used: {}.", failure.why));
     let error: String = request.query.last_value("error").unwrap_or("").chars().take(MAX_ERROR).collect();
     let error = match error.as_str() {
         "" => String::new(),
         error => format!("<p>Its error: <code>{}</code></p>", escape(error)),
     };
-    page(request, StatusCode::OK, TITLE, &format!("{NOTHING_DONE}{told}{error}"))
+    page(request, StatusCode::OK, TITLE, &format!("{NOTHING_DONE}{explanation}{error}"))
 }

@@ -82,7 +82,7 @@ impl Vouching {
     pub fn covers_account(self, conn: &mut Conn, user: UserId) -> Result<bool, StoreError> {
         Ok(match self {
             Vouching::Everything => true,
-            Vouching::Within(held) => held.covers(permissions_of_roles(conn, user)?) && !holds_objects(conn, user)?,
+            Vouching::Within(limit) => limit.covers(permissions_of_roles(conn, user)?) && !holds_objects(conn, user)?,
             Vouching::Nothing => false,
         })
     }
@@ -95,7 +95,7 @@ impl Vouching {
         let grants: Vec<Json> = conn.query_all(&sql.arg(configuration), |row| row.json(0))?;
         Ok(match self {
             Vouching::Everything => true,
-            Vouching::Within(held) => grants.iter().all(|grants| held.covers(Permissions::from_actions(grants))),
+            Vouching::Within(limit) => grants.iter().all(|grants| limit.covers(Permissions::from_actions(grants))),
             Vouching::Nothing => false,
         })
     }
@@ -103,7 +103,7 @@ impl Vouching {
     fn to_text(self) -> Option<String> {
         match self {
             Vouching::Everything => Some(EVERYTHING.to_owned()),
-            Vouching::Within(held) => Some(held.to_actions().to_string()),
+            Vouching::Within(limit) => Some(limit.to_actions().to_string()),
             Vouching::Nothing => None,
         }
     }
@@ -119,8 +119,8 @@ impl Vouching {
 }
 
 /// Returns whether a PATCH of a configuration renews its vouching.
-pub fn is_renewed_by(sent: &Changes) -> bool {
-    VOUCHED_FIELDS.iter().any(|field| sent.value(field).is_some())
+pub fn is_renewed_by(changes: &Changes) -> bool {
+    VOUCHED_FIELDS.iter().any(|field| changes.value(field).is_some())
 }
 
 /// Renews the vouching of a configuration by a caller, with the caller's present permissions. Call it after the row is written.
@@ -178,9 +178,9 @@ pub fn warn_at_start(app: &App) {
 }
 
 fn limited_configurations(conn: &mut Conn) -> Result<Vec<SingleSignOnId>, StoreError> {
-    let all = conn.query_all(&Sql::new("SELECT id FROM single_sign_on ORDER BY id"), |row| row.id(0))?;
+    let ids = conn.query_all(&Sql::new("SELECT id FROM single_sign_on ORDER BY id"), |row| row.id(0))?;
     let mut limited = Vec::new();
-    for id in all {
+    for id in ids {
         if Vouching::load(conn, id)? != Vouching::Everything {
             limited.push(id);
         }

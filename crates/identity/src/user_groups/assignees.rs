@@ -88,7 +88,7 @@ impl SetAssignees for GroupSetAssignees {
         match conn.query_optional(&sql, |row| Ok((row.int(0)?, row.int(1)? == 1)))? {
             None => Err(Refusal::forbidden()),
             Some((_, false)) => Err(Refusal::not_found()),
-            Some((held, true)) if with_global(caller, held) & VIEW == 0 => Err(Refusal::forbidden()),
+            Some((actions, true)) if with_global(caller, actions) & VIEW == 0 => Err(Refusal::forbidden()),
             Some(_) => Ok(set),
         }
     }

@@ -181,9 +181,9 @@ fn write_meta(
     request: &Request,
 ) -> Result<(), StoreError> {
     let by_sets = row.int(at)?.unwrap_or(0);
-    let held = request.caller.as_deref().map_or(0, |caller| with_global(caller, by_sets));
+    let actions = request.caller.as_deref().map_or(0, |caller| with_global(caller, by_sets));
     out.name("_meta").raw("{");
-    write_permissions(out, &RIGHT_NAMES.map(|(name, right)| (name, held & right != 0)));
+    write_permissions(out, &RIGHT_NAMES.map(|(name, right)| (name, actions & right != 0)));
     out.raw("}");
     Ok(())
 }

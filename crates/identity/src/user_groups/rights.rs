@@ -76,20 +76,20 @@ pub fn rights(conn: &mut Conn, caller: &Caller, group: GroupId) -> Result<Option
     let mut sql = Sql::new("SELECT ");
     select_sql::tokens(&mut sql, RIGHTS, &principal_tokens(caller));
     sql.push(" FROM user_groups t WHERE t.id = ").bind(group);
-    Ok(conn.query_optional(&sql, |row| row.int(0))?.map(|held| with_global(caller, held)))
+    Ok(conn.query_optional(&sql, |row| row.int(0))?.map(|actions| with_global(caller, actions)))
 }
 
 /// Adds the rights that the caller has on all groups, by account type and roles.
-pub fn with_global(caller: &Caller, held: i64) -> i64 {
+pub fn with_global(caller: &Caller, actions: i64) -> i64 {
     let global = RIGHT_NAMES.iter().filter(|(name, _)| caller.has_permission("user_groups", name));
-    global.fold(held, |held, (_, right)| held | right)
+    global.fold(actions, |bits_so_far, (_, right)| bits_so_far | right)
 }
 
 /// Refuses with 404 if the group does not exist, and with 403 if the caller lacks the right. Changes lock the row first.
 pub fn require_right(conn: &mut Conn, caller: &Caller, group: GroupId, right: i64) -> Result<(), Refusal> {
     match rights(conn, caller, group)? {
         None => Err(Refusal::not_found()),
-        Some(held) if held & right == 0 => Err(Refusal::forbidden()),
+        Some(actions) if actions & right == 0 => Err(Refusal::forbidden()),
         Some(_) => Ok(()),
     }
 }

@@ -108,10 +108,10 @@ fn carry_out<T>(
         return Err(Refusal::bad_request("Action is not available."));
     }
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
-    let done = action(request, conn, id, account_type)?;
+    let result = action(request, conn, id, account_type)?;
     access.refuse_loss(request, conn)?;
     record(request, conn, id, logged_as)?;
-    Ok(done)
+    Ok(result)
 }
 
 /// Records an action on an account: its audit fields, its entry in the log, and the version of the rights.

@@ -75,7 +75,7 @@ pub fn insert_by_operator(
 pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, changes: Changes) -> Result<Option<UserId>, Refusal> {
     match count_against_limit(conn, type_in(&changes)?) {
         Err(refusal) if refusal.is_by_rule() => return Ok(None),
-        taken => taken?,
+        result => result?,
     }
     insert_active(request, conn, changes).map(Some)
 }

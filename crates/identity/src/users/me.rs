@@ -130,8 +130,8 @@ fn end_session(request: &Request, conn: &mut Conn) -> Outcome {
     let (caller, id) = (request.caller()?, request.id());
     let own =
         Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND user_id = $2 AND ended_at IS NULL AND expires_at > $3");
-    let found = conn.query_optional(&own.arg(id).arg(caller.user).arg(request.now), |_| Ok(()))?;
-    if found.is_none() || !sessions::end(conn, id, request.now)? {
+    let row = conn.query_optional(&own.arg(id).arg(caller.user).arg(request.now), |_| Ok(()))?;
+    if row.is_none() || !sessions::end(conn, id, request.now)? {
         return Err(Refusal::not_found());
     }
     rights::mark_rights_changed(request, conn)?;

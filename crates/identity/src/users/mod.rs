@@ -95,8 +95,8 @@ fn create(request: Arc<Request>) -> HandlerFuture {
         let text = |name| body.get(name).and_then(|value| value.as_str());
         let is_service =
             text("account_type").and_then(|name| AccountType::parse(&name)).is_some_and(AccountType::is_service);
-        let sent = text("password").filter(|_| is_service);
-        let prepared = match sent {
+        let value = text("password").filter(|_| is_service);
+        let prepared = match value {
             Some(password) => {
                 Some(passwords::prepare(&request.app, &QueuePath::request_path(&request), &password, None).await?)
             }
@@ -135,8 +135,8 @@ fn edit(request: Arc<Request>) -> HandlerFuture {
         let id = request.id();
         // Only super admins set passwords here, and only those of service accounts. Other passwords are not hashed.
         let is_super_admin = request.caller()?.account_type == AccountType::SuperAdmin;
-        let sent = request.object().ok().and_then(|body| Some(body.get("password")?.as_str()?.into_owned()));
-        let prepared = match sent.filter(|_| is_super_admin) {
+        let value = request.object().ok().and_then(|body| Some(body.get("password")?.as_str()?.into_owned()));
+        let prepared = match value.filter(|_| is_super_admin) {
             Some(password) => {
                 let service = request.build.db.read_short(move |conn| rules::passwords_of_service(conn, id)).await?;
                 match service {
@@ -174,8 +174,8 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPasswor
     if new_type.is_super() && !caller.is_super() {
         return Err(Refusal::forbidden());
     }
-    let held = before.get(&ROLES).unwrap_or_default();
-    rules::require_role_grant(conn, caller, &held, &accepted.changes.get(&ROLES).unwrap_or_default())?;
+    let role_ids = before.get(&ROLES).unwrap_or_default();
+    rules::require_role_grant(conn, caller, &role_ids, &accepted.changes.get(&ROLES).unwrap_or_default())?;
     let is_renamed = rename::is_change(&before, &accepted.changes);
     if is_renamed {
         rename::require_rename(conn, caller, id, &before)?;

@@ -30,8 +30,8 @@ pub static RENAMED: MailKind = MailKind {
 };
 
 /// Returns whether a body changes the username.
-pub fn is_change(before: &Changes, sent: &Changes) -> bool {
-    sent.contains(&USERNAME) && sent.get(&USERNAME) != before.get(&USERNAME)
+pub fn is_change(before: &Changes, changes: &Changes) -> bool {
+    changes.contains(&USERNAME) && changes.get(&USERNAME) != before.get(&USERNAME)
 }
 
 /// Refuses a caller who does not have all permissions of the account. Only super admins can rename an account with rights on single

@@ -57,8 +57,8 @@ pub fn require_all_permissions_of(
     id: UserId,
     account_type: AccountType,
 ) -> Result<(), Refusal> {
-    let held = Permissions::for_account_type(account_type).union(permissions_of_roles(conn, id)?);
-    let holds_all = caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?);
+    let permissions = Permissions::for_account_type(account_type).union(permissions_of_roles(conn, id)?);
+    let holds_all = caller.permissions.covers(permissions) && (caller.is_super() || !holds_objects(conn, id)?);
     if holds_all { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
@@ -100,8 +100,8 @@ pub fn over_several_fields(after: &RowAfterWrite) -> Errors {
 /// Removes the address ranges from a body if they exceed the limit of the build. Returns the body and the message about them.
 pub fn bounded_ranges<'a>(conn: &mut Conn, body: SentObject<'a>) -> Result<(SentObject<'a>, Errors), StoreError> {
     let mut errors = Errors::new();
-    let sent = body.get(RANGES.name()).and_then(|sent| sent.as_list(0));
-    let Some((_, count)) = sent.filter(|(_, count)| *count > 0) else { return Ok((body, errors)) };
+    let ranges = body.get(RANGES.name()).and_then(|value| value.as_list(0));
+    let Some((_, count)) = ranges.filter(|(_, count)| *count > 0) else { return Ok((body, errors)) };
     let most = limits::value(conn, &USER_RANGES)?;
     if usize::try_from(most).is_ok_and(|most| count <= most) {
         return Ok((body, errors));
@@ -117,8 +117,13 @@ pub fn full_name(after: &RowAfterWrite) -> String {
 }
 
 /// Refuses the assignment of a role with a permission that the caller does not have.
-pub fn require_role_grant(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i64]) -> Result<(), Refusal> {
-    for role in given.iter().filter(|role| !held.contains(role)) {
+pub fn require_role_grant(
+    conn: &mut Conn,
+    caller: &Caller,
+    role_ids: &[i64],
+    new_role_ids: &[i64],
+) -> Result<(), Refusal> {
+    for role in new_role_ids.iter().filter(|role| !role_ids.contains(role)) {
         let sql = Sql::new("SELECT permissions FROM roles WHERE id = $1").arg(*role);
         let grants: Json = conn.query_one(&sql, |row| row.json(0))?;
         if !caller.permissions.covers(Permissions::from_actions(&grants)) {

@@ -50,7 +50,7 @@ const EXPIRES_AT: &str = "(t.password_set_at + (SELECT NULLIF(x.password_rotatio
 
 /// A user.
 pub static USER: LazyLock<Resource> = LazyLock::new(|| {
-    let moment = |name: &'static str| Field::new(name, FieldKind::DateTime).read_only().nullable();
+    let date_time = |name: &'static str| Field::new(name, FieldKind::DateTime).read_only().nullable();
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
     Resource::new(
         "users",
@@ -109,11 +109,11 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             STATUS.declare(FieldKind::choices(STATUSES)).sql(SHOWN_STATUS).read_only().filter(),
             Field::new("is_available", FieldKind::Boolean).sql(IS_AVAILABLE).filter_only(),
             Field::new("is_super_admin", FieldKind::Boolean).sql(IS_SUPER_ADMIN).filter_only(),
-            moment("last_login").list_only().filter().sort(),
-            moment("activated_at").filter().sort(),
-            moment("password_set_at").filter().sort(),
-            moment("password_expires_at").sql(EXPIRES_AT),
-            moment("link_sent_at").filter().sort(),
+            date_time("last_login").list_only().filter().sort(),
+            date_time("activated_at").filter().sort(),
+            date_time("password_set_at").filter().sort(),
+            date_time("password_expires_at").sql(EXPIRES_AT),
+            date_time("link_sent_at").filter().sort(),
             Field::new("link_sent_by", FieldKind::User).read_only().nullable().filter_by_choice(),
             Field::new("next_actions", FieldKind::List).schema(texts).read_only().stored_by_resource(),
             created_at.sort(),

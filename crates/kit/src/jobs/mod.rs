@@ -125,9 +125,9 @@ impl Job {
     ///
     /// # Errors
     /// If the job must stop: it was canceled, or another process has leased it.
-    pub async fn progress(&self, done: i64, total: i64) -> Result<(), JobFailure> {
+    pub async fn progress(&self, done_count: i64, total: i64) -> Result<(), JobFailure> {
         let (id, lease) = (self.id, work::lease(&self.app));
-        let write = move |conn: &mut Conn| rows::renew(conn, id, &lease, Some((done, total)));
+        let write = move |conn: &mut Conn| rows::renew(conn, id, &lease, Some((done_count, total)));
         match self.build.db.write(write).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(JobFailure::new("it was canceled, or taken over")),

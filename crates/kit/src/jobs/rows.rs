@@ -230,7 +230,7 @@ pub fn lease_due_job(
     let sql = Sql::new("UPDATE jobs SET holder = $1, held_until = $2 WHERE id = $3");
     conn.exec(&sql.arg(&lease.holder).arg(lease.until).arg(id))?;
     let sql = Sql::new("SELECT created_at, attempts, row_key, payload FROM jobs WHERE id = $1").arg(id);
-    let taken = conn.query_one(&sql, |row| {
+    let leased_job = conn.query_one(&sql, |row| {
         let plain = app.keys.open(&payload_context(build, row.text(2)?), row.text(3)?);
         let payload = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
         let (is_open, payload) = (payload.is_some(), payload.unwrap_or_default());
@@ -240,15 +240,15 @@ pub fn lease_due_job(
             is_open,
         })
     })?;
-    Ok(Some(taken))
+    Ok(Some(leased_job))
 }
 
 /// Renews a lease and stores the progress, if any. Returns `false` if the job was canceled, or another process has leased it.
 pub fn renew(conn: &mut Conn, id: JobId, lease: &Lease, progress: Option<(i64, i64)>) -> Result<bool, StoreError> {
     let mut sql = Sql::new("UPDATE jobs SET held_until = ");
     sql.bind(lease.until);
-    if let Some((done, total)) = progress {
-        sql.push(", done = ").bind(done).push(", total = ").bind(total);
+    if let Some((done_count, total)) = progress {
+        sql.push(", done = ").bind(done_count).push(", total = ").bind(total);
     }
     sql.push(" WHERE id = ").bind(id).push(" AND is_canceled = 0 AND holder = ").bind(&lease.holder);
     Ok(conn.exec(&sql)? == 1)

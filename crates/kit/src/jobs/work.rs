@@ -282,9 +282,9 @@ async fn run_build(app: App, task: Arc<BuildTask>) {
     let mut due_times: Option<DueTimes> = None;
     while is_on(&app) {
         let WakeReason { is_general, standing } = std::mem::take(&mut *lock(&task.wake_reason));
-        let known =
+        let current_times =
             due_times.as_mut().filter(|due| !is_general && !standing.is_empty() && due.are_current(app.clock.now()));
-        let started = match known {
+        let started = match current_times {
             Some(due_times) => start_due_standing(&app, &task, standing, due_times).await,
             None => start_due_kinds(&app, &task, is_first, &mut due_times).await,
         };
@@ -331,11 +331,11 @@ async fn start_due_standing(
     let (started, now) = (Instant::now(), app.clock.now());
     let standing = jobs(app).standing.iter().copied().filter(|job| names.contains(&job.name));
     let standing: Vec<&'static StandingJob> = standing.collect();
-    let (shared, build, asked) = (app.clone(), task.build.clone(), standing.clone());
-    let read = move |conn: &mut Conn| {
-        asked.iter().map(|job| (job.due)(&shared, &build, conn, now)).collect::<Result<Vec<_>, StoreError>>()
+    let (shared, build, standing_jobs) = (app.clone(), task.build.clone(), standing.clone());
+    let load_due = move |conn: &mut Conn| {
+        standing_jobs.iter().map(|job| (job.due)(&shared, &build, conn, now)).collect::<Result<Vec<_>, StoreError>>()
     };
-    let due = task.build.db.read(read).await?;
+    let due = task.build.db.read(load_due).await?;
     for (job, due) in standing.into_iter().zip(due) {
         if begin_kind(task, (job.name, 1), due, now, &mut due_times.next) {
             tokio::spawn(run_standing(app.clone(), task.clone(), job));
@@ -370,25 +370,25 @@ async fn start_due_kinds(
     *due_times = None;
     let (started, now) = (Instant::now(), app.clock.now());
     let counts = lock(&task.counts).next.is_none_or(|next| started >= next);
-    let (with, of) = (app.clone(), task.build.clone());
-    let read = move |conn: &mut Conn| {
-        let overview = rows::overview(conn, &jobs(&with).kinds)?;
+    let (shared_app, shared_build) = (app.clone(), task.build.clone());
+    let load_due = move |conn: &mut Conn| {
+        let overview = rows::overview(conn, &jobs(&shared_app).kinds)?;
         let is_any = overview.next.iter().any(Option::is_some);
         let counted = match is_any {
             true if counts => Some(rows::count(conn)?),
             true => None,
             false => Some((0, 0)),
         };
-        let standing = jobs(&with)
+        let standing = jobs(&shared_app)
             .standing
             .iter()
-            .map(|job| (job.due)(&with, &of, conn, now))
+            .map(|job| (job.due)(&shared_app, &shared_build, conn, now))
             .collect::<Result<_, StoreError>>()?;
         Ok::<_, StoreError>(DueJobs { overview, standing, counted })
     };
-    let DueJobs { overview, standing: due, counted } = task.build.db.read(read).await?;
-    if let Some(until) = overview.held
-        && (is_first || until <= now)
+    let DueJobs { overview, standing: due, counted } = task.build.db.read(load_due).await?;
+    if let Some(lease_end) = overview.held
+        && (is_first || lease_end <= now)
     {
         let before = (!is_first).then_some(now);
         task.build.db.write(move |conn| rows::end_leases(conn, before)).await?;
@@ -539,9 +539,10 @@ async fn run_due_jobs(app: App, task: Arc<BuildTask>, kind: &'static JobKind) {
 
 /// Runs the first due job of a kind. Returns whether there was one.
 async fn run_next(app: &App, task: &Arc<BuildTask>, kind: &'static JobKind) -> Result<bool, StoreError> {
-    let (with, build, from) = (app.clone(), task.build.clone(), lease(app));
-    let taken = task.build.db.write(move |conn| rows::lease_due_job(&with, &build, conn, kind, &from)).await?;
-    let Some(LeasedJob { job, is_open }) = taken else { return Ok(false) };
+    let (shared_app, build, from) = (app.clone(), task.build.clone(), lease(app));
+    let leased_job =
+        task.build.db.write(move |conn| rows::lease_due_job(&shared_app, &build, conn, kind, &from)).await?;
+    let Some(LeasedJob { job, is_open }) = leased_job else { return Ok(false) };
     let outcome = if is_open {
         run(app, task, kind, &job).await
     } else {
@@ -561,8 +562,8 @@ enum JobOutcome {
 }
 
 impl From<Result<(), JobFailure>> for JobOutcome {
-    fn from(done: Result<(), JobFailure>) -> JobOutcome {
-        match done {
+    fn from(result: Result<(), JobFailure>) -> JobOutcome {
+        match result {
             Ok(()) => JobOutcome::Done,
             Err(failure) => JobOutcome::Failed(failure),
         }
@@ -636,12 +637,12 @@ async fn finish(
             tracing::warn!(reason, build, kind = name, job = number, attempts, "a job was not done");
         }
     }
-    let (with, of, from) = (app.clone(), task.build.clone(), lease(app));
+    let (shared_app, shared_build, from) = (app.clone(), task.build.clone(), lease(app));
     let write = move |conn: &mut Conn| match &outcome {
         JobOutcome::Withdrawn => rows::finish_canceled(conn, job.id, &from),
         JobOutcome::Done => rows::finish(conn, job.id, &from).map(drop),
         JobOutcome::Failed(failure) if is_over || failure.is_final => match rows::finish(conn, job.id, &from)? {
-            true => (kind.given_up)(&with, &of, conn, &job, failure),
+            true => (kind.given_up)(&shared_app, &shared_build, conn, &job, failure),
             false => Ok(()),
         },
         JobOutcome::Failed(failure) => rows::schedule_retry(conn, kind, &job, failure, &from),

@@ -49,8 +49,8 @@ impl DatabaseChecks for InTransaction<'_> {
             FieldKind::Reference { target } | FieldKind::References { target, .. } => target.table.as_ref(),
             _ => "users",
         };
-        let known = select_existing(self.conn, table, ids, " ORDER BY t.id FOR SHARE")?;
-        Ok(ids.iter().copied().filter(|id| !known.contains(id)).collect())
+        let existing_ids = select_existing(self.conn, table, ids, " ORDER BY t.id FOR SHARE")?;
+        Ok(ids.iter().copied().filter(|id| !existing_ids.contains(id)).collect())
     }
 
     fn is_taken(&mut self, field: &Field, value: &CheckedValue) -> Result<bool, StoreError> {

@@ -122,10 +122,10 @@ pub fn insert(
     changes: &Changes,
     extra: &[(&'static str, Argument)],
 ) -> Result<i64, Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.caller.as_ref().map(|caller| caller.user);
     let mut columns = sealed::columns(request, resource, changes, true);
     columns.extend(extra.iter().cloned());
-    let id = insert_row(conn, resource, changes, &columns, request.now, by)?;
+    let id = insert_row(conn, resource, changes, &columns, request.now, user)?;
     log::write(request, conn, "create", resource, id, &log::name_of(changes), log::diff_of_create(resource, changes))?;
     reactions::run(request, conn, &resource.name, ReactionTime::Created, id)?;
     if let Some(limit) = resource.limit {
@@ -142,13 +142,16 @@ pub fn insert_row(
     changes: &Changes,
     extra: &[(&'static str, Argument)],
     now: i64,
-    by: Option<UserId>,
+    user: Option<UserId>,
 ) -> Result<i64, Refusal> {
     let mut columns: Vec<(String, Argument)> = stored_columns(resource, 0, changes);
     columns.extend(extra.iter().map(|(name, arg)| ((*name).to_owned(), arg.clone())));
-    for (name, arg) in
-        [("created_at", now.into()), ("modified_at", now.into()), ("created_by", by.into()), ("modified_by", by.into())]
-    {
+    for (name, arg) in [
+        ("created_at", now.into()),
+        ("modified_at", now.into()),
+        ("created_by", user.into()),
+        ("modified_by", user.into()),
+    ] {
         if resource.field(name).is_some() && !columns.iter().any(|(column, _)| column == name) {
             columns.push((name.to_owned(), arg));
         }
@@ -179,10 +182,10 @@ pub fn update(
     changes: &Changes,
     extra: &[(&'static str, Argument)],
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.caller.as_ref().map(|caller| caller.user);
     let mut columns = sealed::columns(request, resource, changes, false);
     columns.extend(extra.iter().cloned());
-    update_row(conn, resource, id, changes, &columns, request.now, by)?;
+    update_row(conn, resource, id, changes, &columns, request.now, user)?;
     let changed = log::diff_of_edit(resource, before, changes);
     if !changed.is_empty() {
         let name = if log::name_of(changes).is_empty() { log::name_of(before) } else { log::name_of(changes) };
@@ -199,10 +202,10 @@ pub fn update_row(
     changes: &Changes,
     extra: &[(&'static str, Argument)],
     now: i64,
-    by: Option<UserId>,
+    user: Option<UserId>,
 ) -> Result<(), Refusal> {
     let mut sql = Sql::new("UPDATE ");
-    sql.name(&resource.table).push(" SET modified_at = ").bind(now).push(", modified_by = ").bind(by);
+    sql.name(&resource.table).push(" SET modified_at = ").bind(now).push(", modified_by = ").bind(user);
     for (column, arg) in stored_columns(resource, 0, changes) {
         sql.push(", ").name(&column).push(" = ").bind(arg);
     }
@@ -303,10 +306,10 @@ fn unique(resource: &Resource, error: StoreError) -> Refusal {
     match &error {
         StoreError::Unique(index) => match resource.field_of_index(index) {
             Some(field) => {
-                let taken = Errors::single(&field.name, message::UNIQUE);
-                let Some(group) = resource.group_of(field) else { return taken.into() };
+                let error = Errors::single(&field.name, message::UNIQUE);
+                let Some(group) = resource.group_of(field) else { return error.into() };
                 let mut errors = Errors::new();
-                errors.nest(group, taken);
+                errors.nest(group, error);
                 errors.into()
             }
             None => error.into(),

@@ -2,7 +2,7 @@
 
 use super::page::PageWriter;
 use super::shape::{RowCells, RowShape};
-use super::sql::{OWN, Relations, conditions, is_of_the_moment, order, push_joins};
+use super::sql::{OWN, Relations, conditions, depends_on_time, order, push_joins};
 use super::view::show;
 use crate::answer::{Answer, Outcome};
 use crate::listed::{JsonItems, ListCounts, ListedItems};
@@ -64,18 +64,18 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &RowShape, scope: Scope) 
     let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
     let mut results = PageWriter::with_capacity(request, 1024 + 900 * select.limit.min(100) as usize);
     let sql = page(request, shape, &scope, &select);
-    let read = conn.for_each_row_until(&sql, |row| {
+    let outcome = conn.for_each_row_until(&sql, |row| {
         results.item(row, |out, row| show(out, shape, RowForm::List, &RowCells(row), 0, request))
     })?;
-    if let ControlFlow::Break(refusal) = read {
+    if let ControlFlow::Break(refusal) = outcome {
         return Err(refusal);
     }
     let (total, filtered) = counts(conn, &shape.resource, &scope, &select.filters, request.now)?;
     let mut answer = results.answer(select.limit, select.offset, ListCounts { total, filtered });
     let compares =
-        || shape.compares(RowForm::List) || select.filters.iter().any(|filter| is_of_the_moment(filter.field()));
+        || shape.compares(RowForm::List) || select.filters.iter().any(|filter| depends_on_time(filter.field()));
     answer.cacheable_until = match scope.cacheable {
-        Cacheable::Until(moment) => Some(moment.unwrap_or(i64::MAX)),
+        Cacheable::Until(end) => Some(end.unwrap_or(i64::MAX)),
         Cacheable::Always if !compares() => Some(i64::MAX),
         _ => None,
     };
@@ -97,11 +97,11 @@ pub fn read_page<T>(
     conn: &mut Conn,
     shape: &RowShape,
     scope: &Scope,
-    read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    read_row: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
 ) -> Result<ReadPage<T>, Refusal> {
     let related = |field: &Field| scope.relations.get(&field.name).map(|related| RelatedRows::Of(&related.resource));
     let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
-    let rows = conn.query_all(&page(request, shape, scope, &select), read)?;
+    let rows = conn.query_all(&page(request, shape, scope, &select), read_row)?;
     let (total, filtered) = counts(conn, &shape.resource, scope, &select.filters, request.now)?;
     Ok(ReadPage { limit: select.limit, offset: select.offset, counts: ListCounts { total, filtered }, rows })
 }

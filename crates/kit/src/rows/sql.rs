@@ -12,8 +12,8 @@ use store::{Argument, Conn, Sql, StoreError};
 pub fn tokens<I: Id>(sql: &mut Sql, text: &'static str, values: &[(&str, I)]) {
     let mut rest = text;
     while let Some(at) = rest.find('{') {
-        let (before, behind) = rest.split_at(at);
-        let token = values.iter().find_map(|(token, value)| Some((behind.strip_prefix(token)?, *value)));
+        let (before, remainder) = rest.split_at(at);
+        let token = values.iter().find_map(|(token, value)| Some((remainder.strip_prefix(token)?, *value)));
         rest = match token {
             Some((rest, value)) => {
                 sql.push(before).push("CAST(").bind(value.to_number()).push(" AS BIGINT)");
@@ -21,7 +21,7 @@ pub fn tokens<I: Id>(sql: &mut Sql, text: &'static str, values: &[(&str, I)]) {
             }
             None => {
                 sql.push(before).push("{");
-                &behind[1..]
+                &remainder[1..]
             }
         };
     }
@@ -117,7 +117,7 @@ pub fn value(sql: &mut Sql, alias: &'static str, field: &Field, now: i64) {
 }
 
 /// Returns whether a field's value depends on the time of the request.
-pub fn is_of_the_moment(field: &Field) -> bool {
+pub fn depends_on_time(field: &Field) -> bool {
     matches!(&field.source, ColumnSource::Sql(expression) if expression.contains("{now}"))
 }
 
@@ -125,13 +125,13 @@ pub fn is_of_the_moment(field: &Field) -> bool {
 const MAX_BESIDE: usize = 100;
 
 /// Pushes conditions with an operator between them. More than [`MAX_BESIDE`] are put into brackets by the hundred.
-pub fn push_joined<T>(sql: &mut Sql, operator: &'static str, of: &[T], push: impl Fn(&mut Sql, &T)) {
-    let [open, close] = if of.len() > MAX_BESIDE { ["(", ")"] } else { ["", ""] };
-    for (n, part) in of.chunks(MAX_BESIDE).enumerate() {
+pub fn push_joined<T>(sql: &mut Sql, operator: &'static str, parts: &[T], push: impl Fn(&mut Sql, &T)) {
+    let [open, close] = if parts.len() > MAX_BESIDE { ["(", ")"] } else { ["", ""] };
+    for (n, part) in parts.chunks(MAX_BESIDE).enumerate() {
         sql.push(if n > 0 { operator } else { "" }).push(open);
-        for (n, one) in part.iter().enumerate() {
+        for (n, item) in part.iter().enumerate() {
             sql.push(if n > 0 { operator } else { "" });
-            push(sql, one);
+            push(sql, item);
         }
         sql.push(close);
     }
@@ -144,7 +144,7 @@ pub fn conditions(sql: &mut Sql, alias: &'static str, filters: &[CheckedFilter],
     for filter in filters {
         match filter.relation_field() {
             None => own.push(filter),
-            Some(via) => match over.iter_mut().find(|(known, _)| known.name == via.name) {
+            Some(via) => match over.iter_mut().find(|(relation, _)| relation.name == via.name) {
                 Some((_, filters)) => filters.push(filter),
                 None => over.push((via, vec![filter])),
             },
@@ -279,7 +279,7 @@ fn predicate(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i6
     if field.is_text() {
         return condition_on_text(sql, alias, filter, value);
     }
-    let with = |sql: &mut Sql, operator: &'static str| {
+    let push_comparison = |sql: &mut Sql, operator: &'static str| {
         value(sql);
         sql.push(operator).bind(first());
     };
@@ -290,12 +290,12 @@ fn predicate(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i6
     };
     match filter.predicate() {
         Predicate::Exact if values > 1 => {
-            sql.one_in(values, |sql| with(sql, " = "));
+            sql.one_in(values, |sql| push_comparison(sql, " = "));
         }
-        Predicate::Gt => with(sql, " > "),
-        Predicate::Gte => with(sql, " >= "),
-        Predicate::Lt => with(sql, " < "),
-        Predicate::Lte => with(sql, " <= "),
+        Predicate::Gt => push_comparison(sql, " > "),
+        Predicate::Gte => push_comparison(sql, " >= "),
+        Predicate::Lt => push_comparison(sql, " < "),
+        Predicate::Lte => push_comparison(sql, " <= "),
         Predicate::Range => {
             value(sql);
             sql.push(" BETWEEN ")
@@ -311,7 +311,7 @@ fn predicate(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i6
         }
         Predicate::Isnull => push_null_test(sql, value, operands),
         // The other predicates are for texts.
-        _ => with(sql, " = "),
+        _ => push_comparison(sql, " = "),
     }
 }
 
@@ -378,8 +378,8 @@ fn condition_on_members(
     is_whole: bool,
     operands: &[CheckedValue],
 ) {
-    let held = |sql: &mut Sql, what: &'static str| {
-        sql.push(what).name(members.table).push(" m WHERE m.").name(members.owner).push(" = ").push(alias);
+    let push_members = |sql: &mut Sql, prefix: &'static str| {
+        sql.push(prefix).name(members.table).push(" m WHERE m.").name(members.owner).push(" = ").push(alias);
         sql.push(".id");
     };
     let mut ids: Vec<i64> = operands.iter().flat_map(CheckedValue::ids).collect();
@@ -387,14 +387,14 @@ fn condition_on_members(
     ids.dedup();
     let distinct: Vec<CheckedValue> = ids.into_iter().map(CheckedValue::Int).collect();
     if is_whole {
-        held(sql, "(SELECT count(*) FROM ");
+        push_members(sql, "(SELECT count(*) FROM ");
         sql.push(") = ").bind(distinct.len() as i64).push(" AND ");
-        held(sql, "(SELECT count(*) FROM ");
+        push_members(sql, "(SELECT count(*) FROM ");
         sql.push(" AND m.").name(members.item).push(" IN (");
         push_list(sql, distinct.iter().map(arg));
         sql.push(")) = ").bind(distinct.len() as i64);
     } else {
-        held(sql, "EXISTS (SELECT 1 FROM ");
+        push_members(sql, "EXISTS (SELECT 1 FROM ");
         sql.push(" AND m.").name(members.item).push(" IN (");
         push_list(sql, distinct.iter().map(arg));
         sql.push("))");
@@ -469,9 +469,9 @@ fn push_key(sql: &mut Sql, alias: &'static str, order: &OrderField) -> bool {
     match (field.order_column(), &field.kind, &field.source) {
         (Some(name), FieldKind::Enum { choices }, _) if field.sorts_by_place => {
             // The key is the position of the value in the text of all values; none has a comma.
-            let mut all = String::from(",");
-            choices.iter().for_each(|choice| all.extend([choice.value.as_ref(), ","]));
-            sql.push("strpos(").bind(all).push(", ',' || ");
+            let mut values = String::from(",");
+            choices.iter().for_each(|choice| values.extend([choice.value.as_ref(), ","]));
+            sql.push("strpos(").bind(values).push(", ',' || ");
             column(sql, alias, field, name);
             sql.push(" || ',')");
         }

@@ -29,12 +29,12 @@ pub fn view(
     push_joins(&mut sql, OWN, &shape.resource, shape.fields(RowForm::Detail));
     sql.push(" WHERE ").append(condition);
     let mut out = JsonWriter::with_capacity(2048);
-    let found = conn.query_optional(&sql, |row| {
+    let end_of_validity = conn.query_optional(&sql, |row| {
         show(&mut out, shape, RowForm::Detail, &RowCells(row), 1, request)?;
         row.opt_int(0)
     })?;
     let is_cacheable = shape.changes_at.is_some() || !shape.compares(RowForm::Detail);
-    Ok(found.map(|changes_at| Instance {
+    Ok(end_of_validity.map(|changes_at| Instance {
         body: out.into_bytes(),
         cacheable_until: is_cacheable.then(|| changes_at.filter(|at| *at > request.now).unwrap_or(i64::MAX)),
     }))
@@ -66,14 +66,14 @@ pub fn items(
     push_joins(&mut sql, OWN, &shape.resource, shape.fields(RowForm::List));
     sql.push(" WHERE ").append(&scope.condition);
     let (mut items, mut size) = (Vec::new(), PageSize::default());
-    let read = conn.for_each_row_until(&sql, |row| {
+    let outcome = conn.for_each_row_until(&sql, |row| {
         let mut out = JsonWriter::with_capacity(512);
         show(&mut out, shape, RowForm::List, &RowCells(row), 1, request)?;
         items.push((row.int(0)?, out.into_bytes()));
         size = PageSize { items: size.items + 1, bytes: size.bytes + items.last().map_or(0, |(_, item)| item.len()) };
         Ok(size.check_in_loop(request))
     })?;
-    match read {
+    match outcome {
         ControlFlow::Continue(()) => Ok(items),
         ControlFlow::Break(refusal) => Err(refusal),
     }

@@ -34,13 +34,13 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let may_ask = rights_on_class(request, conn)?.allows(CLASS_EDIT_PERM_SET);
     let mut errors = Errors::new();
     let person = AccessSubject::subject_from_query(request, conn, may_ask, &mut errors)?.ok_or(errors)?;
-    let (mut held, mut grants) = (0, Vec::new());
+    let (mut bits, mut grants) = (0, Vec::new());
     if person.is_usable {
         let rights = load_class_actions(conn, &person.caller, class)?.ok_or_else(Refusal::not_found)?;
         // The visibility of a record also makes the class visible.
-        held = rights.actions() | if rights.sees_class() { CLASS_VIEW } else { 0 };
+        bits = rights.actions() | if rights.sees_class() { CLASS_VIEW } else { 0 };
         grants = person.grants_of_class(conn, class)?;
         person.hide(request, conn, class, &mut grants)?;
     }
-    Ok(Answer::json(StatusCode::OK, person.answer(&actions(), held, grants)))
+    Ok(Answer::json(StatusCode::OK, person.answer(&actions(), bits, grants)))
 }

@@ -98,8 +98,8 @@ impl SetAssignees for ClassSetAssignees {
         sql.bind(request.second_id::<ClassSetId>())
             .push(") FROM object_classes t WHERE t.id = ")
             .bind(request.id::<ClassId>());
-        let found = conn.query_optional(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_id(2)?)))?;
-        let (rights, set) = found.ok_or_else(Refusal::not_found)?;
+        let row = conn.query_optional(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_id(2)?)))?;
+        let (rights, set) = row.ok_or_else(Refusal::not_found)?;
         rights.require(CLASS_VIEW)?;
         set.ok_or_else(Refusal::not_found)
     }

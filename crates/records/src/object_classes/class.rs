@@ -117,8 +117,8 @@ pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
 
 /// Derives a free alias of a class from a name.
 pub fn free_class_alias(conn: &mut Conn, name: &str) -> Result<String, StoreError> {
-    let taken = conn.query_all(&Sql::new("SELECT alias FROM object_classes"), |row| Ok(row.text(0)?.to_owned()))?;
-    Ok(free_alias(&default_alias(name, "class_"), |alias| taken.iter().any(|other| other == alias)))
+    let aliases = conn.query_all(&Sql::new("SELECT alias FROM object_classes"), |row| Ok(row.text(0)?.to_owned()))?;
+    Ok(free_alias(&default_alias(name, "class_"), |alias| aliases.iter().any(|other_alias| other_alias == alias)))
 }
 
 #[cfg(test)]

@@ -215,14 +215,14 @@ impl RecordCounts {
         let begin = out.name("num_of_records").bytes().len();
         let end = out.int(self.counts.get(&class).copied().unwrap_or(0)).bytes().len();
         *web::lock(&self.place) = (begin, end);
-        let held = row.int(at + 1)?.unwrap_or(0) | request.caller.as_deref().map_or(0, global);
+        let actions = row.int(at + 1)?.unwrap_or(0) | request.caller.as_deref().map_or(0, global);
         out.name("_meta").raw("{").name("permissions").raw("{");
         for (action, bit) in CLASS_ACTIONS {
-            out.name(action).bool(action == "view" || held & bit != 0);
+            out.name(action).bool(action == "view" || actions & bit != 0);
         }
         out.name("object_records").raw("{");
         for (action, bit) in RECORD_ACTIONS {
-            out.name(action).bool(held & bit != 0);
+            out.name(action).bool(actions & bit != 0);
         }
         out.raw("}}}");
         Ok(())

@@ -61,12 +61,12 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
     let (caller, class) = (request.caller()?, request.id());
     let name = class_for_change(request, conn)?;
     let batch = request.batch(MAX_IN_BATCH)?;
-    let held = owners(conn, class)?;
-    let new: Vec<UserId> = batch.ids.iter().copied().filter(|user| !held.contains(user)).collect();
+    let owner_ids = owners(conn, class)?;
+    let new: Vec<UserId> = batch.ids.iter().copied().filter(|user| !owner_ids.contains(user)).collect();
     check_users(conn, caller, &new, "object class")?;
     let users = batch.finish()?;
     if !new.is_empty() {
-        limits::check(conn, &CLASS_OWNERS, held.len() as i64, new.len() as i64)?;
+        limits::check(conn, &CLASS_OWNERS, owner_ids.len() as i64, new.len() as i64)?;
         insert(request, conn, class, &name, &new)?;
     }
     let shown = rows::items(request, conn, &CLASS_OWNER_SHAPE, "owner_id", &Scope::from(ownerships(class)))?;

@@ -35,40 +35,41 @@ fn actions() -> Vec<ResourceActions> {
 /// Answers callers who may view the record about themselves. Its owner and others who may change owners may ask about other
 /// users.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = record_access::load_from_path(request, conn)?;
+    let record = record_access::load_from_path(request, conn)?;
     let mut errors = Errors::new();
-    let person = AccessSubject::subject_from_query(request, conn, held.allows(EDIT_OWNERS), &mut errors)?;
+    let person = AccessSubject::subject_from_query(request, conn, record.allows(EDIT_OWNERS), &mut errors)?;
     let connector = connector(request, conn, &mut errors)?;
     let Some(person) = person.filter(|_| errors.is_empty()) else { return Err(errors.into()) };
     let (mut may, mut grants) = (0, Vec::new());
     if person.is_usable {
-        grants = sets(conn, &person, &held, connector)?;
+        grants = sets(conn, &person, &record, connector)?;
         may = grants.iter().fold(0, |may, grant| may | grant.bits);
         // An agent has only the actions that sets grant to its connector.
         if connector.is_none() {
             let caller = &person.caller;
-            let on_class = load_class_actions(conn, caller, held.class.id)?.ok_or_else(Refusal::not_found)?;
-            may =
-                record_access::actions(conn, caller, on_class, &[(held.id, held.owner)])?.remove(&held.id).unwrap_or(0);
-            grants.extend(person.grants_of_class(conn, held.class.id)?);
-            let is_owner = caller.has_rights_of(held.owner);
+            let on_class = load_class_actions(conn, caller, record.class.id)?.ok_or_else(Refusal::not_found)?;
+            may = record_access::actions(conn, caller, on_class, &[(record.id, record.owner)])?
+                .remove(&record.id)
+                .unwrap_or(0);
+            grants.extend(person.grants_of_class(conn, record.class.id)?);
+            let is_owner = caller.has_rights_of(record.owner);
             grants.extend(is_owner.then(|| Grant::owner_access(AccessWay::Owner, RECORD_ALL)));
         }
-        person.hide(request, conn, held.class.id, &mut grants)?;
+        person.hide(request, conn, record.class.id, &mut grants)?;
     }
     Ok(Answer::json(StatusCode::OK, person.answer(&actions(), may, grants)))
 }
 
 /// Returns the connector that the request names. Adds an error if the id is unknown.
 fn connector(request: &Request, conn: &mut Conn, errors: &mut Errors) -> Result<Option<ConnectorId>, StoreError> {
-    let Some(sent) = request.query.last_value("connector") else { return Ok(None) };
-    let id = ConnectorId::new(sent.parse().unwrap_or(0));
-    let known =
+    let Some(connector_parameter) = request.query.last_value("connector") else { return Ok(None) };
+    let id = ConnectorId::new(connector_parameter.parse().unwrap_or(0));
+    let visible_connector =
         conn.query_optional(&Sql::new("SELECT id FROM mcp_connectors WHERE id = $1").arg(id), |row| row.id(0))?;
-    if known.is_none() {
-        errors.add("connector", message::invalid_id_message(sent));
+    if visible_connector.is_none() {
+        errors.add("connector", message::invalid_id_message(connector_parameter));
     }
-    Ok(known)
+    Ok(visible_connector)
 }
 
 /// The grants of record permission sets to a person, or to their agent on a connector. The connector must be associated with the
@@ -76,7 +77,7 @@ fn connector(request: &Request, conn: &mut Conn, errors: &mut Errors) -> Result<
 fn sets(
     conn: &mut Conn,
     person: &AccessSubject,
-    held: &RecordAccess,
+    record: &RecordAccess,
     connector: Option<ConnectorId>,
 ) -> Result<Vec<Grant>, StoreError> {
     let (group, none) = (
@@ -93,7 +94,7 @@ fn sets(
             sql.push(" JOIN record_set_connectors x ON x.permission_set = s.id AND x.connector = ").bind(connector);
             sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
         }
-        sql.push(" WHERE a.record = ").bind(held.id).push(principal).bind(person.caller.user);
+        sql.push(" WHERE a.record = ").bind(record.id).push(principal).bind(person.caller.user);
     }
     conn.query_all(&sql, |row| Grant::set_access(AccessWay::RecordPermissionSet, row))
 }

@@ -115,31 +115,31 @@ pub struct AssignableSet {
 pub fn sets_for_assigning(conn: &mut Conn, class: ClassId) -> Result<HashMap<RecordSetId, AssignableSet>, StoreError> {
     let sql =
         Sql::new("SELECT id, name, permissions FROM record_permission_sets WHERE class_id = $1 ORDER BY id FOR SHARE");
-    let read =
+    let read_set =
         |row: &store::Row<'_>| Ok(AssignableSet { id: row.id(0)?, name: row.text(1)?.into(), grants: row.int(2)? });
-    Ok(conn.query_all(&sql.arg(class), read)?.into_iter().map(|set| (set.id, set)).collect())
+    Ok(conn.query_all(&sql.arg(class), read_set)?.into_iter().map(|set| (set.id, set)).collect())
 }
 
 /// Loads the set of the path. Answers 404 if it is not a set of the record's class.
 fn set_of_path(
     request: &Request,
     conn: &mut Conn,
-    held: &RecordAccess,
+    record: &RecordAccess,
     lock: &'static str,
 ) -> Result<AssignableSet, Refusal> {
     let mut sql = Sql::new("SELECT name, permissions FROM record_permission_sets WHERE id = ");
-    sql.bind(request.second_id::<RecordSetId>()).push(" AND class_id = ").bind(held.class.id).push(lock);
-    let read = |row: &store::Row<'_>| {
+    sql.bind(request.second_id::<RecordSetId>()).push(" AND class_id = ").bind(record.class.id).push(lock);
+    let read_set = |row: &store::Row<'_>| {
         Ok(AssignableSet { id: request.second_id(), name: row.text(0)?.into(), grants: row.int(1)? })
     };
-    conn.query_optional(&sql, read)?.ok_or_else(Refusal::not_found)
+    conn.query_optional(&sql, read_set)?.ok_or_else(Refusal::not_found)
 }
 
 /// Loads the record of the path and locks its row, so that the limit is exact. Refuses callers who may not change its assignees.
 fn for_change(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
-    let held = record_access::for_change(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
-    held.require(EDIT_OWNERS)?;
-    Ok(held)
+    let record = record_access::for_change(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
+    record.require(EDIT_OWNERS)?;
+    Ok(record)
 }
 
 /// The assignees of a record by a set: users or groups. The ids are numbers, since the code serves both kinds.
@@ -153,34 +153,34 @@ struct RecordAssigneeCollection {
 
 impl RecordAssigneeCollection {
     fn document(&self, request: &Request, conn: &mut Conn) -> Outcome {
-        let held = record_access::load_from_path(request, conn)?;
-        set_of_path(request, conn, &held, "")?;
+        let record = record_access::load_from_path(request, conn)?;
+        set_of_path(request, conn, &record, "")?;
         let mut document = options::document(&self.shape.resource);
         document["restrictions"]["limit_items"] = limits::value(conn, self.limit)?.into();
         Ok(Answer::value(&document))
     }
 
     fn list(&self, request: &Request, conn: &mut Conn) -> Outcome {
-        let held = record_access::load_record_access(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
-        let set = set_of_path(request, conn, &held, "")?;
-        rows::list(request, conn, &self.shape, Scope::from(self.assigned(held.id, set.id)).cacheable())
+        let record = record_access::load_record_access(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
+        let set = set_of_path(request, conn, &record, "")?;
+        rows::list(request, conn, &self.shape, Scope::from(self.assigned(record.id, set.id)).cacheable())
     }
 
     fn add(&self, request: &Request, conn: &mut Conn) -> Outcome {
-        let held = for_change(request, conn)?;
-        let set = set_of_path(request, conn, &held, " FOR SHARE")?;
-        held.require(set.grants)?;
+        let record = for_change(request, conn)?;
+        let set = set_of_path(request, conn, &record, " FOR SHARE")?;
+        record.require(set.grants)?;
         let batch = request.batch(self.of.max_batch())?;
-        let present: Vec<i64> = self.present(conn, held.id, set.id)?.into_iter().map(|(_, id)| id).collect();
+        let present: Vec<i64> = self.present(conn, record.id, set.id)?.into_iter().map(|(_, id)| id).collect();
         let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !present.contains(id)).collect();
         check_each(conn, request.caller()?, self.of, &new, "assignee", |id| unlisted(self.of, id))?;
         let ids = batch.finish()?;
         // Existing ids are accepted even when the limit was lowered below their number.
         if !new.is_empty() {
             limits::check(conn, self.limit, present.len() as i64, new.len() as i64)?;
-            self.insert(request, conn, &held, &set, &new)?;
+            self.insert(request, conn, &record, &set, &new)?;
         }
-        let shown = rows::items(request, conn, &self.shape, self.key, &Scope::from(self.assigned(held.id, set.id)))?;
+        let shown = rows::items(request, conn, &self.shape, self.key, &Scope::from(self.assigned(record.id, set.id)))?;
         let shown: HashMap<i64, Vec<u8>> = shown.into_iter().collect();
         let added: Vec<&[u8]> = ids.iter().filter_map(|id| Some(shown.get(id)?.as_slice())).collect();
         Ok(Answer::json(StatusCode::CREATED, [b"[", added.join(&b","[..]).as_slice(), b"]"].concat()))
@@ -188,11 +188,12 @@ impl RecordAssigneeCollection {
 
     /// Removes the assignments that the body names by the ids of the list.
     fn remove(&self, request: &Request, conn: &mut Conn) -> Outcome {
-        let held = for_change(request, conn)?;
-        let set = set_of_path(request, conn, &held, " FOR SHARE")?;
+        let record = for_change(request, conn)?;
+        let set = set_of_path(request, conn, &record, " FOR SHARE")?;
         let batch = request.batch(self.of.max_batch())?;
-        let present = self.present(conn, held.id, set.id)?;
-        let by_id: HashMap<i64, (i64, i64)> = present.into_iter().map(|of| (self.shown_id(of), of)).collect();
+        let present = self.present(conn, record.id, set.id)?;
+        let by_id: HashMap<i64, (i64, i64)> =
+            present.into_iter().map(|assignment| (self.shown_id(assignment), assignment)).collect();
         if let Some(id) = batch.ids.iter().find(|id| !by_id.contains_key(id)) {
             return Err(Refusal::bad_request(message::invalid_id_message(id)));
         }
@@ -201,9 +202,9 @@ impl RecordAssigneeCollection {
         conn.exec(Sql::new("DELETE FROM record_assignees WHERE id").push_any(removed))?;
         let assignments = self.assignments(conn, &set, &principals)?;
         let mut events = Events::for_request(request, conn, [])?;
-        events.assignees_removed(held.id, &assignments);
+        events.assignees_removed(record.id, &assignments);
         events.write_to_outbox(request, conn)?;
-        raise_principal_versions(conn, &held, &assignments)?;
+        raise_principal_versions(conn, &record, &assignments)?;
         Ok(Answer::empty())
     }
 
@@ -211,29 +212,30 @@ impl RecordAssigneeCollection {
         &self,
         request: &Request,
         conn: &mut Conn,
-        held: &RecordAccess,
+        record: &RecordAccess,
         set: &AssignableSet,
         ids: &[i64],
     ) -> Result<(), Refusal> {
         let assignments = self.assignments(conn, set, ids)?;
-        let rows: Vec<(RecordId, i64, &Assignment)> = assignments.iter().map(|of| (held.id, held.n, of)).collect();
+        let rows: Vec<(RecordId, i64, &Assignment)> =
+            assignments.iter().map(|assignment| (record.id, record.n, assignment)).collect();
         insert_assignments(request, conn, &rows)?;
         let mut events = Events::for_request(request, conn, [])?;
-        events.assignees_added(held.id, &assignments);
+        events.assignees_added(record.id, &assignments);
         events.write_to_outbox(request, conn)?;
-        Ok(raise_principal_versions(conn, held, &assignments)?)
+        Ok(raise_principal_versions(conn, record, &assignments)?)
     }
 
     /// The assignments of these users or groups by a set.
     fn assignments(&self, conn: &mut Conn, set: &AssignableSet, ids: &[i64]) -> Result<Vec<Assignment>, StoreError> {
         let names = names(conn, self.of, ids)?;
-        let of = |id: &i64| Assignment {
+        let assignment_of = |id: &i64| Assignment {
             set: set.id,
             set_name: set.name.clone(),
             principal: principal(self.of, *id),
             name: names.get(id).map_or("", String::as_str).into(),
         };
-        Ok(ids.iter().map(of).collect())
+        Ok(ids.iter().map(assignment_of).collect())
     }
 
     /// The id of an assignment in lists. The argument is the id of the assignment and the id of its user or group.
@@ -270,24 +272,24 @@ impl RecordAssigneeCollection {
 }
 
 /// The refusal of a user or group that the caller may not list.
-pub fn unlisted(of: Principals, id: i64) -> String {
-    match of {
+pub fn unlisted(principals: Principals, id: i64) -> String {
+    match principals {
         Principals::Users => unlisted_user(UserId::new(id)),
         Principals::Groups => unlisted_group(GroupId::new(id)),
     }
 }
 
 /// The user or the group of an id.
-pub fn principal(of: Principals, id: i64) -> PrincipalId {
-    match of {
+pub fn principal(principals: Principals, id: i64) -> PrincipalId {
+    match principals {
         Principals::Users => UserId::new(id).into(),
         Principals::Groups => GroupId::new(id).into(),
     }
 }
 
 /// The names of users or groups.
-fn names(conn: &mut Conn, of: Principals, ids: &[i64]) -> Result<HashMap<i64, String>, StoreError> {
-    if of == Principals::Users {
+fn names(conn: &mut Conn, principals: Principals, ids: &[i64]) -> Result<HashMap<i64, String>, StoreError> {
+    if principals == Principals::Users {
         let names = names_of_users(conn, ids.iter().copied().map(UserId::new))?;
         return Ok(names.into_iter().map(|(user, name)| (user.get(), name)).collect());
     }
@@ -301,10 +303,10 @@ fn names(conn: &mut Conn, of: Principals, ids: &[i64]) -> Result<HashMap<i64, St
 /// Raises the versions of the assigned principals: their visible records have changed.
 fn raise_principal_versions(
     conn: &mut Conn,
-    held: &RecordAccess,
+    record: &RecordAccess,
     assignments: &[Assignment],
 ) -> Result<(), StoreError> {
     let mut changed = VersionChanges::default();
     assignments.iter().for_each(|assignment| changed.principal(assignment.principal));
-    changed.raise_versions(conn, held.class.id)
+    changed.raise_versions(conn, record.class.id)
 }

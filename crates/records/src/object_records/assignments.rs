@@ -41,16 +41,16 @@ pub fn parse_assignments(
     class: &Class,
     bodies: &[&SentObject<'_>],
     may: &[i64],
-    all: &mut [CheckedRecord],
+    checked_records: &mut [CheckedRecord],
 ) -> Result<Vec<Vec<Assignment>>, Refusal> {
     let mut entries = Vec::new();
     let mut assigned: Vec<Vec<Assignment>> = bodies.iter().map(|_| Vec::new()).collect();
-    let sent = bodies.iter().enumerate().filter_map(|(record, body)| Some((record, body.get(PERMISSION_SETS)?)));
-    for (record, sent) in sent.filter(|(_, sent)| sent.as_list(0).is_none_or(|(_, count)| count > 0)) {
+    let lists = bodies.iter().enumerate().filter_map(|(record, body)| Some((record, body.get(PERMISSION_SETS)?)));
+    for (record, list) in lists.filter(|(_, list)| list.as_list(0).is_none_or(|(_, count)| count > 0)) {
         if may[record] & EDIT_OWNERS == 0 {
             return Err(Refusal::forbidden());
         }
-        read_entries(record, sent, &mut all[record], &mut entries);
+        read_entries(record, list, &mut checked_records[record], &mut entries);
     }
     if entries.is_empty() {
         return Ok(assigned);
@@ -63,13 +63,17 @@ pub fn parse_assignments(
     }
     let users = People::load(request, conn, Principals::Users, entries.iter().flat_map(|entry| &entry.users))?;
     let groups = People::load(request, conn, Principals::Groups, entries.iter().flat_map(|entry| &entry.groups))?;
-    let mut seen: HashSet<(usize, RecordSetId, PrincipalId)> = HashSet::new();
+    let mut unique_assignments: HashSet<(usize, RecordSetId, PrincipalId)> = HashSet::new();
     let mut counts: HashMap<(usize, RecordSetId), [i64; 2]> = HashMap::new();
     for entry in &entries {
         match assignments(entry, &sets, [&users, &groups]) {
-            Err(wrong) => all[entry.record].errors.add_nested(PERMISSION_SETS, &entry.place.to_string(), wrong),
+            Err(wrong) => {
+                checked_records[entry.record].errors.add_nested(PERMISSION_SETS, &entry.place.to_string(), wrong)
+            }
             Ok(assignments) => {
-                let new = assignments.into_iter().filter(|of| seen.insert((entry.record, of.set, of.principal)));
+                let new = assignments.into_iter().filter(|assignment| {
+                    unique_assignments.insert((entry.record, assignment.set, assignment.principal))
+                });
                 for assignment in new {
                     counts.entry((entry.record, entry.set)).or_default()
                         [usize::from(assignment.principal.is_group())] += 1;
@@ -83,14 +87,14 @@ pub fn parse_assignments(
     }
     let of_set = [&RECORD_SET_USERS, &RECORD_SET_GROUPS];
     for (at, most) in limits::values(conn, of_set)?.into_iter().enumerate() {
-        limits::check_bound(of_set[at], most, counts.values().map(|of| of[at]).max().unwrap_or(0))?;
+        limits::check_bound(of_set[at], most, counts.values().map(|set_counts| set_counts[at]).max().unwrap_or(0))?;
     }
     Ok(assigned)
 }
 
-fn read_entries(record: usize, sent: JsonValue<'_>, checked: &mut CheckedRecord, entries: &mut Vec<AssignmentEntry>) {
+fn read_entries(record: usize, list: JsonValue<'_>, checked: &mut CheckedRecord, entries: &mut Vec<AssignmentEntry>) {
     let errors = &mut checked.errors;
-    let items = match sent.items(MAX_ENTRIES) {
+    let items = match list.items(MAX_ENTRIES) {
         Ok(items) => items,
         Err(wrong) => return errors.add(PERMISSION_SETS, wrong),
     };
@@ -107,8 +111,9 @@ fn read_entry(record: usize, place: usize, item: JsonValue<'_>) -> Result<Assign
     let wrong = || message::not_an_object(item.type_name());
     let entry = item.as_object(|name| names.contains(&name)).ok_or_else(wrong)?;
     let set = parse_id(entry.get("permission_set").ok_or(message::REQUIRED)?)?;
-    let ids_of =
-        |name: &str, of: Principals| entry.get(name).map_or(Ok(Vec::new()), |sent| read_ids(sent, of.max_batch()));
+    let ids_of = |name: &str, principals: Principals| {
+        entry.get(name).map_or(Ok(Vec::new()), |ids| read_ids(ids, principals.max_batch()))
+    };
     Ok(AssignmentEntry {
         record,
         place,
@@ -119,8 +124,8 @@ fn read_entry(record: usize, place: usize, item: JsonValue<'_>) -> Result<Assign
 }
 
 /// Reads a list of ids in the format of the collections.
-fn read_ids(sent: JsonValue<'_>, max: usize) -> Result<Vec<i64>, String> {
-    match ids(sent, max)? {
+fn read_ids(value: JsonValue<'_>, max: usize) -> Result<Vec<i64>, String> {
+    match ids(value, max)? {
         (_, Some(wrong)) => Err(wrong),
         (ids, None) => Ok(ids),
     }
@@ -154,11 +159,11 @@ impl People {
     fn load<'a>(
         request: &Request,
         conn: &mut Conn,
-        of: Principals,
+        principals: Principals,
         ids: impl Iterator<Item = &'a i64>,
     ) -> Result<People, Refusal> {
         let ids: Vec<i64> = ids.copied().collect::<HashSet<i64>>().into_iter().collect();
-        Ok(People { of, known: of.load(conn, request.caller()?, &ids)? })
+        Ok(People { of: principals, known: principals.load(conn, request.caller()?, &ids)? })
     }
 
     /// Returns the name of a user or group that the caller may assign, otherwise the error.

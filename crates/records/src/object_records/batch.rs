@@ -131,17 +131,19 @@ fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
     let is_trial = is_trial(request)?;
     let BatchItems { bodies, wrong: mut errors } = BatchItems::from_request(request)?;
-    let sent: Vec<(usize, Option<JsonValue<'_>>)> = bodies.iter().map(|(place, body)| (*place, body.get(ID))).collect();
-    let BatchRecords { held, wrong, is_forbidden, hides } = find(request, conn, &class, on_class, &sent, EDIT)?;
+    let sent_ids: Vec<(usize, Option<JsonValue<'_>>)> =
+        bodies.iter().map(|(place, body)| (*place, body.get(ID))).collect();
+    let BatchRecords { held: records, wrong, is_forbidden, hides } =
+        find(request, conn, &class, on_class, &sent_ids, EDIT)?;
     wrong.into_iter().for_each(|(place, message)| errors.entry(place).or_default().add(ID, message));
     if is_forbidden && !hides {
         return Err(Refusal::forbidden());
     }
     let mut bodies: HashMap<usize, SentObject<'_>> = bodies.into_iter().collect();
-    let (places, all): (Vec<usize>, Vec<(RecordAccess, SentObject<'_>)>) =
-        held.into_iter().filter_map(|(place, held)| Some((place, (held, bodies.remove(&place)?)))).unzip();
+    let (places, targets): (Vec<usize>, Vec<(RecordAccess, SentObject<'_>)>) =
+        records.into_iter().filter_map(|(place, record)| Some((place, (record, bodies.remove(&place)?)))).unzip();
     let validated =
-        change::authorise_edits(&all).and_then(|edits| change::validate_edits(request, conn, &class, edits));
+        change::authorise_edits(&targets).and_then(|edits| change::validate_edits(request, conn, &class, edits));
     let checked = match validated {
         // Unknown ids are reported before a forbidden change of another record.
         Err(refusal) if refusal.status == StatusCode::FORBIDDEN && hides => Err(items_refusal(errors.clone())),
@@ -150,7 +152,7 @@ fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
     let changes = keep_errors(checked, &places, &mut errors)
         .filter(|_| errors.is_empty())
         .ok_or_else(|| items_refusal(errors))?;
-    let ids: Vec<RecordId> = all.iter().map(|(held, _)| held.id).collect();
+    let ids: Vec<RecordId> = targets.iter().map(|(record, _)| record.id).collect();
     if !is_trial {
         write::update(request, conn, &class, &changes)?;
     }
@@ -165,13 +167,14 @@ fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
     let is_trial = is_trial(request)?;
     let body = request.object()?;
-    let sent: Vec<_> = list(&body, IDS)?.into_iter().map(Some).enumerate().collect();
-    let BatchRecords { held, mut wrong, is_forbidden, hides } = find(request, conn, &class, on_class, &sent, DELETE)?;
+    let ids: Vec<_> = list(&body, IDS)?.into_iter().map(Some).enumerate().collect();
+    let BatchRecords { held: records, mut wrong, is_forbidden, hides } =
+        find(request, conn, &class, on_class, &ids, DELETE)?;
     if is_forbidden && !hides {
         return Err(Refusal::forbidden());
     }
-    let (places, all): (Vec<usize>, Vec<RecordAccess>) = held.into_iter().unzip();
-    let cleared = match change::check_deletion(conn, &class, &all)? {
+    let (places, targets): (Vec<usize>, Vec<RecordAccess>) = records.into_iter().unzip();
+    let cleared = match change::check_deletion(conn, &class, &targets)? {
         Checked::Valid(cleared) => Some(cleared),
         Checked::Invalid(by_place) => {
             wrong.extend(by_place.iter().map(|(at, _)| (places[*at], HAS_CHILDREN.to_owned())));
@@ -184,7 +187,7 @@ fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
         return Err(errors.into());
     };
     if !is_trial {
-        change::delete_checked(request, conn, &class, &all, &cleared)?;
+        change::delete_checked(request, conn, &class, &targets, &cleared)?;
     }
     Ok(Answer::empty())
 }
@@ -201,8 +204,8 @@ fn is_trial(request: &Request) -> Result<bool, Refusal> {
 /// The values of a required list of the body.
 fn list<'a>(body: &SentObject<'a>, name: &str) -> Result<Vec<JsonValue<'a>>, Refusal> {
     let wrong = |message: String| Refusal::field(name, message);
-    let sent = body.get(name).ok_or_else(|| wrong(message::REQUIRED.to_owned()))?;
-    let items = sent.items(MAX_ITEMS).map_err(wrong)?;
+    let value = body.get(name).ok_or_else(|| wrong(message::REQUIRED.to_owned()))?;
+    let items = value.items(MAX_ITEMS).map_err(wrong)?;
     if items.is_empty() { Err(wrong(message::EMPTY_LIST.to_owned())) } else { Ok(items) }
 }
 
@@ -273,31 +276,31 @@ fn find(
     conn: &mut Conn,
     class: &Arc<Class>,
     on_class: ClassRights,
-    sent: &[(usize, Option<JsonValue<'_>>)],
+    sent_ids: &[(usize, Option<JsonValue<'_>>)],
     action: i64,
 ) -> Result<BatchRecords, Refusal> {
-    let (mut ids, mut seen, mut wrong) = (Vec::new(), HashSet::new(), BTreeMap::new());
-    for (place, sent) in sent {
-        match sent.map(parse_id) {
+    let (mut ids, mut unique_ids, mut wrong) = (Vec::new(), HashSet::new(), BTreeMap::new());
+    for (place, sent_id) in sent_ids {
+        match sent_id.map(parse_id) {
             None => drop(wrong.insert(*place, message::REQUIRED.to_owned())),
             Some(Err(message)) => drop(wrong.insert(*place, message)),
-            Some(Ok(id)) if seen.insert(id) => ids.push((*place, id)),
+            Some(Ok(id)) if unique_ids.insert(id) => ids.push((*place, id)),
             // The id occurs earlier in the request.
             Some(Ok(_)) => drop(wrong.insert(*place, message::UNIQUE.to_owned())),
         }
     }
     let named: Vec<RecordId> = ids.iter().map(|(_, id)| *id).collect();
-    let mut known = change::held_many(request, conn, class, on_class, &named)?;
-    let mut found = BatchRecords { held: Vec::new(), wrong, is_forbidden: false, hides: false };
+    let mut accesses = change::held_many(request, conn, class, on_class, &named)?;
+    let mut batch = BatchRecords { held: Vec::new(), wrong, is_forbidden: false, hides: false };
     for (place, id) in ids {
-        match known.remove(&id) {
+        match accesses.remove(&id) {
             None => {
-                found.hides = true;
-                found.wrong.insert(place, message::invalid_id_message(id));
+                batch.hides = true;
+                batch.wrong.insert(place, message::invalid_id_message(id));
             }
-            Some(held) if held.allows(action) => found.held.push((place, held)),
-            Some(_) => found.is_forbidden = true,
+            Some(record) if record.allows(action) => batch.held.push((place, record)),
+            Some(_) => batch.is_forbidden = true,
         }
     }
-    Ok(found)
+    Ok(batch)
 }

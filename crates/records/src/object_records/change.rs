@@ -81,8 +81,8 @@ pub fn check_new(
     let person = caller.agent.as_ref().map(|_| as_caller(conn, caller.user)).transpose()?;
     let on_class = match &person {
         Some(person) => {
-            let held = rights::load_class_actions(conn, person, class.id)?.filter(|held| held.allows(CREATE));
-            held.ok_or_else(Refusal::forbidden)?
+            let actions = rights::load_class_actions(conn, person, class.id)?.filter(|actions| actions.allows(CREATE));
+            actions.ok_or_else(Refusal::forbidden)?
         }
         None => {
             on_class.require(CREATE)?;
@@ -90,17 +90,18 @@ pub fn check_new(
         }
     };
     let (takes_owner, caller) = (person.is_none(), person.as_ref().unwrap_or(caller));
-    let sent: Vec<RecordBody<'_>> = bodies
+    let new_bodies: Vec<RecordBody<'_>> = bodies
         .iter()
         .map(|body| RecordBody { values: SentValues::Body(body), id: None, takes_owner, files: &[] })
         .collect();
-    let mut all = check::check(request, conn, class, &sent)?.records;
-    relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
-    let owners: Vec<Option<UserId>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
+    let mut checked_records = check::check(request, conn, class, &new_bodies)?.records;
+    relations::check(conn, class, &RELATION_LEVELS, &vec![None; checked_records.len()], &mut checked_records)?;
+    let owners: Vec<Option<UserId>> =
+        checked_records.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
     let may: Vec<i64> = owners.iter().map(|owner| on_class.record_actions(caller, *owner, 0)).collect();
     let bodies: Vec<&SentObject<'_>> = bodies.iter().collect();
-    let assigned = assignments::parse_assignments(request, conn, class, &bodies, &may, &mut all)?;
-    let (values, wrong) = split(all);
+    let assigned = assignments::parse_assignments(request, conn, class, &bodies, &may, &mut checked_records)?;
+    let (values, wrong) = split(checked_records);
     if !wrong.is_empty() {
         return Ok(Checked::Invalid(wrong));
     }
@@ -109,8 +110,8 @@ pub fn check_new(
 }
 
 /// The owner of a new record: the sent owner, otherwise the caller, or `None` if the caller is a service.
-fn first_owner(caller: &Caller, sent: &Changes) -> Option<UserId> {
-    match sent.value(OWNER) {
+fn first_owner(caller: &Caller, values: &Changes) -> Option<UserId> {
+    match values.value(OWNER) {
         Some(owner) => UserId::from_value(owner),
         None => {
             let is_service = matches!(caller.account_type, AccountType::ServiceInternal | AccountType::ServiceExternal);
@@ -120,9 +121,9 @@ fn first_owner(caller: &Caller, sent: &Changes) -> Option<UserId> {
 }
 
 /// Returns the values of all records, and the errors of the records that have errors.
-fn split(all: Vec<CheckedRecord>) -> (Vec<Changes>, ErrorsByIndex) {
-    let (mut values, mut wrong) = (Vec::with_capacity(all.len()), Vec::new());
-    for (place, checked) in all.into_iter().enumerate() {
+fn split(checked_records: Vec<CheckedRecord>) -> (Vec<Changes>, ErrorsByIndex) {
+    let (mut values, mut wrong) = (Vec::with_capacity(checked_records.len()), Vec::new());
+    for (place, checked) in checked_records.into_iter().enumerate() {
         if !checked.errors.is_empty() {
             wrong.push((place, checked.errors));
         }
@@ -151,8 +152,8 @@ impl<'a> Edit<'a> {
 }
 
 /// Authorises the caller to change these records by these bodies. 403 unless the caller may edit all of them.
-pub fn authorise_edits<'a>(all: &'a [(RecordAccess, SentObject<'a>)]) -> Result<Vec<Edit<'a>>, Refusal> {
-    let authorised = all.iter().map(|(record, body)| {
+pub fn authorise_edits<'a>(edits: &'a [(RecordAccess, SentObject<'a>)]) -> Result<Vec<Edit<'a>>, Refusal> {
+    let authorised = edits.iter().map(|(record, body)| {
         record.require(EDIT)?;
         let takes_owner = record.allows(EDIT_OWNERS);
         Ok(Edit { record, values: SentValues::Body(body), takes_owner, files: &[] })
@@ -165,9 +166,9 @@ pub fn edit(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    all: &[(RecordAccess, SentObject<'_>)],
+    records: &[(RecordAccess, SentObject<'_>)],
 ) -> BatchOutcome<()> {
-    let edits = authorise_edits(all)?;
+    let edits = authorise_edits(records)?;
     Ok(match validate_edits(request, conn, class, edits)? {
         Checked::Valid(changes) => Checked::Valid(write::update(request, conn, class, &changes)?),
         Checked::Invalid(errors) => Checked::Invalid(errors),
@@ -181,13 +182,13 @@ pub fn validate_edits(
     class: &Class,
     edits: Vec<Edit<'_>>,
 ) -> BatchOutcome<Vec<RecordChange>> {
-    let (records, sent): (Vec<&RecordAccess>, Vec<RecordBody<'_>>) = edits
+    let (records, bodies): (Vec<&RecordAccess>, Vec<RecordBody<'_>>) = edits
         .into_iter()
         .map(|Edit { record, values, takes_owner, files }| {
             (record, RecordBody { values, id: Some(record.id), takes_owner, files })
         })
         .unzip();
-    let AllChecked { records: mut checked, mut before } = check::check(request, conn, class, &sent)?;
+    let AllChecked { records: mut checked, mut before } = check::check(request, conn, class, &bodies)?;
     require_ownership(request, conn, &records, &checked)?;
     for (record, checked) in records.iter().zip(&mut checked) {
         if checked.changes.value(OWNER).map(UserId::from_value) == Some(record.owner) {
@@ -236,19 +237,19 @@ fn require_ownership(
 }
 
 /// Returns whether the caller may make themself the owner of a record. A role or a class set alone does not allow it.
-pub fn may_own(request: &Request, conn: &mut Conn, held: &RecordAccess) -> Result<bool, Refusal> {
+pub fn may_own(request: &Request, conn: &mut Conn, record: &RecordAccess) -> Result<bool, Refusal> {
     let caller = request.caller()?;
-    let is_owner = caller.has_rights_of(held.owner);
-    Ok(is_owner || caller.is_super() || owns_class(conn, caller.ownership(), held.class.id)?)
+    let is_owner = caller.has_rights_of(record.owner);
+    Ok(is_owner || caller.is_super() || owns_class(conn, caller.ownership(), record.class.id)?)
 }
 
 /// A relation that becomes null in the children of deleted records: the class of the children, and its field.
 pub type ClearedRelation = (ClassId, ClassField);
 
 /// Deletes records of one class that the caller may view. Children that are deleted in the same request do not count.
-pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> BatchOutcome<()> {
-    Ok(match check_deletion(conn, class, all)? {
-        Checked::Valid(cleared) => Checked::Valid(delete_checked(request, conn, class, all, &cleared)?),
+pub fn delete(request: &Request, conn: &mut Conn, class: &Class, records: &[RecordAccess]) -> BatchOutcome<()> {
+    Ok(match check_deletion(conn, class, records)? {
+        Checked::Valid(cleared) => Checked::Valid(delete_checked(request, conn, class, records, &cleared)?),
         Checked::Invalid(errors) => Checked::Invalid(errors),
     })
 }
@@ -258,27 +259,28 @@ pub fn delete_checked(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    all: &[RecordAccess],
+    records: &[RecordAccess],
     cleared: &[ClearedRelation],
 ) -> Result<(), Refusal> {
     for relation in cleared {
-        clear(request, conn, class, all, relation)?;
+        clear(request, conn, class, records, relation)?;
     }
-    write::delete(request, conn, class, all)
+    write::delete(request, conn, class, records)
 }
 
 /// Checks without writing whether records may be deleted. Their rows are locked. Returns the relations that must be cleared in
 /// their children.
-pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> BatchOutcome<Vec<ClearedRelation>> {
-    if all.iter().any(|held| !held.allows(DELETE)) {
+pub fn check_deletion(conn: &mut Conn, class: &Class, records: &[RecordAccess]) -> BatchOutcome<Vec<ClearedRelation>> {
+    if records.iter().any(|record| !record.allows(DELETE)) {
         return Err(Refusal::forbidden());
     }
-    let places: HashMap<RecordId, usize> = all.iter().enumerate().map(|(place, held)| (held.id, place)).collect();
+    let places: HashMap<RecordId, usize> =
+        records.iter().enumerate().map(|(place, record)| (record.id, place)).collect();
     let mut wrong: ErrorsByIndex = Vec::new();
     let mut cleared: Vec<ClearedRelation> = Vec::new();
     for (child_class, field) in relations_to(conn, class.id)? {
         let most = if field.clears_on_delete { MAX_CLEARED } else { 0 };
-        let parents = parents(conn, class, all, child_class, &field, most)?;
+        let parents = parents(conn, class, records, child_class, &field, most)?;
         let too_many = parents.iter().filter(|(_, children)| *children > most);
         let place = |parent: &RecordId| places.get(parent).copied().unwrap_or(0);
         wrong.extend(too_many.map(|(parent, _)| (place(parent), Errors::single("id", HAS_CHILDREN))));
@@ -299,17 +301,17 @@ pub fn relations_to(conn: &mut Conn, class: ClassId) -> Result<Vec<(ClassId, Cla
     conn.query_all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| Ok((row.id(at)?, read_field(row)?)))
 }
 
-/// The records of `all` that have children by a relation, each with their number, counted up to `most` + 1.
+/// The members of `records` that have children by a relation, each with their number, counted up to `most` + 1.
 fn parents(
     conn: &mut Conn,
     class: &Class,
-    all: &[RecordAccess],
+    records: &[RecordAccess],
     child_class: ClassId,
     field: &ClassField,
     most: i64,
 ) -> Result<Vec<(RecordId, i64)>, store::StoreError> {
     tables::lock_for_write(conn, child_class)?;
-    let ids: Vec<RecordId> = all.iter().map(|held| held.id).collect();
+    let ids: Vec<RecordId> = records.iter().map(|record| record.id).collect();
     let mut sql = Sql::new("SELECT t.id, (SELECT count(*) FROM (SELECT 1 FROM ");
     sql.name(&table_of(child_class, field.table_number)).push(" x WHERE x.").name(&field.column()).push(" = t.id");
     if child_class == class.id {
@@ -330,7 +332,7 @@ fn clear(
     (child_class, field): &ClearedRelation,
 ) -> Result<(), Refusal> {
     let Some(children) = self::class(&request.app, &request.build, conn, *child_class)? else { return Ok(()) };
-    let ids: Vec<RecordId> = parents.iter().map(|held| held.id).collect();
+    let ids: Vec<RecordId> = parents.iter().map(|record| record.id).collect();
     let mut values = Changes::new();
     values.insert(field.alias.clone(), CheckedValue::Null);
     let mut points = Sql::new("t.id IN (SELECT x.id FROM ");
@@ -377,12 +379,12 @@ pub fn held_many(
 ) -> Result<HashMap<RecordId, RecordAccess>, Refusal> {
     let mut sql = Sql::new("SELECT t.id, t.n, t.owner FROM ");
     sql.name(&class.table()).push(" t WHERE t.id").push_any(ids.iter().copied()).push(" ORDER BY t.id FOR UPDATE");
-    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, row.opt_id(2)?)))?;
-    let owners: Vec<(RecordId, Option<UserId>)> = found.iter().map(|(id, _, owner)| (*id, *owner)).collect();
+    let rows = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, row.opt_id(2)?)))?;
+    let owners: Vec<(RecordId, Option<UserId>)> = rows.iter().map(|(id, _, owner)| (*id, *owner)).collect();
     let actions = record_access::actions(conn, request.caller()?, on_class, &owners)?;
-    let held = |(id, n, owner): (RecordId, i64, Option<UserId>)| {
+    let to_access = |(id, n, owner): (RecordId, i64, Option<UserId>)| {
         let actions = actions.get(&id).copied().unwrap_or(0);
         (id, RecordAccess { id, n, owner, class: class.clone(), actions })
     };
-    Ok(found.into_iter().map(held).filter(|(_, held)| held.allows(VIEW)).collect())
+    Ok(rows.into_iter().map(to_access).filter(|(_, record)| record.allows(VIEW)).collect())
 }

@@ -106,16 +106,16 @@ pub fn check(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    sent: &[RecordBody<'_>],
+    bodies: &[RecordBody<'_>],
 ) -> Result<AllChecked, Refusal> {
-    let mut all = Vec::with_capacity(sent.len());
-    let mut questions = Vec::with_capacity(sent.len());
-    for one in sent {
-        let mode = if one.id.is_some() { WriteMode::Edit } else { WriteMode::Create };
+    let mut checked_records = Vec::with_capacity(bodies.len());
+    let mut questions = Vec::with_capacity(bodies.len());
+    for sent_body in bodies {
+        let mode = if sent_body.id.is_some() { WriteMode::Edit } else { WriteMode::Create };
         let mut questions_of_record = Questions::default();
-        let Ok(accepted) = match one.values {
+        let Ok(accepted) = match sent_body.values {
             SentValues::Fields(fields) => accept_group(&class.record, fields, mode, &mut questions_of_record),
-            SentValues::Body(body) if one.takes_owner || !body.contains_key(OWNER) => {
+            SentValues::Body(body) if sent_body.takes_owner || !body.contains_key(OWNER) => {
                 accept(&class.record, body, mode, &mut questions_of_record)
             }
             SentValues::Body(body) => {
@@ -123,18 +123,18 @@ pub fn check(
                 accept(&class.record, &body, mode, &mut questions_of_record)
             }
         };
-        all.push(CheckedRecord { changes: accepted.changes, errors: accepted.errors });
+        checked_records.push(CheckedRecord { changes: accepted.changes, errors: accepted.errors });
         questions.push(questions_of_record);
     }
-    forget_lost_defaults(conn, class, sent, &questions, &mut all)?;
-    let before = read_before(conn, class, sent, &all)?;
-    forget_unchanged(conn, class, sent, &before, &mut questions, &mut all)?;
-    files::check(request, conn, class, sent, &before, &mut all)?;
-    bound(conn, class, sent, &before, &mut all)?;
-    answer_users(request, conn, &questions, &mut all)?;
-    answer_records(request, conn, class, &questions, &mut all)?;
-    answer_unique(conn, class, sent, &questions, &mut all)?;
-    Ok(AllChecked { records: all, before })
+    forget_lost_defaults(conn, class, bodies, &questions, &mut checked_records)?;
+    let before = read_before(conn, class, bodies, &checked_records)?;
+    forget_unchanged(conn, class, bodies, &before, &mut questions, &mut checked_records)?;
+    files::check(request, conn, class, bodies, &before, &mut checked_records)?;
+    bound(conn, class, bodies, &before, &mut checked_records)?;
+    answer_users(request, conn, &questions, &mut checked_records)?;
+    answer_records(request, conn, class, &questions, &mut checked_records)?;
+    answer_unique(conn, class, bodies, &questions, &mut checked_records)?;
+    Ok(AllChecked { records: checked_records, before })
 }
 
 /// Reads the stored values of the changed records, for the fields on which checks and writes depend. These are the sent fields,
@@ -142,12 +142,12 @@ pub fn check(
 fn read_before(
     conn: &mut Conn,
     class: &Class,
-    sent: &[RecordBody<'_>],
-    all: &[CheckedRecord],
+    bodies: &[RecordBody<'_>],
+    checked_records: &[CheckedRecord],
 ) -> Result<StoredBefore, store::StoreError> {
-    let ids: Vec<RecordId> = sent.iter().filter_map(|one| one.id).collect();
+    let ids: Vec<RecordId> = bodies.iter().filter_map(|body| body.id).collect();
     let is_any = may_be_too_large(class);
-    let aliases = all.iter().flat_map(|one| one.changes.iter().map(|(alias, _)| alias));
+    let aliases = checked_records.iter().flat_map(|checked| checked.changes.iter().map(|(alias, _)| alias));
     let is_sent = depended_on(class, aliases.collect());
     StoredBefore::read(conn, class, ids, |field| is_any || is_sent(field))
 }
@@ -165,19 +165,19 @@ impl CheckedRecord {
 fn forget_lost_defaults(
     conn: &mut Conn,
     class: &Class,
-    sent: &[RecordBody<'_>],
+    bodies: &[RecordBody<'_>],
     questions: &[Questions],
-    all: &mut [CheckedRecord],
+    checked_records: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let refers = |field: &&ClassField| matches!(field.kind, FieldType::User | FieldType::Relation);
     for field in class.fields.iter().filter(|field| field.default.is_some()).filter(refers) {
-        let default = |place: &usize| match all[*place].changes.value(&field.alias) {
-            Some(CheckedValue::Int(id)) if sent[*place].id.is_none() && !questions[*place].names(&field.alias) => {
+        let default = |place: &usize| match checked_records[*place].changes.value(&field.alias) {
+            Some(CheckedValue::Int(id)) if bodies[*place].id.is_none() && !questions[*place].names(&field.alias) => {
                 Some(*id)
             }
             _ => None,
         };
-        let places: Vec<usize> = (0..all.len()).filter(|place| default(place).is_some()).collect();
+        let places: Vec<usize> = (0..checked_records.len()).filter(|place| default(place).is_some()).collect();
         let Some(id) = places.first().and_then(default) else { continue };
         let mut sql = Sql::new("SELECT t.id FROM ");
         match field.related_object_class {
@@ -189,8 +189,8 @@ fn forget_lost_defaults(
         }
         for place in places {
             match field.is_required {
-                true => all[place].refuse_field(&field.alias, message::REQUIRED.to_owned()),
-                false => all[place].changes.insert(field.alias.clone(), CheckedValue::Null),
+                true => checked_records[place].refuse_field(&field.alias, message::REQUIRED.to_owned()),
+                false => checked_records[place].changes.insert(field.alias.clone(), CheckedValue::Null),
             }
         }
     }
@@ -201,32 +201,32 @@ fn forget_lost_defaults(
 fn forget_unchanged(
     conn: &mut Conn,
     class: &Class,
-    sent: &[RecordBody<'_>],
+    bodies: &[RecordBody<'_>],
     before: &StoredBefore,
     questions: &mut [Questions],
-    all: &mut [CheckedRecord],
+    checked_records: &mut [CheckedRecord],
 ) -> Result<(), store::StoreError> {
-    let places = places(sent);
-    let asked: HashSet<String> =
+    let places = places(bodies);
+    let questioned_aliases: HashSet<String> =
         places.values().flat_map(|place| questions[*place].aliases().map(str::to_owned)).collect();
-    if asked.is_empty() {
+    if questioned_aliases.is_empty() {
         return Ok(());
     }
-    let is_asked = |field: &ClassField| asked.contains(&field.alias);
+    let is_asked = |field: &ClassField| questioned_aliases.contains(&field.alias);
     before.for_each_record(conn, class, is_asked, |id, alias, value| {
-        let (of, changes) = (&mut questions[places[&id]], &mut all[places[&id]].changes);
+        let (question, changes) = (&mut questions[places[&id]], &mut checked_records[places[&id]].changes);
         if *value != CheckedValue::Null && changes.value(alias) == Some(value) {
             changes.remove_value(alias);
-            of.users.retain(|(asked, _)| asked != alias);
-            of.records.retain(|(asked, _)| asked != alias);
-            of.unique.retain(|(asked, _)| asked != alias);
+            question.users.retain(|(name, _)| name != alias);
+            question.records.retain(|(name, _)| name != alias);
+            question.unique.retain(|(name, _)| name != alias);
         }
     })
 }
 
 /// The indexes of the changed records, by their ids.
-fn places(sent: &[RecordBody<'_>]) -> HashMap<RecordId, usize> {
-    sent.iter().enumerate().filter_map(|(place, one)| Some((one.id?, place))).collect()
+fn places(bodies: &[RecordBody<'_>]) -> HashMap<RecordId, usize> {
+    bodies.iter().enumerate().filter_map(|(place, body)| Some((body.id?, place))).collect()
 }
 
 /// Returns whether the values of a record may exceed the size limit together. The values of most classes cannot.
@@ -238,9 +238,9 @@ fn may_be_too_large(class: &Class) -> bool {
 fn bound(
     conn: &mut Conn,
     class: &Class,
-    sent: &[RecordBody<'_>],
+    bodies: &[RecordBody<'_>],
     before: &StoredBefore,
-    all: &mut [CheckedRecord],
+    checked_records: &mut [CheckedRecord],
 ) -> Result<(), store::StoreError> {
     if !may_be_too_large(class) {
         return Ok(());
@@ -250,22 +250,22 @@ fn bound(
         CheckedValue::Text(text) if text.bytes().all(is_plain) => text.len() + 2,
         other => other.to_json().to_string().len(),
     };
-    let of_changes = |(one, checked): (&RecordBody<'_>, &CheckedRecord)| -> usize {
-        let absent = if one.id.is_some() { 0 } else { size(&CheckedValue::Null) };
+    let of_changes = |(body, checked): (&RecordBody<'_>, &CheckedRecord)| -> usize {
+        let absent = if body.id.is_some() { 0 } else { size(&CheckedValue::Null) };
         let of_field =
             |field: &ClassField| field.alias.len() + 4 + checked.changes.value(&field.alias).map_or(absent, size);
         class.fields.iter().map(of_field).sum()
     };
-    let mut sizes: Vec<usize> = sent.iter().zip(all.iter()).map(of_changes).collect();
-    let places = places(sent);
+    let mut sizes: Vec<usize> = bodies.iter().zip(checked_records.iter()).map(of_changes).collect();
+    let places = places(bodies);
     let every = |_: &ClassField| true;
     before.for_each_record(conn, class, every, |id, alias, value| {
         let place = places[&id];
-        if all[place].changes.value(alias).is_none() {
+        if checked_records[place].changes.value(alias).is_none() {
             sizes[place] += size(value);
         }
     })?;
-    let too_large = all.iter_mut().zip(sizes).filter(|(_, size)| *size > MAX_RECORD_BYTES);
+    let too_large = checked_records.iter_mut().zip(sizes).filter(|(_, size)| *size > MAX_RECORD_BYTES);
     too_large.for_each(|(checked, _)| checked.errors.add(FIELDS, message::TOO_LARGE));
     Ok(())
 }
@@ -279,24 +279,24 @@ fn answer_users(
     request: &Request,
     conn: &mut Conn,
     questions: &[Questions],
-    all: &mut [CheckedRecord],
+    checked_records: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let mut ids: Vec<UserId> =
-        questions.iter().flat_map(|of| of.users.iter().map(|(_, id)| *id).chain(of.owner)).collect();
+        questions.iter().flat_map(|question| question.users.iter().map(|(_, id)| *id).chain(question.owner)).collect();
     ids.sort_unstable();
     ids.dedup();
     if ids.is_empty() {
         return Ok(());
     }
-    let known = Principals::Users.load(conn, request.caller()?, &ids)?;
-    for (of, checked) in questions.iter().zip(all) {
-        for (alias, id) in &of.users {
-            if known.get(id).is_none_or(|user| user.is_one_time || !user.is_listed) {
+    let users = Principals::Users.load(conn, request.caller()?, &ids)?;
+    for (question, checked) in questions.iter().zip(checked_records) {
+        for (alias, id) in &question.users {
+            if users.get(id).is_none_or(|user| user.is_one_time || !user.is_listed) {
                 checked.refuse_field(alias, message::invalid_id_message(id));
             }
         }
-        let Some(id) = of.owner else { continue };
-        let wrong = match known.get(&id) {
+        let Some(id) = question.owner else { continue };
+        let wrong = match users.get(&id) {
             None => message::invalid_id_message(id),
             Some(user) if user.is_one_time => format!("1 Time Completion account {id} cannot be owner."),
             Some(user) if !user.is_listed && id != request.caller()?.user => {
@@ -314,23 +314,23 @@ fn answer_records(
     conn: &mut Conn,
     class: &Class,
     questions: &[Questions],
-    all: &mut [CheckedRecord],
+    checked_records: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let related =
         |alias: &str| class.field(alias).and_then(|field| field.related_object_class).unwrap_or(ClassId::NONE);
     let mut by_class: BTreeMap<ClassId, Vec<RecordId>> = BTreeMap::new();
-    for (alias, id) in questions.iter().flat_map(|of| &of.records) {
+    for (alias, id) in questions.iter().flat_map(|question| &question.records) {
         by_class.entry(related(alias)).or_default().push(*id);
     }
-    let mut known: HashSet<(ClassId, RecordId)> = HashSet::new();
+    let mut visible_ids: HashSet<(ClassId, RecordId)> = HashSet::new();
     for (class, mut ids) in by_class {
         ids.sort_unstable();
         ids.dedup();
-        known.extend(viewable(conn, request.caller()?, class, &ids)?.into_iter().map(|id| (class, id)));
+        visible_ids.extend(viewable(conn, request.caller()?, class, &ids)?.into_iter().map(|id| (class, id)));
     }
-    for (of, checked) in questions.iter().zip(all) {
-        for (alias, id) in &of.records {
-            if !known.contains(&(related(alias), *id)) {
+    for (question, checked) in questions.iter().zip(checked_records) {
+        for (alias, id) in &question.records {
+            if !visible_ids.contains(&(related(alias), *id)) {
                 checked.refuse_field(alias, message::invalid_id_message(id));
             }
         }
@@ -343,39 +343,40 @@ fn answer_records(
 fn answer_unique(
     conn: &mut Conn,
     class: &Class,
-    sent: &[RecordBody<'_>],
+    bodies: &[RecordBody<'_>],
     questions: &[Questions],
-    all: &mut [CheckedRecord],
+    checked_records: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
-    let places = places(sent);
+    let places = places(bodies);
     for field in class.fields.iter().filter(|field| field.is_unique) {
         let Some(declared) = class.resource_field(&field.alias) else { continue };
-        let asked: Vec<(usize, &CheckedValue)> = questions
+        let asked_values: Vec<(usize, &CheckedValue)> = questions
             .iter()
             .enumerate()
-            .flat_map(|(at, of)| {
-                of.unique.iter().filter(|(alias, _)| *alias == field.alias).map(move |(_, value)| (at, value))
+            .flat_map(|(at, question)| {
+                question.unique.iter().filter(|(alias, _)| *alias == field.alias).map(move |(_, value)| (at, value))
             })
             .collect();
-        if asked.is_empty() {
+        if asked_values.is_empty() {
             continue;
         }
-        let holders = holders(conn, class, field, declared, &asked)?;
-        let changed = |id: &RecordId| places.get(id).and_then(|place| all[*place].changes.value(&field.alias));
+        let holders = holders(conn, class, field, declared, &asked_values)?;
+        let changed =
+            |id: &RecordId| places.get(id).and_then(|place| checked_records[*place].changes.value(&field.alias));
         let keeps = |(key, id): &(&String, &RecordId)| {
             changed(id).is_none_or(|value| unique_key(declared, value).as_ref() == Some(*key))
         };
-        let taken: HashMap<&String, &RecordId> = holders.iter().filter(keeps).collect();
-        let (mut seen, mut refused) = (HashSet::new(), Vec::new());
-        for (at, value) in asked {
+        let record_of_value: HashMap<&String, &RecordId> = holders.iter().filter(keeps).collect();
+        let (mut unique_keys, mut refused) = (HashSet::new(), Vec::new());
+        for (at, value) in asked_values {
             let key = unique_key(declared, value).unwrap_or_default();
-            let is_others = taken.get(&key).is_some_and(|id| sent[at].id != Some(**id));
-            if !seen.insert(key) || is_others {
+            let is_others = record_of_value.get(&key).is_some_and(|id| bodies[at].id != Some(**id));
+            if !unique_keys.insert(key) || is_others {
                 refused.push(at);
             }
         }
         for at in refused {
-            all[at].refuse_field(&field.alias, message::UNIQUE.to_owned());
+            checked_records[at].refuse_field(&field.alias, message::UNIQUE.to_owned());
         }
     }
     Ok(())
@@ -387,15 +388,15 @@ fn holders(
     class: &Class,
     field: &ClassField,
     declared: &Field,
-    asked: &[(usize, &CheckedValue)],
+    values: &[(usize, &CheckedValue)],
 ) -> Result<HashMap<String, RecordId>, store::StoreError> {
     let (table, column) = (table_of(class.id, field.table_number), field.column());
     let mut holders = HashMap::new();
-    for some in asked.chunks(500) {
+    for chunk in values.chunks(500) {
         let mut sql = Sql::new("SELECT x.id, x.");
         sql.name(&column).push(" FROM ").name(&table).push(" x WHERE ");
-        push_has_one_of(&mut sql, field, declared, &some.iter().map(|(_, value)| *value).collect::<Vec<_>>());
-        let is_text = !matches!(some.first(), Some((_, CheckedValue::Int(_) | CheckedValue::Bool(_))));
+        push_has_one_of(&mut sql, field, declared, &chunk.iter().map(|(_, value)| *value).collect::<Vec<_>>());
+        let is_text = !matches!(chunk.first(), Some((_, CheckedValue::Int(_) | CheckedValue::Bool(_))));
         conn.for_each_row(&sql, |row| {
             let key = if is_text { nfc(row.text(1)?).into_owned() } else { row.int(1)?.to_string() };
             holders.insert(key, row.id(0)?);

@@ -25,15 +25,15 @@ use store::{Conn, Sql};
 static CHILDREN: LazyLock<Resource> = LazyLock::new(|| {
     let number = |name| Field::new(name, FieldKind::Integer { min: 1, max: i64::MAX });
     let user = |name| Field::new(name, FieldKind::User).nullable();
-    let moment = |name| Field::new(name, FieldKind::DateTime);
+    let date_time = |name| Field::new(name, FieldKind::DateTime);
     let fields = [
         number("id"),
         number("object_class").filter(),
         user("owner"),
         Field::new("fields", FieldKind::Object),
-        moment("created_at"),
+        date_time("created_at"),
         user("created_by"),
-        moment("modified_at"),
+        date_time("modified_at"),
         user("modified_by"),
     ];
     Resource::new("object_records", "ObjectRecordChild", "children", fields.map(Field::read_only)).complements()
@@ -102,23 +102,25 @@ fn child_classes(request: &Request, conn: &mut Conn, parent: ClassId) -> Result<
     if relations.is_empty() {
         return Ok(Vec::new());
     }
-    let seen = classes_with_visible(request, conn, relations.keys().copied().collect())?;
-    let child = |seen: VisibleClass| {
-        let relations = relations.remove(&seen.class.id).unwrap_or_default();
-        ChildClass { seen, relations }
+    let visible_classes = classes_with_visible(request, conn, relations.keys().copied().collect())?;
+    let child = |visible_class: VisibleClass| {
+        let relations = relations.remove(&visible_class.class.id).unwrap_or_default();
+        ChildClass { seen: visible_class, relations }
     };
-    Ok(seen.into_iter().filter(|seen| !seen.visible.is_none()).map(child).collect())
+    Ok(visible_classes.into_iter().filter(|visible_class| !visible_class.visible.is_none()).map(child).collect())
 }
 
 /// The class and the id of each visible child, without duplicates. `None` if there cannot be any.
 fn children(classes: &[ChildClass], parent: RecordId) -> Option<Sql> {
     let mut sql = Sql::new("");
-    for (of, relation) in classes.iter().flat_map(|of| of.relations.iter().map(move |relation| (of, relation))) {
+    for (child, relation) in
+        classes.iter().flat_map(|child| child.relations.iter().map(move |relation| (child, relation)))
+    {
         if !sql.text().is_empty() {
             // UNION without ALL: a record that points to the parent twice is one child.
             sql.push(" UNION ");
         }
-        let class = of.seen.class.id;
+        let class = child.seen.class.id;
         sql.push("SELECT CAST(").bind(class).push(" AS BIGINT) AS object_class, t.id FROM ");
         sql.name(&table(class)).push(" t");
         let mut holder = "t";
@@ -127,7 +129,7 @@ fn children(classes: &[ChildClass], parent: RecordId) -> Option<Sql> {
             holder = "x";
         }
         sql.push(" WHERE ").push(holder).push(".").name(&relation.column()).push(" = ").bind(parent).push(" AND ");
-        of.seen.visible.condition(&mut sql, "t.n");
+        child.seen.visible.condition(&mut sql, "t.n");
     }
     Some(sql).filter(|sql| !sql.text().is_empty())
 }
@@ -140,10 +142,10 @@ fn write(
     page: &[(ClassId, RecordId)],
     out: &mut JsonWriter,
 ) -> Result<(), Refusal> {
-    let (mut read, mut bytes): (Vec<(RecordPage, RecordMeta)>, _) = (Vec::new(), 0);
+    let (mut pages, mut bytes): (Vec<(RecordPage, RecordMeta)>, _) = (Vec::new(), 0);
     let mut places: HashMap<RecordId, (usize, usize)> = HashMap::new();
-    for VisibleClass { class, on_class, .. } in classes.iter().map(|of| &of.seen) {
-        let ids: Vec<RecordId> = page.iter().filter(|(of, _)| *of == class.id).map(|(_, id)| *id).collect();
+    for VisibleClass { class, on_class, .. } in classes.iter().map(|child| &child.seen) {
+        let ids: Vec<RecordId> = page.iter().filter(|(class_id, _)| *class_id == class.id).map(|(_, id)| *id).collect();
         if ids.is_empty() {
             continue;
         }
@@ -155,13 +157,13 @@ fn write(
         let records = RecordPage::read(request, &view, conn, &sql)?;
         bytes += records.bytes();
         PageSize { items: page.len(), bytes }.check(request)?;
-        places.extend(records.items.iter().enumerate().map(|(at, item)| (item.id, (read.len(), at))));
-        let beside = records.load(request, conn, *on_class)?;
-        read.push((records, beside));
+        places.extend(records.items.iter().enumerate().map(|(at, item)| (item.id, (pages.len(), at))));
+        let meta = records.load(request, conn, *on_class)?;
+        pages.push((records, meta));
     }
-    for (of, at) in page.iter().filter_map(|(_, id)| places.get(id)) {
-        let (records, beside) = &read[*of];
-        records.write_one(*at, beside, out.comma(), true);
+    for (class_id, at) in page.iter().filter_map(|(_, id)| places.get(id)) {
+        let (records, meta) = &pages[*class_id];
+        records.write_one(*at, meta, out.comma(), true);
     }
     Ok(())
 }

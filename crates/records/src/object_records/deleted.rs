@@ -46,15 +46,16 @@ static DELETED_RECORD: LazyLock<Resource> = LazyLock::new(|| {
 static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&DELETED_RECORD));
 
 pub fn routes() -> Vec<Route> {
-    let who = "owners of the class, and super admins";
+    let instance_rights = "owners of the class, and super admins";
     let collection = "/api/object-classes/{class_id}/object-records/deleted/";
     vec![
-        Route::list(collection, &DELETED_RECORD, list).instance(who),
+        Route::list(collection, &DELETED_RECORD, list).instance(instance_rights),
         Route::options_below(collection, document),
-        Route::delete("/api/object-classes/{class_id}/object-records/deleted/{record_id}/", remove).instance(who),
+        Route::delete("/api/object-classes/{class_id}/object-records/deleted/{record_id}/", remove)
+            .instance(instance_rights),
         Route::post("/api/object-records/{record_id}/restore/", "Restore", Handler::Write(restore))
             .answers(201, Schema::OneOf(record_schema))
-            .instance(who),
+            .instance(instance_rights),
     ]
 }
 
@@ -80,12 +81,12 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     require_restore(request, conn)?;
     let Select { limit, offset, .. } = select(&DELETED_RECORD, &request.query)?;
-    let mut kept = Sql::new(" FROM deleted_records t WHERE t.class_id = ");
-    kept.bind(request.id::<ClassId>()).push(" AND t.gone_at > ").bind(request.now);
+    let mut deleted = Sql::new(" FROM deleted_records t WHERE t.class_id = ");
+    deleted.bind(request.id::<ClassId>()).push(" AND t.gone_at > ").bind(request.now);
     let mut sql = Sql::new("SELECT count(*)");
-    let total = conn.query_one(sql.append(&kept), |row| row.int(0))?;
+    let total = conn.query_one(sql.append(&deleted), |row| row.int(0))?;
     let mut sql = Sql::new("SELECT t.id");
-    sql.append(&kept).push(" ORDER BY t.deleted_at DESC, t.id DESC").page(limit, offset);
+    sql.append(&deleted).push(" ORDER BY t.deleted_at DESC, t.id DESC").page(limit, offset);
     let ids = conn.query_all(&sql, |row| row.int(0))?;
     let mut condition = Sql::new("t.id");
     condition.push_any(ids.clone());
@@ -141,8 +142,8 @@ fn restore(request: &Request, conn: &mut Conn) -> Outcome {
         &class,
         &[NewRecord { values, owner, assignments: Vec::new(), former: Some(former) }],
     )?;
-    let held = record_access::load_record_access(request, conn, id)?.ok_or_else(Refusal::not_found)?;
-    instance(request, conn, StatusCode::CREATED, &held)
+    let record = record_access::load_record_access(request, conn, id)?.ok_or_else(Refusal::not_found)?;
+    instance(request, conn, StatusCode::CREATED, &record)
 }
 
 /// Returns whether an account exists.
@@ -186,19 +187,19 @@ fn restorable_values(conn: &mut Conn, class: &Class, former: &Json) -> Result<Ch
 }
 
 /// A stored value, or null if it is not a value of the field any more.
-fn value_of(field: &ClassField, kept: &Json) -> CheckedValue {
+fn value_of(field: &ClassField, json: &Json) -> CheckedValue {
     let is_option = |value: &str| field.options.iter().any(|option| option.value == value);
-    let number = || kept.as_i64().map_or(CheckedValue::Null, CheckedValue::Int);
-    let text = || kept.as_str().map_or(CheckedValue::Null, CheckedValue::from);
+    let number = || json.as_i64().map_or(CheckedValue::Null, CheckedValue::Int);
+    let text = || json.as_str().map_or(CheckedValue::Null, CheckedValue::from);
     match field.kind {
         FieldType::String | FieldType::Text | FieldType::Url | FieldType::Email | FieldType::Date => text(),
         FieldType::Integer | FieldType::Datetime | FieldType::User | FieldType::Relation => number(),
-        FieldType::Boolean => kept.as_bool().map_or(CheckedValue::Null, CheckedValue::Bool),
+        FieldType::Boolean => json.as_bool().map_or(CheckedValue::Null, CheckedValue::Bool),
         FieldType::Enum | FieldType::Status => {
-            kept.as_str().filter(|value| is_option(value)).map_or(CheckedValue::Null, CheckedValue::from)
+            json.as_str().filter(|value| is_option(value)).map_or(CheckedValue::Null, CheckedValue::from)
         }
         FieldType::Set => {
-            let items: Option<Vec<&str>> = kept.as_array().map(|items| items.iter().filter_map(Json::as_str).collect());
+            let items: Option<Vec<&str>> = json.as_array().map(|items| items.iter().filter_map(Json::as_str).collect());
             let items = items.filter(|items| items.iter().all(|item| is_option(item)));
             items.map_or(CheckedValue::Null, |items| {
                 CheckedValue::List(items.into_iter().map(CheckedValue::from).collect())
@@ -206,13 +207,13 @@ fn value_of(field: &ClassField, kept: &Json) -> CheckedValue {
         }
         FieldType::Document => {
             let files =
-                kept.as_array().map(|files| files.iter().filter_map(Json::as_i64).map(CheckedValue::Int).collect());
+                json.as_array().map(|files| files.iter().filter_map(Json::as_i64).map(CheckedValue::Int).collect());
             files.map_or(CheckedValue::Null, CheckedValue::List)
         }
         // The scale is the current one of the field.
         FieldType::Decimal => {
             let shown = |text: &str| decimal::decode(&decimal::encode(text), field.scale.unwrap_or(2) as usize);
-            kept.as_str().map_or(CheckedValue::Null, |text| shown(text).into())
+            json.as_str().map_or(CheckedValue::Null, |text| shown(text).into())
         }
     }
 }
@@ -257,9 +258,9 @@ fn remove_old(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> 
                     "DELETE FROM deleted_records WHERE id IN (SELECT d.id FROM deleted_records d WHERE d.gone_at <= $1 \
                      ORDER BY d.gone_at LIMIT $2) RETURNING id",
                 );
-                let gone = conn.query_all(&sql.arg(now).arg(REMOVED_AT_ONCE), |row| row.int(0))?;
-                reactions::removed(conn, "object_records", &gone)?;
-                Ok(gone.len())
+                let removed_ids = conn.query_all(&sql.arg(now).arg(REMOVED_AT_ONCE), |row| row.int(0))?;
+                reactions::removed(conn, "object_records", &removed_ids)?;
+                Ok(removed_ids.len())
             };
             if build.db.write::<_, StoreError>(remove).await? < REMOVED_AT_ONCE as usize {
                 return Ok(());

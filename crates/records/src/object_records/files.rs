@@ -33,8 +33,8 @@ pub fn routes() -> Vec<Route> {
 fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let find = |request: &Request, conn: &mut Conn| {
-            let held = record_access::load_from_path(request, conn)?;
-            load_record_file(conn, held.id, request.uuid())?.ok_or_else(Refusal::not_found)
+            let record = record_access::load_from_path(request, conn)?;
+            load_record_file(conn, record.id, request.uuid())?.ok_or_else(Refusal::not_found)
         };
         let file = snapshot::read(&request, find).await?;
         files::send(&request, &file).await
@@ -60,9 +60,9 @@ pub fn check(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    sent: &[RecordBody<'_>],
+    bodies: &[RecordBody<'_>],
     before: &StoredBefore,
-    all: &mut [CheckedRecord],
+    checked_records: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let values = |checked: &CheckedRecord| -> Vec<(String, Vec<CheckedValue>)> {
         let value = |field: &ClassField| match checked.changes.value(&field.alias) {
@@ -71,25 +71,25 @@ pub fn check(
         };
         fields(class).filter_map(value).collect()
     };
-    let all_values: Vec<_> = all.iter().map(values).collect();
+    let all_values: Vec<_> = checked_records.iter().map(values).collect();
     let items = || all_values.iter().flatten().flat_map(|(_, items)| items);
     let tokens: HashSet<&str> = items()
         .filter_map(|item| if let CheckedValue::Text(token) = item { Some(token.as_str()) } else { None })
         .collect();
     let mut unspent = load_by_tokens(request, conn, &tokens.into_iter().collect::<Vec<_>>())?;
     let names_files = items().any(|item| matches!(item, CheckedValue::Int(_)));
-    let stored = if names_files { load_current_files(conn, class, before, all)? } else { HashMap::new() };
-    for ((checked, one), values) in all.iter_mut().zip(sent).zip(&all_values) {
-        let before = one.id.and_then(|id| stored.get(&id));
+    let stored = if names_files { load_current_files(conn, class, before, checked_records)? } else { HashMap::new() };
+    for ((checked, body), values) in checked_records.iter_mut().zip(bodies).zip(&all_values) {
+        let before = body.id.and_then(|id| stored.get(&id));
         for (alias, items) in values {
-            let mut held = before.map(|values| ids(values, alias)).unwrap_or_default();
-            held.extend(one.files);
+            let mut allowed_ids = before.map(|values| ids(values, alias)).unwrap_or_default();
+            allowed_ids.extend(body.files);
             let (mut files, mut is_right) = (Vec::new(), true);
             for item in items {
                 let (file, wrong) = match item {
                     CheckedValue::Text(token) => (unspent.remove(token).map(|file| file.id), invalid_token(token)),
                     CheckedValue::Int(id) => {
-                        (Some(FileId::new(*id)).filter(|id| held.contains(id)), message::invalid_id_message(id))
+                        (Some(FileId::new(*id)).filter(|id| allowed_ids.contains(id)), message::invalid_id_message(id))
                     }
                     other => (None, message::invalid_id_message(other.to_json())),
                 };
@@ -119,10 +119,11 @@ fn load_current_files(
     conn: &mut Conn,
     class: &Class,
     before: &StoredBefore,
-    all: &[CheckedRecord],
+    checked_records: &[CheckedRecord],
 ) -> Result<HashMap<RecordId, Changes>, StoreError> {
     let mut values: HashMap<RecordId, Changes> = HashMap::new();
-    let is_named = |field: &ClassField| all.iter().any(|checked| checked.changes.value(&field.alias).is_some());
+    let is_named =
+        |field: &ClassField| checked_records.iter().any(|checked| checked.changes.value(&field.alias).is_some());
     let is_wanted = |field: &ClassField| field.kind == FieldType::Document && is_named(field);
     before.for_each_record(conn, class, is_wanted, |id, alias, value| {
         values.entry(id).or_default().insert(alias.to_owned(), value.clone());

@@ -33,10 +33,10 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 async fn history(request: Arc<Request>) -> Outcome {
     let shared = request.clone();
     let look = move |conn: &mut Conn| record_access::load_record_access(&shared, conn, shared.id());
-    let held = request.build.db.read::<_, Refusal>(look).await?;
-    let is_there = held.is_some();
-    if let Some(held) = held.filter(|_| request.caller.as_ref().is_some_and(|caller| caller.agent.is_some())) {
-        return history_for_agent::history(&request, held).await;
+    let access = request.build.db.read::<_, Refusal>(look).await?;
+    let is_there = access.is_some();
+    if let Some(record) = access.filter(|_| request.caller.as_ref().is_some_and(|caller| caller.agent.is_some())) {
+        return history_for_agent::history(&request, record).await;
     }
     if !is_there && !request.caller()?.is_super() {
         return Err(Refusal::not_found());

@@ -25,16 +25,16 @@ const SOURCE_ID: &str = "source_id";
 const NOBODY: &str = "9007199254740991";
 
 /// Returns the history of a record that the agent may view.
-pub async fn history(request: &Arc<Request>, held: RecordAccess) -> Result<Answer, Refusal> {
+pub async fn history(request: &Arc<Request>, record: RecordAccess) -> Result<Answer, Refusal> {
     let query = without_hidden_sources(request).await?;
     let page = page_of_record(request, request.id(), &query).await?;
     let results = page.results();
-    let read =
+    let load_page =
         move || EventReferences::from_events(&results).map(|named| (named, results)).map_err(invalid_event_error);
-    let (named, results) = work_on(&request.app, page.size(), read).await??;
+    let (named, results) = work_on(&request.app, page.size(), load_page).await??;
     let shared = request.clone();
     let visible =
-        request.build.db.read(move |conn| VisibleReferences::load_visible(&shared, conn, &held, &named)).await?;
+        request.build.db.read(move |conn| VisibleReferences::load_visible(&shared, conn, &record, &named)).await?;
     let show = move || visible.show(&results).map_err(invalid_event_error);
     let shown = work_on(&request.app, page.size(), show).await??;
     Ok(page.answer_items(request, shown))
@@ -49,15 +49,15 @@ fn invalid_event_error(error: serde_json::Error) -> StoreError {
 async fn without_hidden_sources(request: &Arc<Request>) -> Result<Query, Refusal> {
     let is_source = |name: &str| name.split("__").next() == Some(SOURCE_ID);
     let sources = request.query.pairs().filter(|(name, _)| is_source(name));
-    let asked: Vec<UserId> = sources
+    let source_users: Vec<UserId> = sources
         .flat_map(|(_, value)| value.split(','))
         .filter_map(|id| id.trim().parse().ok().map(UserId::new))
         .collect();
-    if asked.is_empty() {
+    if source_users.is_empty() {
         return Ok(request.query.clone());
     }
     let shared = request.clone();
-    let listed = move |conn: &mut Conn| users(&shared, conn, asked.clone());
+    let listed = move |conn: &mut Conn| users(&shared, conn, source_users.clone());
     let listed = request.build.db.read::<_, Refusal>(listed).await?;
     let masked = |id: &str| match id.trim().parse::<i64>() {
         // 0 is the system, which is not a user.
@@ -143,14 +143,14 @@ impl VisibleReferences {
     fn load_visible(
         request: &Request,
         conn: &mut Conn,
-        held: &RecordAccess,
+        record: &RecordAccess,
         named: &EventReferences,
     ) -> Result<VisibleReferences, Refusal> {
         let caller = request.caller()?;
         let mut sql = Sql::new("SELECT t.id FROM user_groups t WHERE ");
         sql.append(&visible_groups(caller)).push(" AND t.id").push_any(Vec::from_iter(named.groups.iter().copied()));
         let connector = caller.agent.as_ref().map_or(ConnectorId::NONE, |agent| agent.connector);
-        let sets = sets_of_connector(conn, held.class.id, connector, caller.user)?;
+        let sets = sets_of_connector(conn, record.class.id, connector, caller.user)?;
         Ok(VisibleReferences {
             users: users(request, conn, named.users.iter().copied().collect())?,
             groups: conn.query_all(&sql, |row| row.id(0))?.into_iter().collect(),

@@ -77,11 +77,11 @@ fn remove_page(conn: &mut Conn, column: &'static str, id: i64) -> Result<bool, S
          WHERE a.",
     );
     sql.name(column).push(" = ").bind(id).push(" ORDER BY a.id LIMIT ").bind(PAGE);
-    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.id(1)?, row.id(2)?)))?;
-    let Some(class) = found.first().map(|(_, _, class)| *class) else { return Ok(false) };
+    let rows = conn.query_all(&sql, |row| Ok((row.int(0)?, row.id(1)?, row.id(2)?)))?;
+    let Some(class) = rows.first().map(|(_, _, class)| *class) else { return Ok(false) };
     let mut changed = VersionChanges::default();
-    let mut ids = Vec::with_capacity(found.len());
-    for (assignment, principal, _) in found.into_iter().filter(|(_, _, of)| *of == class) {
+    let mut ids = Vec::with_capacity(rows.len());
+    for (assignment, principal, _) in rows.into_iter().filter(|(_, _, class_of_row)| *class_of_row == class) {
         ids.push(assignment);
         changed.principal(principal);
     }

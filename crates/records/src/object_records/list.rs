@@ -54,8 +54,8 @@ pub fn open(request: &Request, conn: &mut Conn) -> Result<VisibleClass, Refusal>
     let mut sql = Sql::new("SELECT t.version, ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id = ").bind(id);
-    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, ClassRights::new(caller, row.int(1)?))))?;
-    let (version, on_class) = found.ok_or_else(Refusal::not_found)?;
+    let row = conn.query_optional(&sql, |row| Ok((row.int(0)?, ClassRights::new(caller, row.int(1)?))))?;
+    let (version, on_class) = row.ok_or_else(Refusal::not_found)?;
     let class = class_at(&request.app, &request.build, conn, id, version)?.ok_or_else(Refusal::not_found)?;
     let visible = visible(request, conn, id, on_class)?;
     if visible.is_none() {
@@ -95,18 +95,18 @@ pub fn related_classes(
     if ids.is_empty() {
         return Ok(RelatedClasses::new());
     }
-    let seen = |of: VisibleClass| {
-        let is_hidden = of.visible.is_none() && !of.on_class.sees_class();
-        (of.class.id, (!is_hidden).then_some((of.class, of.visible)))
+    let to_entry = |visible_class: VisibleClass| {
+        let is_hidden = visible_class.visible.is_none() && !visible_class.on_class.sees_class();
+        (visible_class.class.id, (!is_hidden).then_some((visible_class.class, visible_class.visible)))
     };
-    let classes: HashMap<ClassId, _> = classes_with_visible(request, conn, ids)?.into_iter().map(seen).collect();
-    let of = |alias: &str| classes.get(&related(alias)?).cloned();
-    Ok(fields.iter().filter_map(|field| Some((field.name.to_string(), of(&field.name)?))).collect())
+    let classes: HashMap<ClassId, _> = classes_with_visible(request, conn, ids)?.into_iter().map(to_entry).collect();
+    let class_of = |alias: &str| classes.get(&related(alias)?).cloned();
+    Ok(fields.iter().filter_map(|field| Some((field.name.to_string(), class_of(&field.name)?))).collect())
 }
 
 /// The rows that the filters over a relation read. `None` if the field is not a relation.
 fn rows_of<'r>(related: &'r RelatedClasses, field: &Field) -> Option<RelatedRows<'r>> {
-    related.get(field.name.as_ref()).map(|of| match of {
+    related.get(field.name.as_ref()).map(|class_and_rows| match class_and_rows {
         Some((class, _)) => RelatedRows::Of(&class.record),
         None => RelatedRows::Hidden,
     })
@@ -132,11 +132,11 @@ impl<'r> ListQuery<'r> {
         let select = select_related(&class.record, query, rows, usize::try_from(most).unwrap_or(0))?;
         let mut visible = opened.visible.clone();
         let text = query.last_value("search").map(fold);
-        let read = match &text {
+        let read_condition = match &text {
             Some(text) => words::records_with_words(conn, class, &visible, text)?,
             None => None,
         };
-        let found = match (&read, &text) {
+        let text_condition = match (&read_condition, &text) {
             // The search tests the visibility of each match, so that the words are searched first.
             (None, Some(text)) => conn.search(&class.table(), text, None, |sql, n| {
                 if visible.is_tested() {
@@ -145,27 +145,30 @@ impl<'r> ListQuery<'r> {
             })?,
             _ => None,
         };
-        let is_searched = read.is_some() || found.is_some();
-        if let Some(read) = read {
-            visible = visible.restrict_to(read);
+        let is_searched = read_condition.is_some() || text_condition.is_some();
+        if let Some(numbers) = read_condition {
+            visible = visible.restrict_to(numbers);
         }
         let (table, mut condition) = visible.rows(conn, &class.table(), OWN, "t.n");
-        match found {
-            Some(found) if visible.is_tested() => {
+        match text_condition {
+            Some(condition_of_text) if visible.is_tested() => {
                 condition = Sql::new("t.n");
-                condition.append(&found);
+                condition.append(&condition_of_text);
             }
-            found => found.iter().for_each(|found| {
-                condition.push(" AND t.n").append(found);
+            text_condition => text_condition.iter().for_each(|numbers| {
+                condition.push(" AND t.n").append(numbers);
             }),
         }
         let mut relations = Relations::new();
-        for (alias, (class, visible)) in related.iter().filter_map(|(alias, of)| Some((alias, of.as_ref()?))) {
+        for (alias, (class, visible)) in
+            related.iter().filter_map(|(alias, class_and_rows)| Some((alias, class_and_rows.as_ref()?)))
+        {
             let rows = visible.rows(conn, &class.table(), RELATED, "u.n");
             let mut condition = Sql::new("");
             visible.condition(&mut condition, "u.n");
-            let of = RelatedResource { resource: class.record.clone(), rows, visible: condition, ids: None };
-            relations.insert(alias.clone().into(), of);
+            let related_resource =
+                RelatedResource { resource: class.record.clone(), rows, visible: condition, ids: None };
+            relations.insert(alias.clone().into(), related_resource);
         }
         load_related(conn, &select.filters, &mut relations, now)?;
         Ok(ListQuery { select, table, condition, relations, is_searched })
@@ -293,8 +296,8 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
 fn page(request: &Request, conn: &mut Conn) -> Outcome {
     let opened = open(request, conn)?;
     let related = related_classes(request, conn, &opened.class, &request.query)?;
-    let wanted = ListQuery::from_request(&request.query, conn, &opened, &related, request.now)?;
-    let (limit, offset) = (wanted.select.limit, wanted.select.offset);
+    let query = ListQuery::from_request(&request.query, conn, &opened, &related, request.now)?;
+    let (limit, offset) = (query.select.limit, query.select.offset);
     let total = match opened.visible.count() {
         Some(count) => count,
         None => counts::sum(conn, opened.class.id)?,
@@ -303,16 +306,16 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
     let mut items = JsonItems::with_capacity(2048);
     let mut filtered = total;
     if total > 0 {
-        let records = match wanted.is_filtered() {
+        let records = match query.is_filtered() {
             true => {
-                let (records, matches) = wanted.matches(request, conn, &view)?;
+                let (records, matches) = query.matches(request, conn, &view)?;
                 filtered = matches;
                 records
             }
-            false => RecordPage::read(request, &view, conn, &wanted.page(request, &view))?,
+            false => RecordPage::read(request, &view, conn, &query.page(request, &view))?,
         };
-        let beside = records.load(request, conn, opened.on_class)?;
-        records.write(&beside, &mut items);
+        let meta = records.load(request, conn, opened.on_class)?;
+        records.write(&meta, &mut items);
         request.reserve_answer(items.bytes())?;
     }
     let mut answer = rows::list_answer(request, limit, offset, ListCounts { total, filtered }, items);

@@ -45,7 +45,7 @@ use store::{Conn, StoreError};
 
 pub fn routes() -> Vec<Route> {
     let of_class = "/api/object-classes/{class_id}/object-records/";
-    let one = "/api/object-records/{record_id}/";
+    let path = "/api/object-records/{record_id}/";
     let mut routes = vec![
         Route::open_list(of_class, record_schema, list::list)
             .parameters(list::parameters)
@@ -58,15 +58,15 @@ pub fn routes() -> Vec<Route> {
         Route::options_below(of_class, document).with_read(document),
         kit::autocomplete::route("/api/object-classes/{class_id}/object-records/autocomplete/", list::autocomplete)
             .instance("object_records.list"),
-        Route::new(Method::GET, one, "Get", Handler::ReadInOneStatement(one_statement::read_in_one_statement, view))
+        Route::new(Method::GET, path, "Get", Handler::ReadInOneStatement(one_statement::read_in_one_statement, view))
             .answers(200, Schema::OneOf(record_schema))
             .parameters(|| vec![list::fields_parameter()])
             .instance("object_records.view"),
-        Route::new(Method::PATCH, one, "Change", Handler::Write(edit))
+        Route::new(Method::PATCH, path, "Change", Handler::Write(edit))
             .with_body(Schema::Json(body_schema))
             .answers(200, Schema::OneOf(changed_record_schema))
             .instance("object_records.edit"),
-        Route::delete(one, delete).instance("object_records.delete"),
+        Route::delete(path, delete).instance("object_records.delete"),
     ];
     routes.extend([batch::routes(), export::routes(), deleted::routes()].into_iter().flatten());
     routes.extend([children::routes(), files::routes(), history::routes()].into_iter().flatten());
@@ -100,8 +100,8 @@ fn document_pieces(class: &Class, limit: i64) -> impl Iterator<Item = String> {
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = record_access::load_from_path(request, conn)?;
-    instance(request, conn, StatusCode::OK, &held)
+    let record = record_access::load_from_path(request, conn)?;
+    instance(request, conn, StatusCode::OK, &record)
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
@@ -113,9 +113,9 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = for_change(request, conn, EDIT)?;
-    let (class, id) = (held.class.clone(), held.id);
-    change::edit(request, conn, &class, &[(held, request.object()?)])?.or_refuse(change::refuse_one)?;
+    let record = for_change(request, conn, EDIT)?;
+    let (class, id) = (record.class.clone(), record.id);
+    change::edit(request, conn, &class, &[(record, request.object()?)])?.or_refuse(change::refuse_one)?;
     written_answer(request, conn, StatusCode::OK, class, id)
 }
 
@@ -128,7 +128,7 @@ fn written_answer(request: &Request, conn: &mut Conn, status: StatusCode, class:
         StatementResult::Unknown => record_access::load_record_access(request, conn, id)?,
     };
     match shown {
-        Some(held) => instance(request, conn, status, &held),
+        Some(record) => instance(request, conn, status, &record),
         None => Ok(hidden_record_answer(status, id, class.id)),
     }
 }
@@ -142,19 +142,19 @@ fn hidden_record_answer(status: StatusCode, id: RecordId, class: ClassId) -> Ans
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = for_change(request, conn, DELETE)?;
-    change::delete(request, conn, &held.class.clone(), &[held])?.or_refuse(|_| change::refuse_deletion())?;
+    let record = for_change(request, conn, DELETE)?;
+    change::delete(request, conn, &record.class.clone(), &[record])?.or_refuse(|_| change::refuse_deletion())?;
     Ok(Answer::empty())
 }
 
 /// Loads the record of the path and locks its row. Refuses callers who may not perform the action, and an `If-Match` that
 /// differs.
 fn for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<RecordAccess, Refusal> {
-    let held = record_access::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
-    held.require(action)?;
+    let record = record_access::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    record.require(action)?;
     request.check_if_match(|| {
-        let tag = instance(request, conn, StatusCode::OK, &held)?.tag;
+        let tag = instance(request, conn, StatusCode::OK, &record)?.tag;
         Ok(tag.ok_or_else(|| StoreError::internal("an instance has no tag"))?)
     })?;
-    Ok(held)
+    Ok(record)
 }

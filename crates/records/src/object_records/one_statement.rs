@@ -64,33 +64,35 @@ pub fn read_by_statement(
     question.select(&mut sql);
     view.from(&mut sql);
     sql.push(" WHERE t.id = ").bind(id);
-    let mut seen = None;
+    let mut read_record = None;
     let records = RecordPage::read_with(request, &view, conn, &sql, |row, at| {
-        seen = Some(question.read(row, at)?);
+        read_record = Some(question.read(row, at)?);
         Ok(())
     })?;
-    let (Some(seen), Some(item)) = (seen, records.items.first()) else { return Ok(StatementResult::Hidden) };
-    if !question.matches_versions(&seen) {
+    let (Some(read_record), Some(item)) = (read_record, records.items.first()) else {
+        return Ok(StatementResult::Hidden);
+    };
+    if !question.matches_versions(&read_record) {
         return Ok(StatementResult::Unknown);
     }
-    let actions = seen.class.rights.record_actions(question.caller, item.owner, seen.granted);
+    let actions = read_record.class.rights.record_actions(question.caller, item.owner, read_record.granted);
     if actions & VIEW == 0 {
         return Ok(StatementResult::Hidden);
     }
-    let mut beside = RecordMeta { actions: HashMap::from([(item.id, actions)]), ..RecordMeta::default() };
+    let mut meta = RecordMeta { actions: HashMap::from([(item.id, actions)]), ..RecordMeta::default() };
     let mut files = Vec::new();
     for (place, named) in &item.named {
-        let label = seen.labels.get(place).cloned();
+        let label = read_record.labels.get(place).cloned();
         match named {
-            LabelledValue::User(id) => beside.names.extend(label.map(|label| (*id, label))),
-            LabelledValue::Record(id) => beside.records.extend(label.map(|label| (*id, label))),
+            LabelledValue::User(id) => meta.names.extend(label.map(|label| (*id, label))),
+            LabelledValue::Record(id) => meta.records.extend(label.map(|label| (*id, label))),
             LabelledValue::Files(ids) => files.extend(ids),
             LabelledValue::Choice(_) | LabelledValue::Choices(_) => {}
         }
     }
     // Files never change, so another statement may read their names.
-    beside.files = LabelsOfFiles::load(request, conn, files)?;
-    Ok(StatementResult::Shown(records.first_as_answer(&beside, status)))
+    meta.files = LabelsOfFiles::load(request, conn, files)?;
+    Ok(StatementResult::Shown(records.first_as_answer(&meta, status)))
 }
 
 /// The data that the statement selects beside the row of a record.
@@ -124,16 +126,17 @@ impl<'r> Question<'r> {
         if named > MAX_NAMED || view.class.fields.iter().any(|field| field.table_number > 0) {
             return Ok(None);
         }
-        let known = |id: ClassId| Some((id, known_class(&request.app, &request.build, id)?));
-        let related: Option<_> = view.fields().filter_map(|field| field.related_object_class).map(known).collect();
+        let cached_class = |id: ClassId| Some((id, known_class(&request.app, &request.build, id)?));
+        let related: Option<_> =
+            view.fields().filter_map(|field| field.related_object_class).map(cached_class).collect();
         let caller = request.caller()?;
         Ok(related.map(|related| Question { caller, view, related }))
     }
 
     /// Returns whether the cached classes have the versions that the statement read.
-    fn matches_versions(&self, seen: &ReadRecord) -> bool {
-        let related = self.related.values().all(|class| seen.related[&class.id].version == class.version);
-        related && seen.class.version == self.view.class.version
+    fn matches_versions(&self, record: &ReadRecord) -> bool {
+        let related = self.related.values().all(|class| record.related[&class.id].version == class.version);
+        related && record.class.version == self.view.class.version
     }
 
     /// Appends the columns that [`Question::read`] reads.
@@ -167,8 +170,8 @@ impl<'r> Question<'r> {
         let mut columns = at..;
         let mut next = || columns.next().unwrap_or(usize::MAX);
         let mut class = || {
-            let (version, held) = (row.opt_int(next())?.unwrap_or(0), row.opt_int(next())?.unwrap_or(0));
-            Ok::<_, StoreError>(ReadClass { version, rights: ClassRights::new(self.caller, held) })
+            let (version, granted) = (row.opt_int(next())?.unwrap_or(0), row.opt_int(next())?.unwrap_or(0));
+            Ok::<_, StoreError>(ReadClass { version, rights: ClassRights::new(self.caller, granted) })
         };
         let own = class()?;
         let related =

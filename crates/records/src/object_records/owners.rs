@@ -47,78 +47,78 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = viewable(request, conn)?;
-    rows::list(request, conn, &RECORD_OWNER_SHAPE, Scope::from(ownership(&held)).cacheable())
+    let record = viewable(request, conn)?;
+    rows::list(request, conn, &RECORD_OWNER_SHAPE, Scope::from(ownership(&record)).cacheable())
 }
 
 fn add(request: &Request, conn: &mut Conn) -> Outcome {
     let caller = request.caller()?;
-    let sent = request.name();
-    if !is_id(sent) {
+    let segment = request.name();
+    if !is_id(segment) {
         return Err(Refusal::bad_request(message::pk_type("str")));
     }
-    let held = record_access::for_change(request, conn, id_of(sent))?
-        .ok_or_else(|| Refusal::bad_request(message::invalid_id_message(sent)))?;
-    held.require(EDIT_OWNERS)?;
+    let record = record_access::for_change(request, conn, id_of(segment))?
+        .ok_or_else(|| Refusal::bad_request(message::invalid_id_message(segment)))?;
+    record.require(EDIT_OWNERS)?;
     let batch = request.batch(1)?;
-    let owner = owner(conn, &held)?.map(|(_, user)| user);
+    let owner = owner(conn, &record)?.map(|(_, user)| user);
     for user in batch.ids.iter().copied().filter(|user| owner != Some(*user)) {
-        if user == caller.user && !may_own(request, conn, &held)? {
+        if user == caller.user && !may_own(request, conn, &record)? {
             return Err(Refusal::forbidden());
         }
         check_users(conn, caller, &[user], "record")?;
         limits::check_bound(&RECORD_OWNERS, RECORD_OWNERS.default, 1 + i64::from(owner.is_some()))?;
-        set_owner(request, conn, &held, Some(user))?;
+        set_owner(request, conn, &record, Some(user))?;
     }
     batch.finish()?;
-    let shown = rows::items(request, conn, &RECORD_OWNER_SHAPE, "id", &Scope::from(ownership(&held)))?;
+    let shown = rows::items(request, conn, &RECORD_OWNER_SHAPE, "id", &Scope::from(ownership(&record)))?;
     let (_, body) = shown.into_iter().next().ok_or_else(|| StoreError::internal("the new owner is missing"))?;
     Ok(Answer::instance(StatusCode::CREATED, Instance { body, cacheable_until: None }))
 }
 
 fn remove(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = record_access::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
-    held.require(EDIT_OWNERS)?;
-    let owner = owner(conn, &held)?.filter(|(ownership, _)| *ownership == request.second_id::<i64>());
+    let record = record_access::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    record.require(EDIT_OWNERS)?;
+    let owner = owner(conn, &record)?.filter(|(ownership, _)| *ownership == request.second_id::<i64>());
     owner.ok_or_else(Refusal::not_found)?;
-    set_owner(request, conn, &held, None)?;
+    set_owner(request, conn, &record, None)?;
     Ok(Answer::empty())
 }
 
 /// Loads the record of the path of the collection. Answers 404 if the caller may not view such a record.
 fn viewable(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
     let record = request.name();
-    let held = if is_id(record) { record_access::load_record_access(request, conn, id_of(record))? } else { None };
-    held.ok_or_else(Refusal::not_found)
+    let record = if is_id(record) { record_access::load_record_access(request, conn, id_of(record))? } else { None };
+    record.ok_or_else(Refusal::not_found)
 }
 
-fn is_id(sent: &str) -> bool {
-    sent.bytes().all(|byte| byte.is_ascii_digit())
+fn is_id(segment: &str) -> bool {
+    segment.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Parses an id. Returns 0, which is not the id of a record, if the number is too large.
-fn id_of(sent: &str) -> RecordId {
-    RecordId::new(sent.parse().unwrap_or(0))
+fn id_of(segment: &str) -> RecordId {
+    RecordId::new(segment.parse().unwrap_or(0))
 }
 
-fn set_owner(request: &Request, conn: &mut Conn, held: &RecordAccess, owner: Option<UserId>) -> Result<(), Refusal> {
+fn set_owner(request: &Request, conn: &mut Conn, record: &RecordAccess, owner: Option<UserId>) -> Result<(), Refusal> {
     let change = RecordChange {
-        owner: Some(OwnerChange { before: held.owner, after: owner }),
-        ..RecordChange::from_values(held.id, held.n, Changes::new())
+        owner: Some(OwnerChange { before: record.owner, after: owner }),
+        ..RecordChange::from_values(record.id, record.n, Changes::new())
     };
-    write::update(request, conn, &held.class, &[change])
+    write::update(request, conn, &record.class, &[change])
 }
 
 /// The ownership and the owner of a record. Deleted and anonymized accounts own nothing, although the record still names them.
-fn owner(conn: &mut Conn, held: &RecordAccess) -> Result<Option<(i64, UserId)>, StoreError> {
+fn owner(conn: &mut Conn, record: &RecordAccess) -> Result<Option<(i64, UserId)>, StoreError> {
     let mut sql = Sql::new("SELECT x.id, x.owner_id FROM (");
-    conn.query_optional(sql.append(&ownership(held)).push(") x"), |row| Ok((row.int(0)?, row.id(1)?)))
+    conn.query_optional(sql.append(&ownership(record)).push(") x"), |row| Ok((row.int(0)?, row.id(1)?)))
 }
 
-fn ownership(held: &RecordAccess) -> Sql {
+fn ownership(record: &RecordAccess) -> Sql {
     let mut sql = Sql::new(
         "SELECT x.ownership AS id, x.owner AS user_id, x.owner_at AS created_at, x.owner_by AS created_by FROM ",
     );
-    sql.name(&held.class.table()).push(" x WHERE x.id = ").bind(held.id);
+    sql.name(&record.class.table()).push(" x WHERE x.id = ").bind(record.id);
     rows_of(&sql)
 }

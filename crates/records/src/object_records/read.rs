@@ -178,18 +178,18 @@ impl RecordPage {
         mut further: impl FnMut(&Row<'_>, usize) -> Result<(), store::StoreError>,
     ) -> Result<ControlFlow<B, RecordPage>, store::StoreError> {
         let mut records = RecordPage::new(view.clone());
-        let read = conn.for_each_row_until(sql, |row| {
+        let outcome = conn.for_each_row_until(sql, |row| {
             // Memory is reserved before the row is copied from the driver.
             let with_copy = PageSize { items: records.items.len(), bytes: records.bytes.len() + row.size_in_bytes() };
             let checked = check(with_copy);
             if checked.is_break() {
                 return Ok(checked);
             }
-            let behind = records.push(row)?;
-            further(row, behind)?;
+            let extra_column = records.push(row)?;
+            further(row, extra_column)?;
             Ok(check(PageSize { items: records.items.len(), bytes: records.bytes.len() }))
         })?;
-        Ok(match read {
+        Ok(match outcome {
             ControlFlow::Continue(()) => ControlFlow::Continue(records),
             ControlFlow::Break(reason) => ControlFlow::Break(reason),
         })
@@ -216,7 +216,7 @@ impl RecordPage {
             }
         };
         self.bytes = out.into_bytes();
-        let behind = written?;
+        let extra_column = written?;
         let mut named = Vec::new();
         for (place, at) in self.view.shown.iter().enumerate() {
             // The owner of the declaration follows id and owner.
@@ -234,7 +234,7 @@ impl RecordPage {
             named.extend(value.map(|value| (place, value)));
         }
         self.items.push(RecordItem { id, owner, end: self.bytes.len(), named });
-        Ok(behind)
+        Ok(extra_column)
     }
 
     /// Loads the data of labels and permissions. The number of statements depends only on the class.
@@ -282,30 +282,30 @@ impl RecordPage {
     }
 
     /// Writes the JSON of all records in sequence, each with its `_meta`.
-    pub fn write(&self, beside: &RecordMeta, items: &mut JsonItems) {
+    pub fn write(&self, meta: &RecordMeta, items: &mut JsonItems) {
         for at in 0..self.items.len() {
-            self.write_one(at, beside, items.next_item(), true);
+            self.write_one(at, meta, items.next_item(), true);
         }
     }
 
     /// Writes the JSON of one record and returns its tag, which does not depend on labels.
-    pub fn write_one(&self, at: usize, beside: &RecordMeta, out: &mut JsonWriter, with_permissions: bool) -> EntityTag {
+    pub fn write_one(&self, at: usize, meta: &RecordMeta, out: &mut JsonWriter, with_permissions: bool) -> EntityTag {
         let begin = at.checked_sub(1).map_or(0, |before| self.items[before].end);
         let (item, from) = (&self.items[at], out.bytes().len());
         out.raw_bytes(&self.bytes[begin..item.end]).name("_meta").raw("{");
         if with_permissions {
-            write_permissions(out, beside.actions.get(&item.id).copied().unwrap_or(0));
+            write_permissions(out, meta.actions.get(&item.id).copied().unwrap_or(0));
         }
         let tag = etag(&out.bytes()[from..]);
-        self.write_labels(item, beside, out.name("labels").raw("{"));
+        self.write_labels(item, meta, out.name("labels").raw("{"));
         out.raw("}}}");
         tag
     }
 
     /// Returns the first record as an answer, with its tag.
-    pub fn first_as_answer(&self, beside: &RecordMeta, status: StatusCode) -> Answer {
+    pub fn first_as_answer(&self, meta: &RecordMeta, status: StatusCode) -> Answer {
         let mut out = JsonWriter::with_capacity(2048);
-        let tag = self.write_one(0, beside, &mut out, true);
+        let tag = self.write_one(0, meta, &mut out, true);
         let mut answer = Answer::json(status, out.into_bytes());
         (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
         let class = Some(self.view.class.id);
@@ -313,7 +313,7 @@ impl RecordPage {
         answer
     }
 
-    fn write_labels(&self, item: &RecordItem, beside: &RecordMeta, out: &mut JsonWriter) {
+    fn write_labels(&self, item: &RecordItem, meta: &RecordMeta, out: &mut JsonWriter) {
         out.name("object_class").text(&self.view.class.name).name("fields").raw("{");
         let with_text = |(_, value): &&(usize, LabelledValue)| !matches!(value, LabelledValue::Files(_));
         for (place, value) in item.named.iter().filter(with_text) {
@@ -322,8 +322,8 @@ impl RecordPage {
                 |value: &str| field.options.iter().find(|option| option.value == value).map(|option| &*option.text);
             out.name(&field.alias);
             match value {
-                LabelledValue::User(id) => out.opt_text(beside.names.get(id).map(String::as_str)),
-                LabelledValue::Record(id) => out.opt_text(beside.records.get(id).map(String::as_str)),
+                LabelledValue::User(id) => out.opt_text(meta.names.get(id).map(String::as_str)),
+                LabelledValue::Record(id) => out.opt_text(meta.records.get(id).map(String::as_str)),
                 LabelledValue::Choice(value) => out.opt_text(text(value)),
                 LabelledValue::Choices(values) => {
                     out.raw("[");
@@ -342,7 +342,7 @@ impl RecordPage {
             .filter_map(|(_, value)| if let LabelledValue::Files(ids) = value { Some(ids) } else { None })
             .flatten()
         {
-            beside.files.write(out, item.id, *id);
+            meta.files.write(out, item.id, *id);
         }
         out.raw("}");
     }
@@ -429,9 +429,9 @@ fn labels_of(
     sql.push(" FROM ").name(&class.table()).push(" t");
     join_label(&mut sql, class, OWN);
     sql.push(" WHERE t.id").push_any(ids.iter().copied());
-    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
-    let seen = found.into_iter().filter(|(_, n, _)| visible.contains(*n));
-    Ok(seen.map(|(id, _, label)| (id, label)).collect())
+    let rows = conn.query_all(&sql, |row| Ok((row.id(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
+    let visible_rows = rows.into_iter().filter(|(_, n, _)| visible.contains(*n));
+    Ok(visible_rows.map(|(id, _, label)| (id, label)).collect())
 }
 
 /// Appends the column of the label of a record in the table with this alias. The label is the value of the class's label field,
@@ -460,13 +460,13 @@ pub fn answer_value(kind: FieldType, value: Json) -> Json {
 
 /// Returns a record as an answer. Its tag is that of the whole record even if only some fields are shown, so that it works for
 /// `If-Match`.
-pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &RecordAccess) -> Outcome {
-    let whole = single_record(request, conn, status, View::all_fields(held.class.clone()), held)?;
+pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, record: &RecordAccess) -> Outcome {
+    let whole = single_record(request, conn, status, View::all_fields(record.class.clone()), record)?;
     if request.query.last_value(FIELDS).is_none() {
         return Ok(whole);
     }
-    let some = single_record(request, conn, status, View::from_request(request, held.class.clone()), held)?;
-    Ok(Answer { tag: whole.tag, ..some })
+    let selected = single_record(request, conn, status, View::from_request(request, record.class.clone()), record)?;
+    Ok(Answer { tag: whole.tag, ..selected })
 }
 
 /// The values of some fields of a record.
@@ -503,8 +503,8 @@ fn read_one(request: &Request, conn: &mut Conn, view: &Arc<View>, id: RecordId) 
 }
 
 /// Returns a record with the fields of a view, with the tag of these fields.
-fn single_record(request: &Request, conn: &mut Conn, status: StatusCode, view: View, held: &RecordAccess) -> Outcome {
-    let records = read_one(request, conn, &Arc::new(view), held.id)?;
-    let beside = records.load_meta(request, conn, HashMap::from([(held.id, held.actions)]))?;
-    Ok(records.first_as_answer(&beside, status))
+fn single_record(request: &Request, conn: &mut Conn, status: StatusCode, view: View, record: &RecordAccess) -> Outcome {
+    let records = read_one(request, conn, &Arc::new(view), record.id)?;
+    let meta = records.load_meta(request, conn, HashMap::from([(record.id, record.actions)]))?;
+    Ok(records.first_as_answer(&meta, status))
 }

@@ -40,12 +40,12 @@ impl RecordAccess {
 
 /// Loads the record of this id with the caller's actions. `None` if the caller may not view such a record.
 pub fn load_record_access(request: &Request, conn: &mut Conn, id: RecordId) -> Result<Option<RecordAccess>, Refusal> {
-    Ok(load(request, conn, id, false)?.filter(|held| held.allows(VIEW)))
+    Ok(load(request, conn, id, false)?.filter(|record| record.allows(VIEW)))
 }
 
 /// Loads the record of this id for a change and locks its row. `None` if the caller may not view such a record.
 pub fn for_change(request: &Request, conn: &mut Conn, id: RecordId) -> Result<Option<RecordAccess>, Refusal> {
-    Ok(load(request, conn, id, true)?.filter(|held| held.allows(VIEW)))
+    Ok(load(request, conn, id, true)?.filter(|record| record.allows(VIEW)))
 }
 
 /// Loads the record of the path. Answers 404 if the caller may not view such a record.
@@ -65,9 +65,9 @@ pub fn load(
     select_held(&mut sql, caller);
     let from = ["records r", "r.id", " JOIN object_classes t ON t.id = r.class_id"];
     from_open(&mut sql, caller, VIEW, &Sql::new("$1").arg(id), from, id);
-    let found =
+    let class_row =
         conn.query_optional(&sql, |row| Ok((row.id(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
-    let Some((class, version, on_class)) = found else { return Ok(None) };
+    let Some((class, version, on_class)) = class_row else { return Ok(None) };
     if for_change {
         lock_for_write(conn, class)?;
     }
@@ -82,8 +82,8 @@ pub fn load(
     }
     sql.push(" FROM ").name(&table(class)).push(" t WHERE t.id = ").bind(id);
     sql.push(if for_change { " FOR UPDATE" } else { "" });
-    let read = |row: &store::Row<'_>| Ok((row.int(0)?, row.opt_id(1)?, row.int(2)?, row.opt_int(3)?));
-    let Some((n, owner, version, granted)) = conn.query_optional(&sql, read)? else { return Ok(None) };
+    let read_row = |row: &store::Row<'_>| Ok((row.int(0)?, row.opt_id(1)?, row.int(2)?, row.opt_int(3)?));
+    let Some((n, owner, version, granted)) = conn.query_optional(&sql, read_row)? else { return Ok(None) };
     let Some(class) = class_at(&request.app, &request.build, conn, class, version)? else { return Ok(None) };
     let mut actions = on_class.record_actions(caller, owner, granted.unwrap_or(0));
     if for_change && actions != RECORD_ALL {
@@ -113,7 +113,7 @@ fn select_grants(sql: &mut Sql, caller: &Caller, columns: [&'static str; 3]) {
 const BY_CALLER: &str = " AND (a.principal + 0 = {caller} OR EXISTS (SELECT 1 FROM user_group_members m \
     WHERE m.user_id = {caller} AND m.group_id = -a.principal))";
 
-/// Appends the FROM of a statement about one record, or about a part of it. It selects the row whose column `of` is `id`, and
+/// Appends the FROM of a statement about one record, or about a part of it. It selects the row whose column `id_column` is `id`, and
 /// optionally has a further `JOIN`. For an agent it begins with `o`, a row with the `record` if the agent may perform an action
 /// on it. Hidden and missing records run the same statement, so timing reveals nothing. It reads the same rows for both and for
 /// any other assignees, and the record only afterwards. `record` is an expression, null for a missing row.
@@ -122,15 +122,15 @@ pub fn from_open(
     caller: &Caller,
     action: i64,
     record: &Sql,
-    [table, of, join]: [&'static str; 3],
+    [table, id_column, join]: [&'static str; 3],
     id: impl Id,
 ) {
     let Some(agent) = &caller.agent else {
-        sql.push(" FROM ").push(table).push(join).push(" WHERE ").push(of).push(" = ").bind(id.to_number());
+        sql.push(" FROM ").push(table).push(join).push(" WHERE ").push(id_column).push(" = ").bind(id.to_number());
         return;
     };
     open_to_agent(sql.push(" FROM "), caller.user, agent.connector, action, record);
-    sql.push(" o LEFT JOIN ").push(table).push(" ON ").push(of).push(" = ").bind(id.to_number());
+    sql.push(" o LEFT JOIN ").push(table).push(" ON ").push(id_column).push(" = ").bind(id.to_number());
     if !join.is_empty() {
         sql.push(" LEFT").push(join);
     }
@@ -170,19 +170,19 @@ pub fn load_set_actions(
     caller: &Caller,
     records: &[RecordId],
 ) -> Result<HashMap<RecordId, i64>, StoreError> {
-    let mut held: HashMap<RecordId, i64> = HashMap::new();
+    let mut actions_by_record: HashMap<RecordId, i64> = HashMap::new();
     if records.is_empty() {
-        return Ok(held);
+        return Ok(actions_by_record);
     }
     let mut sql = Sql::new("SELECT a.record, ");
     select_grants(&mut sql, caller, ["", "", " FROM "]);
     sql.push(" WHERE a.record").push_any(records.iter().copied());
     tokens(&mut sql, BY_CALLER, &[("{caller}", caller.user)]);
     conn.for_each_row(&sql, |row| {
-        *held.entry(row.id(0)?).or_default() |= row.int(1)?;
+        *actions_by_record.entry(row.id(0)?).or_default() |= row.int(1)?;
         Ok(())
     })?;
-    Ok(held)
+    Ok(actions_by_record)
 }
 
 /// The caller's actions on each of these records of one class. Records are pairs of an id and an owner.
@@ -194,12 +194,12 @@ pub fn actions(
 ) -> Result<HashMap<RecordId, i64>, StoreError> {
     // Sets cannot add anything to all actions.
     let needs_sets = |owner: Option<UserId>| on_class.record_actions(caller, owner, 0) != RECORD_ALL;
-    let asked: Vec<RecordId> = records.iter().filter(|(_, owner)| needs_sets(*owner)).map(|(id, _)| *id).collect();
-    let sets = load_set_actions(conn, caller, &asked)?;
-    let of = |(id, owner): &(RecordId, Option<UserId>)| {
+    let ids: Vec<RecordId> = records.iter().filter(|(_, owner)| needs_sets(*owner)).map(|(id, _)| *id).collect();
+    let sets = load_set_actions(conn, caller, &ids)?;
+    let entry_of = |(id, owner): &(RecordId, Option<UserId>)| {
         (*id, on_class.record_actions(caller, *owner, sets.get(id).copied().unwrap_or(0)))
     };
-    Ok(records.iter().map(of).collect())
+    Ok(records.iter().map(entry_of).collect())
 }
 
 /// Returns the ids of the records of a class that the caller may view. These records are locked against deletion until the end of
@@ -211,7 +211,7 @@ pub fn viewable(conn: &mut Conn, caller: &Caller, class: ClassId, ids: &[RecordI
             let mut sql = Sql::new("SELECT o.record FROM ");
             open_to_agent(&mut sql, caller.user, agent.connector, VIEW, &Sql::new("$1").arg(*id));
             if conn.query_optional(sql.push(" o"), |_| Ok(()))?.is_none() {
-                open.retain(|other| other != id);
+                open.retain(|other_id| other_id != id);
             }
         }
     }
@@ -227,9 +227,9 @@ pub fn viewable(conn: &mut Conn, caller: &Caller, class: ClassId, ids: &[RecordI
     let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
     sql.name(&table(class)).push(" t WHERE t.id").push_any(open);
     sql.push(" ORDER BY t.id FOR SHARE");
-    let found = conn.query_all(&sql, |row| Ok((row.id(0)?, row.opt_id(1)?)))?;
-    let actions = actions(conn, caller, on_class, &found)?;
-    Ok(found.into_iter().map(|(id, _)| id).filter(|id| actions.get(id).is_some_and(|held| held & VIEW != 0)).collect())
+    let rows = conn.query_all(&sql, |row| Ok((row.id(0)?, row.opt_id(1)?)))?;
+    let actions = actions(conn, caller, on_class, &rows)?;
+    Ok(rows.into_iter().map(|(id, _)| id).filter(|id| actions.get(id).is_some_and(|bits| bits & VIEW != 0)).collect())
 }
 
 /// The permissions on a record that answers show, in this order.

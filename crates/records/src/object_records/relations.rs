@@ -14,18 +14,18 @@ use store::{Conn, Sql};
 const FIELDS_IN_STATEMENT: usize = 50;
 
 /// Refuses values of relations of a class to itself that close a cycle or make a chain too long. `ids` are the changed records in
-/// the order of `all`. `None` is a new record.
+/// the order of `checked_records`. `None` is a new record.
 pub fn check(
     conn: &mut Conn,
     class: &Class,
     depth: &'static Limit,
     ids: &[Option<RecordId>],
-    all: &mut [CheckedRecord],
+    checked_records: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let own: Vec<&ClassField> =
         class.fields.iter().filter(|field| field.related_object_class == Some(class.id)).collect();
     let is_set = |field: &&&ClassField| {
-        all.iter().any(|checked| matches!(checked.changes.value(&field.alias), Some(CheckedValue::Int(_))))
+        checked_records.iter().any(|checked| matches!(checked.changes.value(&field.alias), Some(CheckedValue::Int(_))))
     };
     if own.iter().filter(is_set).count() == 0 {
         return Ok(());
@@ -36,7 +36,7 @@ pub fn check(
     let most = limits::value(conn, depth)?;
     let mut graph = Graph::default();
     let (mut parents, mut changed) = (Vec::new(), Vec::new());
-    for (id, checked) in ids.iter().zip(all.iter()) {
+    for (id, checked) in ids.iter().zip(checked_records.iter()) {
         for field in &own {
             let value = checked.changes.value(&field.alias);
             if let Some(parent) = value.and_then(RecordId::from_value) {
@@ -52,7 +52,7 @@ pub fn check(
     graph.load_relations(conn, class, &own, Direction::Down, changed, most)?;
     let (up, down) = (lengths(&graph.parents, most), lengths(&graph.children, most));
     let length = |lengths: &HashMap<RecordId, i64>, id: RecordId| lengths.get(&id).copied().unwrap_or(1);
-    for (id, checked) in ids.iter().zip(all) {
+    for (id, checked) in ids.iter().zip(checked_records) {
         for field in &own {
             let Some(parent) = checked.changes.value(&field.alias).and_then(RecordId::from_value) else { continue };
             // Paths from a record in a cycle do not end.
@@ -105,8 +105,8 @@ impl Graph {
         from: Vec<RecordId>,
         most: i64,
     ) -> Result<(), Refusal> {
-        let mut seen: HashSet<RecordId> = from.into_iter().collect();
-        let mut level: Vec<RecordId> = seen.iter().copied().collect();
+        let mut visited: HashSet<RecordId> = from.into_iter().collect();
+        let mut level: Vec<RecordId> = visited.iter().copied().collect();
         let (planned, further) = match way {
             Direction::Up => (&self.planned, &mut self.parents),
             Direction::Down => (&self.planned, &mut self.children),
@@ -126,22 +126,22 @@ impl Graph {
                 })?;
             }
             let next = level.iter().filter_map(|record| further.get(record)).flatten();
-            level = next.copied().filter(|record| seen.insert(*record)).collect();
+            level = next.copied().filter(|record| visited.insert(*record)).collect();
         }
         Ok(())
     }
 
     /// Returns whether a path of at most `most` steps leads up from one record to another.
     fn leads_up(&self, from: RecordId, to: RecordId, most: i64) -> bool {
-        let (mut seen, mut level) = (HashSet::from([from]), vec![from]);
+        let (mut visited, mut level) = (HashSet::from([from]), vec![from]);
         for _ in 0..most {
             let next = level.iter().filter_map(|record| self.parents.get(record)).flatten();
-            level = next.copied().filter(|record| seen.insert(*record)).collect();
-            if level.is_empty() || seen.contains(&to) {
+            level = next.copied().filter(|record| visited.insert(*record)).collect();
+            if level.is_empty() || visited.contains(&to) {
                 break;
             }
         }
-        seen.contains(&to)
+        visited.contains(&to)
     }
 }
 
@@ -174,8 +174,8 @@ fn lengths(further: &HashMap<RecordId, Vec<RecordId>>, most: i64) -> HashMap<Rec
     while !from.is_empty() && length <= most.saturating_add(1) {
         // A path through more records than the graph has is a cycle.
         let is_endless = length > further.len() as i64 + 1;
-        let known = if is_endless { most.saturating_add(1) } else { length };
-        lengths.extend(from.iter().map(|record| (*record, known)));
+        let level_length = if is_endless { most.saturating_add(1) } else { length };
+        lengths.extend(from.iter().map(|record| (*record, level_length)));
         if is_endless {
             break;
         }

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 /// The schema of a record of any class.
 pub fn record_schema() -> Json {
     let user = openapi::user_reference();
-    let moment = json!({"type": "string", "format": "date-time"});
+    let date_time = json!({"type": "string", "format": "date-time"});
     let bool = |action: &'static str| (action, json!({"type": "boolean"}));
     let mut permissions = openapi::object(SHOWN.map(|(action, _)| bool(action)));
     openapi::require(
@@ -29,9 +29,9 @@ pub fn record_schema() -> Json {
         ("object_class", json!({"type": "integer"})),
         ("owner", nullable_user.clone()),
         ("fields", json!({"type": "object", "description": "Values by alias", "additionalProperties": true})),
-        ("created_at", moment.clone()),
+        ("created_at", date_time.clone()),
         ("created_by", nullable_user.clone()),
-        ("modified_at", moment),
+        ("modified_at", date_time),
         ("modified_by", nullable_user),
         ("_meta", openapi::object([("permissions", permissions), ("labels", labels)])),
     ]);

@@ -15,16 +15,16 @@ pub fn words_of_page(conn: &mut Conn, class: &Class, after: i64, most: i64) -> R
     let mut sql = Sql::new("SELECT t.n FROM ");
     sql.name(&class.table()).push(" t WHERE t.n").push_any(numbers.clone()).push(" ORDER BY t.id FOR UPDATE");
     conn.for_each_row(&sql, |_| Ok(()))?;
-    let mut all = Vec::with_capacity(numbers.len());
+    let mut words = Vec::with_capacity(numbers.len());
     each_text_of(conn, class, &numbers, |row, texts| {
         let mut folded = Vec::with_capacity(texts.len());
         for at in 0..texts.len() {
             folded.extend(row.opt_text(TEXT_COLUMNS + 2 * at)?.map(fold));
         }
-        all.push((row.int(0)?, Words::of_texts(&folded)));
+        words.push((row.int(0)?, Words::of_texts(&folded)));
         Ok(())
     })?;
-    conn.set_words(&class.table(), &all)?;
+    conn.set_words(&class.table(), &words)?;
     Ok(Some(last))
 }
 
@@ -36,7 +36,7 @@ fn each_text_of(
     conn: &mut Conn,
     class: &Class,
     numbers: &[i64],
-    mut done: impl FnMut(&Row<'_>, &[&ClassField]) -> Result<(), StoreError>,
+    mut on_row: impl FnMut(&Row<'_>, &[&ClassField]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let [_, declared, _] = class.record.parts();
     let texts = || class.fields.iter().zip(declared).filter(|(field, _)| field.kind.is_text());
@@ -48,7 +48,7 @@ fn each_text_of(
     }
     sql.push(" FROM ").name(&class.table()).push(" t");
     push_joins(&mut sql, OWN, &class.record, texts().map(|(_, field)| field));
-    conn.for_each_row(sql.push(" WHERE t.n").push_any(numbers.iter().copied()), |row| done(row, &fields))
+    conn.for_each_row(sql.push(" WHERE t.n").push_any(numbers.iter().copied()), |row| on_row(row, &fields))
 }
 
 /// Updates the folded copies and words of some records to the current folding, from the record after the number `after`. Records
@@ -59,13 +59,13 @@ pub fn refold_page(
     class: &Class,
     after: i64,
     most: i64,
-    since: i64,
+    changed_since: i64,
 ) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT t.n, t.modified_at FROM ");
     sql.name(&class.table()).push(" t WHERE t.n > ").bind(after).push(" ORDER BY t.n LIMIT ").bind(most);
     let page = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     let Some((last, _)) = page.last().copied() else { return Ok(None) };
-    let changed: Vec<i64> = page.into_iter().filter(|(_, at)| *at >= since).map(|(n, _)| n).collect();
+    let changed: Vec<i64> = page.into_iter().filter(|(_, at)| *at >= changed_since).map(|(n, _)| n).collect();
     let mut other_forms = Vec::new();
     each_text_of(conn, class, &changed, |row, texts| {
         let is_ascii = |at: usize| Ok(row.opt_text(TEXT_COLUMNS + 2 * at)?.is_none_or(str::is_ascii));

@@ -29,24 +29,24 @@ pub fn records_with_words(
     folded: &str,
 ) -> Result<Option<Bitmap>, StoreError> {
     let Some(numbers) = visible.numbers().filter(|_| !visible.is_tested()) else { return Ok(None) };
-    let sought: Vec<Sought> = search_words(folded).into_iter().map(Sought::from).collect();
-    if sought.is_empty() || sought.len() > MAX_SOUGHT {
+    let sought_words: Vec<Sought> = search_words(folded).into_iter().map(Sought::from).collect();
+    if sought_words.is_empty() || sought_words.len() > MAX_SOUGHT {
         return Ok(None);
     }
     let texts: Vec<&Field> = class.record.fields.iter().filter(|field| field.is_text()).collect();
     let (mut matches, mut read_bytes, mut row_texts) = (Vec::new(), 0, RowTexts::default());
-    for some in numbers.numbers().chunks(AT_A_TIME) {
+    for chunk in numbers.numbers().chunks(AT_A_TIME) {
         let mut sql = Sql::new("SELECT t.n");
         texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
         sql.push(" FROM ").name(&class.table()).push(" t");
         push_joins(&mut sql, OWN, &class.record, texts.iter().copied());
-        let ended = conn.for_each_row_until(sql.push(" WHERE t.n").push_any(some.iter().copied()), |row| {
+        let ended = conn.for_each_row_until(sql.push(" WHERE t.n").push_any(chunk.iter().copied()), |row| {
             row_texts.clear();
             for column in 1..=texts.len() {
                 row_texts.add(row.opt_text_bytes(column)?.unwrap_or_default());
             }
             read_bytes += row_texts.joined.len();
-            if row_texts.has_all(&sought)? {
+            if row_texts.has_all(&sought_words)? {
                 matches.push(number(row.int(0)?)?);
             }
             Ok(if read_bytes > MAX_READ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -95,15 +95,15 @@ impl RowTexts {
     }
 
     /// Returns whether the texts contain all of these words.
-    fn has_all(&self, sought: &[Sought]) -> Result<bool, StoreError> {
+    fn has_all(&self, sought_words: &[Sought]) -> Result<bool, StoreError> {
         // Texts that are not ASCII can contain words in another form.
-        let has_characters = |sought: &Sought| sought.characters.find(&self.joined).is_some();
-        if !sought.iter().all(has_characters) && self.joined.is_ascii() {
+        let has_characters = |word: &Sought| word.characters.find(&self.joined).is_some();
+        if !sought_words.iter().all(has_characters) && self.joined.is_ascii() {
             return Ok(false);
         }
         let texts = str::from_utf8(&self.joined).map_err(|_| StoreError::internal("a stored text is not UTF-8"))?;
-        let mut missing: Vec<&Sought> = sought.iter().collect();
-        let mut look_at = |word: &str| missing.retain(|sought| !sought.is(word));
+        let mut missing: Vec<&Sought> = sought_words.iter().collect();
+        let mut look_at = |word: &str| missing.retain(|sought_word| !sought_word.is(word));
         if texts.len() < ALL_COUNT {
             texts.split('\n').for_each(|text| each_word(text, &mut look_at));
         } else {
@@ -130,19 +130,25 @@ mod tests {
     #[test]
     fn all_words_must_be_there_the_last_one_as_a_beginning() {
         let texts = ["repair of a pump", "acme, inc. garcía", "東京都"];
-        let has = |text: &str| has_all(&texts, &sought(text));
-        assert!(has("acme") && has("acme repair") && has("pump pump rep") && has("garcia inc") && has("garcí"));
-        assert!(!has("rep acme") && !has("acme other") && !has("epair"));
-        assert!(has("京都") && has("京 acme") && has("都") && !has("都京"));
+        let matches = |text: &str| has_all(&texts, &sought(text));
+        assert!(
+            matches("acme")
+                && matches("acme repair")
+                && matches("pump pump rep")
+                && matches("garcia inc")
+                && matches("garcí")
+        );
+        assert!(!matches("rep acme") && !matches("acme other") && !matches("epair"));
+        assert!(matches("京都") && matches("京 acme") && matches("都") && !matches("都京"));
         let long = "word ".repeat(20_000);
-        let has = |text: &str| has_all(&[&long, "acme"], &sought(text));
-        assert!(has("word acm") && !has("word other"));
+        let matches = |text: &str| has_all(&[&long, "acme"], &sought(text));
+        assert!(matches("word acm") && !matches("word other"));
     }
 
     #[test]
     fn of_a_long_text_as_many_words_count_as_in_the_index() {
-        let many: String = (0..20_000).map(|n| format!("w{n} ")).collect();
-        let has = |text: &str| has_all(&[&many, "last"], &sought(text));
-        assert!(has("w19999") && !has("last"));
+        let long_text: String = (0..20_000).map(|n| format!("w{n} ")).collect();
+        let matches = |text: &str| has_all(&[&long_text, "last"], &sought(text));
+        assert!(matches("w19999") && !matches("last"));
     }
 }

@@ -114,12 +114,12 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecor
         }
     }
     insert_assignments(request, conn, &assigned)?;
-    let made = new.iter().zip(&ids).zip(&numbers).filter(|((new, _), _)| new.former.is_none());
-    let made: Vec<CreatedRecord> =
-        made.map(|((new, id), n)| CreatedRecord { id: *id, n: *n, owner: new.owner }).collect();
-    if !made.is_empty() {
+    let new_records = new.iter().zip(&ids).zip(&numbers).filter(|((new, _), _)| new.former.is_none());
+    let new_records: Vec<CreatedRecord> =
+        new_records.map(|((new, id), n)| CreatedRecord { id: *id, n: *n, owner: new.owner }).collect();
+    if !new_records.is_empty() {
         let hooks = &request.app.slot::<RecordHooks>().created;
-        hooks.iter().try_for_each(|created| created(request, conn, class, &made))?;
+        hooks.iter().try_for_each(|created| created(request, conn, class, &new_records))?;
     }
     events.write_to_outbox(request, conn)?;
     changed.raise_versions(conn, class.id)?;
@@ -135,21 +135,21 @@ fn insert_rows(
     new: &[NewRecord],
     ids: &[RecordId],
 ) -> Result<Vec<i64>, store::StoreError> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.caller.as_ref().map(|caller| caller.user);
     let own = |(new, id): (&NewRecord, &RecordId)| -> Vec<Argument> {
         let (created_at, created_by) =
-            new.former.map_or((request.now, by), |former| (former.created_at, former.created_by));
+            new.former.map_or((request.now, user), |former| (former.created_at, former.created_by));
         let owned = |arg: Argument| if new.owner.is_some() { arg } else { Argument::Null };
         vec![
             (*id).into(),
             new.owner.into(),
             owned((*id).into()),
             owned(request.now.into()),
-            owned(by.into()),
+            owned(user.into()),
             created_at.into(),
             created_by.into(),
             request.now.into(),
-            by.into(),
+            user.into(),
         ]
     };
     let rows = new.iter().zip(ids).map(own).collect();
@@ -169,7 +169,7 @@ fn insert_into(
     columns: &[&str],
     mut rows: Vec<Vec<Argument>>,
     new: &[NewRecord],
-    then: &'static str,
+    suffix: &'static str,
 ) -> Result<Vec<i64>, store::StoreError> {
     let fields: Vec<(&ClassField, &Field)> = fields_of(class, table).collect();
     for (row, new) in rows.iter_mut().zip(new) {
@@ -177,18 +177,18 @@ fn insert_into(
     }
     let of_fields: Vec<String> = fields.iter().flat_map(|(field, _)| columns_of(field)).collect();
     let columns: Vec<&str> = columns.iter().copied().chain(of_fields.iter().map(String::as_str)).collect();
-    tables::insert(conn, &table_of(class.id, table), &columns, &rows, then)
+    tables::insert(conn, &table_of(class.id, table), &columns, &rows, suffix)
 }
 
 /// Inserts assignments, each with the id and the number of its record, in parts because a batch has many.
 pub fn insert_assignments(
     request: &Request,
     conn: &mut Conn,
-    all: &[(RecordId, i64, &Assignment)],
+    assignments: &[(RecordId, i64, &Assignment)],
 ) -> Result<(), store::StoreError> {
-    for some in all.chunks(10_000) {
+    for chunk in assignments.chunks(10_000) {
         let rows: Vec<Vec<Argument>> =
-            some.iter().map(|(record, n, assignment)| assignment_row(request, *record, *n, assignment)).collect();
+            chunk.iter().map(|(record, n, assignment)| assignment_row(request, *record, *n, assignment)).collect();
         tables::insert(conn, "record_assignees", &ASSIGNEE_COLUMNS, &rows, "")?;
     }
     Ok(())
@@ -197,8 +197,8 @@ pub fn insert_assignments(
 const ASSIGNEE_COLUMNS: [&str; 6] = ["record", "n", "permission_set", "principal", "created_at", "created_by"];
 
 fn assignment_row(request: &Request, record: RecordId, n: i64, assignment: &Assignment) -> Vec<Argument> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
-    vec![record.into(), n.into(), assignment.set.into(), assignment.principal.into(), request.now.into(), by.into()]
+    let user = request.caller.as_ref().map(|caller| caller.user);
+    vec![record.into(), n.into(), assignment.set.into(), assignment.principal.into(), request.now.into(), user.into()]
 }
 
 fn record_ids(conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<RecordId>, Refusal> {
@@ -260,11 +260,11 @@ pub fn each_stored(
     class: &Class,
     ids: Vec<RecordId>,
     is_wanted: impl Fn(&ClassField) -> bool,
-    mut done: impl FnMut(StoredRecord),
+    mut on_record: impl FnMut(StoredRecord),
 ) -> Result<(), store::StoreError> {
     let [_, declared, _] = class.record.parts();
-    let wanted = class.fields.iter().zip(declared).filter(|(field, _)| is_wanted(field));
-    let declared: Vec<&Field> = wanted.map(|(_, declared)| declared).collect();
+    let wanted_fields = class.fields.iter().zip(declared).filter(|(field, _)| is_wanted(field));
+    let declared: Vec<&Field> = wanted_fields.map(|(_, declared)| declared).collect();
     let mut sql = Sql::new("SELECT t.id, t.owner, t.created_at, t.created_by, t.modified_at");
     for field in &declared {
         value(sql.push(", "), OWN, field, 0);
@@ -280,7 +280,7 @@ pub fn each_stored(
             values.insert(field.name.clone(), value);
         }
         let (owner, created_at, created_by) = (row.opt_id(1)?, row.int(2)?, row.opt_id(3)?);
-        done(StoredRecord { id: row.id(0)?, owner, created_at, created_by, modified_at: row.int(4)?, values });
+        on_record(StoredRecord { id: row.id(0)?, owner, created_at, created_by, modified_at: row.int(4)?, values });
         Ok(())
     })
 }
@@ -315,23 +315,23 @@ impl StoredBefore {
         Ok(StoredBefore { ids, values: Some(values) })
     }
 
-    /// Calls `done` with each record's id and its values of the selected fields. These fields must be among those that were read.
+    /// Calls `on_value` with each record's id and its values of the selected fields. These fields must be among those that were read.
     pub fn for_each_record(
         &self,
         conn: &mut Conn,
         class: &Class,
         is_wanted: impl Fn(&ClassField) -> bool,
-        mut done: impl FnMut(RecordId, &str, &CheckedValue),
+        mut on_value: impl FnMut(RecordId, &str, &CheckedValue),
     ) -> Result<(), store::StoreError> {
-        let Some(all) = &self.values else {
+        let Some(records) = &self.values else {
             return each_stored(conn, class, self.ids.clone(), is_wanted, |stored| {
-                stored.values.iter().for_each(|(alias, value)| done(stored.id, alias, value));
+                stored.values.iter().for_each(|(alias, value)| on_value(stored.id, alias, value));
             });
         };
-        let wanted: Vec<&ClassField> = class.fields.iter().filter(|field| is_wanted(field)).collect();
-        for (id, values) in all {
-            let held = wanted.iter().filter_map(|field| Some((field, values.value(&field.alias)?)));
-            held.for_each(|(field, value)| done(*id, &field.alias, value));
+        let fields: Vec<&ClassField> = class.fields.iter().filter(|field| is_wanted(field)).collect();
+        for (id, values) in records {
+            let stored_values = fields.iter().filter_map(|field| Some((field, values.value(&field.alias)?)));
+            stored_values.for_each(|(field, value)| on_value(*id, &field.alias, value));
         }
         Ok(())
     }
@@ -383,16 +383,17 @@ impl RecordChange {
 }
 
 /// Changes records of a class.
-pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordChange]) -> Result<(), Refusal> {
-    let owners = all.iter().filter_map(RecordChange::new_owner).flat_map(|owner| [owner.before, owner.after]).flatten();
+pub fn update(request: &Request, conn: &mut Conn, class: &Class, changes: &[RecordChange]) -> Result<(), Refusal> {
+    let owners =
+        changes.iter().filter_map(RecordChange::new_owner).flat_map(|owner| [owner.before, owner.after]).flatten();
     let (mut changed, mut events) = (VersionChanges::default(), Events::for_request(request, conn, owners)?);
-    free_unique_values(conn, class, all)?;
-    let sent = all.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias));
-    let is_read = depended_on(class, sent.collect());
-    for some in all.chunks(records_per_read(class, &is_read)) {
-        let unread = some.iter().filter(|change| change.before.is_none() && !change.values.is_empty());
+    free_unique_values(conn, class, changes)?;
+    let aliases = changes.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias));
+    let is_read = depended_on(class, aliases.collect());
+    for chunk in changes.chunks(records_per_read(class, &is_read)) {
+        let unread = chunk.iter().filter(|change| change.before.is_none() && !change.values.is_empty());
         let mut before = StoredBefore::read(conn, class, unread.map(|change| change.id).collect(), &is_read)?;
-        update_some(request, conn, class, some, &mut before, (&mut changed, &mut events))?;
+        update_some(request, conn, class, chunk, &mut before, (&mut changed, &mut events))?;
     }
     events.write_to_outbox(request, conn)?;
     Ok(changed.raise_versions(conn, class.id)?)
@@ -400,16 +401,20 @@ pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordCh
 
 /// Clears unique fields whose values other records of the request take over. An index refuses a value that two records share,
 /// even if the next statement changes one of them.
-fn free_unique_values(conn: &mut Conn, class: &Class, all: &[RecordChange]) -> Result<(), store::StoreError> {
-    if all.len() < 2 {
+fn free_unique_values(conn: &mut Conn, class: &Class, changes: &[RecordChange]) -> Result<(), store::StoreError> {
+    if changes.len() < 2 {
         return Ok(());
     }
     let [_, declared, _] = class.record.parts();
     for (field, declared) in class.fields.iter().zip(declared).filter(|(field, _)| field.is_unique) {
         let key = |change: &RecordChange| unique_key(declared, change.values.value(&field.alias)?);
-        let keys: HashMap<String, RecordId> = all.iter().filter_map(|change| Some((key(change)?, change.id))).collect();
-        let changed: Vec<RecordId> =
-            all.iter().filter(|change| change.values.value(&field.alias).is_some()).map(|change| change.id).collect();
+        let keys: HashMap<String, RecordId> =
+            changes.iter().filter_map(|change| Some((key(change)?, change.id))).collect();
+        let changed: Vec<RecordId> = changes
+            .iter()
+            .filter(|change| change.values.value(&field.alias).is_some())
+            .map(|change| change.id)
+            .collect();
         if keys.is_empty() || changed.len() < 2 {
             continue;
         }
@@ -418,7 +423,7 @@ fn free_unique_values(conn: &mut Conn, class: &Class, all: &[RecordChange]) -> R
             conn,
             class,
             changed,
-            |of| of.id == field.id,
+            |declared| declared.id == field.id,
             |stored| {
                 let before = stored.values.value(&field.alias).and_then(|value| unique_key(declared, value));
                 let heir = before.and_then(|key| keys.get(&key));
@@ -450,19 +455,19 @@ fn update_some(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    all: &[RecordChange],
+    changes: &[RecordChange],
     unread: &mut StoredBefore,
     (changed, events): (&mut VersionChanges, &mut Events),
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.caller.as_ref().map(|caller| caller.user);
     let mut words: Vec<(i64, Words)> = Vec::new();
-    for change in all {
-        let read = if change.before.is_none() { unread.remove(change.id) } else { None };
-        let before = change.before.as_ref().or(read.as_ref());
+    for change in changes {
+        let read_values = if change.before.is_none() { unread.remove(change.id) } else { None };
+        let before = change.before.as_ref().or(read_values.as_ref());
         let differing = ids_of_differing(class, &change.values, before);
         let differs = |field: &ClassField| differing.binary_search(&field.id).is_ok();
         let mut sql = Sql::new("UPDATE ");
-        sql.name(&class.table()).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(by);
+        sql.name(&class.table()).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(user);
         push_columns(&mut sql, class, 0, &change.values, differs);
         let owner = change.new_owner();
         if let Some(OwnerChange { after: owner, .. }) = owner {
@@ -471,7 +476,7 @@ fn update_some(
                 None => None,
             };
             sql.push(", owner = ").bind(owner).push(", ownership = ").bind(ownership);
-            sql.push(", owner_at = ").bind(owner.and(Some(request.now))).push(", owner_by = ").bind(owner.and(by));
+            sql.push(", owner_at = ").bind(owner.and(Some(request.now))).push(", owner_by = ").bind(owner.and(user));
         }
         conn.exec_later(sql.push(" WHERE n = ").bind(change.n))?;
         for number in class.further_tables() {
@@ -538,15 +543,15 @@ pub fn new_ownership(conn: &mut Conn, class: &Class) -> Result<i64, store::Store
 }
 
 /// Deletes records of a class whose rows are locked, and stores their values for a restore.
-pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> Result<(), Refusal> {
+pub fn delete(request: &Request, conn: &mut Conn, class: &Class, records: &[RecordAccess]) -> Result<(), Refusal> {
     let (mut changed, mut events) = (VersionChanges::default(), Events::for_request(request, conn, [])?);
-    let ids: Vec<RecordId> = all.iter().map(|record| record.id).collect();
-    let numbers: Vec<i64> = all.iter().map(|record| record.n).collect();
+    let ids: Vec<RecordId> = records.iter().map(|record| record.id).collect();
+    let numbers: Vec<i64> = records.iter().map(|record| record.n).collect();
     for deleted in &request.app.slot::<RecordHooks>().deleted {
         deleted(request, conn, &ids)?;
     }
-    for some in ids.chunks(records_per_read(class, |_| true)) {
-        store_deleted(request, conn, class, some)?;
+    for chunk in ids.chunks(records_per_read(class, |_| true)) {
+        store_deleted(request, conn, class, chunk)?;
     }
     let mut sql = Sql::new("DELETE FROM record_assignees WHERE record");
     sql.push_any(ids.clone()).push(" RETURNING principal");
@@ -558,7 +563,7 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAc
     let mut sql = Sql::new("DELETE FROM ");
     conn.exec(sql.name(&class.table()).push(" WHERE id").push_any(ids.clone()))?;
     conn.exec(Sql::new("DELETE FROM records WHERE id").push_any(ids))?;
-    for record in all {
+    for record in records {
         events.deleted(record.id);
         if let Some(owner) = record.owner {
             changed.owner(owner, -1);
@@ -568,32 +573,32 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAc
     // The removal job must compute its next time again.
     request.effects.after_commit(kit::jobs::wake);
     changed.raise_versions(conn, class.id)?;
-    Ok(counts::give_back(conn, class.id, all.len() as i64)?)
+    Ok(counts::give_back(conn, class.id, records.len() as i64)?)
 }
 
 /// Stores the contents of records that are deleted.
 fn store_deleted(request: &Request, conn: &mut Conn, class: &Class, ids: &[RecordId]) -> Result<(), store::StoreError> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
-    let mut kept: Vec<Vec<Argument>> = Vec::with_capacity(ids.len());
+    let user = request.caller.as_ref().map(|caller| caller.user);
+    let mut rows: Vec<Vec<Argument>> = Vec::with_capacity(ids.len());
     each_stored(
         conn,
         class,
         ids.to_vec(),
         |_| true,
         |record| {
-            kept.push(vec![
+            rows.push(vec![
                 record.id.into(),
                 class.id.into(),
                 label(class, &record).into(),
                 content(class, &record).to_string().into(),
                 request.now.into(),
-                by.into(),
+                user.into(),
                 (request.now + KEPT_MICROS).into(),
             ]);
         },
     )?;
     let columns = ["id", "class_id", "label", "content", "deleted_at", "deleted_by", "gone_at"];
-    tables::insert(conn, "deleted_records", &columns, &kept, "").map(drop)
+    tables::insert(conn, "deleted_records", &columns, &rows, "").map(drop)
 }
 
 /// The label of a record.
@@ -626,9 +631,16 @@ mod tests {
     fn class(kind: &str, count: i64) -> Class {
         let body = JsonBody::from_json(&json!({"label": "Of this kind", "alias": "a_field", "type": kind}));
         let body = body.as_value();
-        let sent = || JsonValue::as_object(body, |_| true).unwrap();
-        let read = |id| crate::object_classes::fields::read(FieldId::new(id), &sent()).ok().unwrap();
-        Class::new(ClassId::new(1), 1, "A class".to_owned(), "a_class".to_owned(), None, (0..count).map(read).collect())
+        let object = || JsonValue::as_object(body, |_| true).unwrap();
+        let read_field = |id| crate::object_classes::fields::read(FieldId::new(id), &object()).ok().unwrap();
+        Class::new(
+            ClassId::new(1),
+            1,
+            "A class".to_owned(),
+            "a_class".to_owned(),
+            None,
+            (0..count).map(read_field).collect(),
+        )
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub fn share(document: &mut Json) {
                     parameters.replace_by_reference(&name, item);
                 }
                 Some(status) => {
-                    if let Some((_, name)) = ANSWERS.iter().find(|(known, _)| *known == status) {
+                    if let Some((_, name)) = ANSWERS.iter().find(|(answer_status, _)| *answer_status == status) {
                         answers.replace_by_reference(name, item);
                     }
                 }
@@ -110,7 +110,7 @@ impl Components {
 
     /// Replaces an item by a reference to its component. Returns `false` if another component has the name.
     fn replace_by_reference(&mut self, name: &str, item: &mut Json) -> bool {
-        let is_free = self.by_name.get(name).is_none_or(|known| known == item);
+        let is_free = self.by_name.get(name).is_none_or(|stored_item| stored_item == item);
         if is_free {
             let reference = json!({"$ref": format!("#/components/{}/{name}", self.section)});
             self.by_name.insert(name.to_owned(), std::mem::replace(item, reference));

@@ -61,9 +61,9 @@ fn every_wrong_parameter_is_reported() {
 #[test]
 fn filters_are_counted_before_anything_else_is_checked() {
     let filters = |count: usize| vec!["name=a&genre__in=wrong"; count / 2].join("&");
-    let others = "&limit=0&ordering=x&secret=s&colour=red".repeat(100);
+    let other_parameters = "&limit=0&ordering=x&secret=s&colour=red".repeat(100);
     assert_eq!(
-        errors(&(filters(50) + &others)),
+        errors(&(filters(50) + &other_parameters)),
         json!({
             "limit": ["Ensure this value is greater than or equal to 1."],
             "ordering": ["Select a valid choice. x is not one of the available choices."],
@@ -71,11 +71,11 @@ fn filters_are_counted_before_anything_else_is_checked() {
         })
     );
     let too_many = json!({"detail": "Limit of 50 filters has been exceeded."});
-    assert_eq!(errors(&(filters(50) + "&name__nonsense=x" + &others)), too_many);
+    assert_eq!(errors(&(filters(50) + "&name__nonsense=x" + &other_parameters)), too_many);
     assert_eq!(errors(&filters(2000)), too_many);
-    let few = books().max_filters(1);
+    let one_filter = books().max_filters(1);
     assert_eq!(
-        select(&few, &Query::parse("name=a&name=a")).err().map(|wrong| wrong.to_json()),
+        select(&one_filter, &Query::parse("name=a&name=a")).err().map(|wrong| wrong.to_json()),
         Some(json!({"detail": "Limit of 1 filter has been exceeded."}))
     );
     assert!(select(&books().unselectable(), &Query::parse(&filters(2000))).is_ok());
@@ -86,9 +86,9 @@ fn repeated_values_count_once_and_at_most_a_hundred_wrong_ones_are_reported() {
     let books = books();
     let select = select(&books, &Query::parse("genre__in=b,a,%20b,a")).ok().unwrap();
     assert_eq!(select.filters[0].operands(), &[CheckedValue::from("b"), CheckedValue::from("a")]);
-    let many: Vec<String> = (0..5000).map(|n| format!("x{n}")).collect();
-    let told = errors(&format!("genre__in={}", many.join(",")));
-    assert_eq!(told["genre__in"].as_array().map(Vec::len), Some(100));
+    let texts: Vec<String> = (0..5000).map(|n| format!("x{n}")).collect();
+    let errors_by_name = errors(&format!("genre__in={}", texts.join(",")));
+    assert_eq!(errors_by_name["genre__in"].as_array().map(Vec::len), Some(100));
 }
 
 /// Returns books with relations: a book may be a volume of a series and may have a clerk.
@@ -261,10 +261,10 @@ fn names_may_end_with_an_underscore() {
 #[test]
 fn ids_relations_and_users_have_their_predicates() {
     let volumes = volumes();
-    let of = |name: &str| volumes.field(name).unwrap().predicates();
-    assert_eq!(of("id"), [Exact, Gt, Gte, Lt, Lte, Range, In]);
-    assert_eq!(of("series"), [Exact, Gt, Gte, Lt, Lte, Range, In, Isnull]);
-    assert_eq!(of("clerk"), [Exact, In, Isnull]);
+    let predicates_of = |name: &str| volumes.field(name).unwrap().predicates();
+    assert_eq!(predicates_of("id"), [Exact, Gt, Gte, Lt, Lte, Range, In]);
+    assert_eq!(predicates_of("series"), [Exact, Gt, Gte, Lt, Lte, Range, In, Isnull]);
+    assert_eq!(predicates_of("clerk"), [Exact, In, Isnull]);
 }
 
 #[test]

@@ -73,16 +73,16 @@ impl BlobDirectory {
     pub(super) async fn make_group(&self, group: &str) -> Result<(), BlobError> {
         self.sweep_if_due();
         let (root, home) = (self.root.clone(), self.home(group));
-        let made = blocking(move || match make(&root).and_then(|()| DirBuilder::new().mode(0o700).create(&home)) {
+        let creation = blocking(move || match make(&root).and_then(|()| DirBuilder::new().mode(0o700).create(&home)) {
             // Another entry than a directory is the empty file of a removal. A missing entry is a removal that is about
             // to create that file.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(&home) {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-                found => found.map(|found| found.is_dir()),
+                result => result.map(|metadata| metadata.is_dir()),
             },
-            made => made.map(|()| true),
+            result => result.map(|()| true),
         });
-        if made.await.map_err(BlobError::from_disk_error)? { Ok(()) } else { Err(BlobError::Missing) }
+        if creation.await.map_err(BlobError::from_disk_error)? { Ok(()) } else { Err(BlobError::Missing) }
     }
 
     pub(super) async fn begin(&self) -> Result<(File, TemporaryFile), BlobError> {
@@ -93,11 +93,11 @@ impl BlobDirectory {
 
     pub(super) async fn check_free(&self, key: &BlobKey) -> Result<(), BlobError> {
         let (home, path) = (self.home(&key.group), self.path(key));
-        let found = blocking(move || match fs::symlink_metadata(&path) {
+        let lookup = blocking(move || match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => fs::symlink_metadata(&home).map(|_| false),
-            found => found.map(|_| true),
+            result => result.map(|_| true),
         });
-        if found.await.map_err(BlobError::from_name_error)? { Err(BlobError::Exists) } else { Ok(()) }
+        if lookup.await.map_err(BlobError::from_name_error)? { Err(BlobError::Exists) } else { Ok(()) }
     }
 
     /// Stores a file under its final name, durably. It is completed even if the caller is dropped.
@@ -144,13 +144,13 @@ impl BlobDirectory {
         let pages = stream::try_unfold(None, move |entries: Option<fs::ReadDir>| {
             let home = home.clone();
             async move {
-                let read = blocking(move || {
+                let listing = blocking(move || {
                     let mut entries = entries.map_or_else(|| fs::read_dir(home), Ok)?;
                     Ok(next_page(&mut entries)?.map(|page| (page, Some(entries))))
                 });
-                match read.await.map_err(BlobError::from_name_error) {
+                match listing.await.map_err(BlobError::from_name_error) {
                     Err(BlobError::Missing) => Ok(None),
-                    read => read,
+                    result => result,
                 }
             }
         });
@@ -228,7 +228,7 @@ pub(super) fn temporary_file(root: &Path) -> io::Result<File> {
 fn remove_group(root: &Path, home: &Path) -> io::Result<()> {
     let deleted = root.join(DELETED);
     loop {
-        if fs::symlink_metadata(home).is_ok_and(|found| found.is_dir()) {
+        if fs::symlink_metadata(home).is_ok_and(|metadata| metadata.is_dir()) {
             unless_missing(fs::rename(home, deleted.join(unique_id())))?;
         }
         match private().write(true).create_new(true).open(home) {
@@ -311,8 +311,8 @@ fn empty(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn unless_missing(done: io::Result<()>) -> io::Result<()> {
-    done.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+fn unless_missing(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// Makes the names in a directory survive a power failure.

@@ -29,8 +29,8 @@ impl DocumentStore {
         let parsed = Url::parse(url).map_err(|_| unsupported())?;
         if parsed.scheme() == "file" {
             let directory = parsed.to_file_path().map_err(|()| unsupported())?;
-            let made = std::fs::create_dir_all(&directory);
-            made.map_err(|error| format!("{}: {error}", directory.display()))?;
+            let result = std::fs::create_dir_all(&directory);
+            result.map_err(|error| format!("{}: {error}", directory.display()))?;
             let store = LocalFileSystem::new_with_prefix(&directory).map_err(s3::first_line)?;
             return Ok(DocumentStore { store: Arc::new(store.with_fsync(true)), root: Path::default() });
         }
@@ -57,8 +57,8 @@ impl DocumentStore {
     /// Writes a file, and replaces an existing one.
     pub async fn write_file(&self, path: &str, file: Arc<File>) -> Result<(), BlobError> {
         let place = self.object_path(path)?;
-        let of = file.clone();
-        let length = blocking(move || of.metadata()).await.map_err(BlobError::from_disk_error)?.len();
+        let handle = file.clone();
+        let length = blocking(move || handle.metadata()).await.map_err(BlobError::from_disk_error)?.len();
         let mut pieces = pin!(pieces(file, length));
         if length <= PART as u64 {
             let mut bytes = Vec::with_capacity(length as usize);

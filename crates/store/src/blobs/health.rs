@@ -109,7 +109,7 @@ mod tests {
         watch.record_answer(Ok(()), 4, false);
         assert_eq!(watch.health(), Some(BlobHealth { outage: None, since: 4, was_reached: true }));
         watch.record_answer(Err(Outage::Timeout), 5, false);
-        let away = BlobHealth { outage: Some(Outage::Timeout), since: 5, was_reached: true };
-        assert_eq!(watch.health(), Some(away), "it was reached once");
+        let unreachable = BlobHealth { outage: Some(Outage::Timeout), since: 5, was_reached: true };
+        assert_eq!(watch.health(), Some(unreachable), "it was reached once");
     }
 }

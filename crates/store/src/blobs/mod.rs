@@ -361,7 +361,7 @@ impl NewBlob {
     ///
     /// # Errors
     /// [`BlobError::Exists`] if the name exists. On S3 names must be unique: if two files of one name are finished at
-    /// the same moment, the later may replace the earlier. [`BlobError::Missing`] if the group was not created, or was
+    /// the same time, the later may replace the earlier. [`BlobError::Missing`] if the group was not created, or was
     /// removed (in a directory).
     pub async fn finish(self, key: &BlobKey) -> Result<(), BlobError> {
         match self.destination {

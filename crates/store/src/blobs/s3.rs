@@ -124,14 +124,14 @@ impl S3Bucket {
     async fn try_to_put(&self, path: &Path, file: Arc<File>, length: u64) -> Result<(), PutFailure> {
         let address = self.bucket.signed_url(Method::PUT, path, UPLOAD_VALID).await;
         let address = address.map_err(|error| PutFailure { is_transient: false, cause: first_line(error) })?;
-        let sent = self
+        let upload = self
             .uploads
             .put(address)
             .header(header::CONTENT_LENGTH, length)
             .timeout(MAX_SILENCE + Duration::from_secs(length / MIN_BYTES_PER_SECOND))
             .body(Body::wrap_stream(pieces(file, length)))
             .send();
-        let answer = sent.await.map_err(|error| {
+        let answer = upload.await.map_err(|error| {
             // The library connects lazily, so all of these errors can be transient.
             PutFailure { is_transient: true, cause: error_text(error, "uploading to the bucket failed") }
         })?;
@@ -152,8 +152,8 @@ impl S3Bucket {
             return Ok(nothing_of(self.size(&path).await?));
         }
         let options = GetOptions { range: range.clone().map(GetRange::Bounded), ..GetOptions::default() };
-        let found = match (self.bucket.get_opts(&path, options).await, range) {
-            (Ok(found), _) => found,
+        let object = match (self.bucket.get_opts(&path, options).await, range) {
+            (Ok(object), _) => object,
             (Err(error @ object_store::Error::NotFound { .. }), _) | (Err(error), None) => {
                 return Err(from_name_error(error));
             }
@@ -167,16 +167,16 @@ impl S3Bucket {
                 };
             }
         };
-        let (size, length) = (found.meta.size, found.range.end - found.range.start);
-        let stream = found.into_stream().map_err(|error| io::Error::other(first_line(error))).boxed();
+        let (size, length) = (object.meta.size, object.range.end - object.range.start);
+        let stream = object.into_stream().map_err(|error| io::Error::other(first_line(error))).boxed();
         Ok(BlobContent::Stream { size, length, stream })
     }
 
     pub(super) async fn local(&self, key: &BlobKey) -> Result<File, BlobError> {
-        let found = self.bucket.get_opts(&self.path(key), GetOptions::default()).await.map_err(from_name_error)?;
-        let size = found.meta.size;
+        let object = self.bucket.get_opts(&self.path(key), GetOptions::default()).await.map_err(from_name_error)?;
+        let size = object.meta.size;
         let mut file = self.temporary_file().await?;
-        let mut pieces = found.into_stream();
+        let mut pieces = object.into_stream();
         while let Some(piece) = pieces.try_next().await.map_err(unavailable)? {
             let written = blocking(move || file.write_all(&piece).map(|()| file));
             file = written.await.map_err(BlobError::from_disk_error)?;
@@ -192,8 +192,8 @@ impl S3Bucket {
     /// Lists the files of a group. The bucket answers page by page.
     pub(super) fn list(&self, group: &str) -> impl Stream<Item = Result<BlobListing, BlobError>> + Send + 'static {
         let prefix = self.group(group);
-        let found = self.bucket.list(Some(&prefix)).map_err(unavailable);
-        found.try_filter_map(move |object| {
+        let objects = self.bucket.list(Some(&prefix)).map_err(unavailable);
+        objects.try_filter_map(move |object| {
             let name = object.location.prefix_match(&prefix).and_then(|mut parts| match (parts.next(), parts.next()) {
                 (Some(name), None) if is_name(name.as_ref()) => Some(name.as_ref().to_owned()),
                 _ => None,
@@ -212,8 +212,8 @@ impl S3Bucket {
 
     /// Removes all files of a group. The bucket lists them page by page.
     pub(super) async fn remove_group(&self, group: &str) -> Result<(), BlobError> {
-        let found = self.bucket.list(Some(&self.group(group))).map_ok(|object| object.location).boxed();
-        self.bucket.delete_stream(found).try_for_each(|_| async { Ok(()) }).await.map_err(unavailable)
+        let paths = self.bucket.list(Some(&self.group(group))).map_ok(|object| object.location).boxed();
+        self.bucket.delete_stream(paths).try_for_each(|_| async { Ok(()) }).await.map_err(unavailable)
     }
 
     pub(super) async fn presigned(
@@ -308,9 +308,9 @@ pub(super) fn first_line(error: object_store::Error) -> String {
 }
 
 /// Returns an error with its causes, without the address, which is equivalent to a key.
-fn error_text(error: reqwest::Error, what: &str) -> String {
+fn error_text(error: reqwest::Error, summary: &str) -> String {
     let error = error.without_url();
-    let (mut words, mut cause) = (what.to_owned(), error.source());
+    let (mut words, mut cause) = (summary.to_owned(), error.source());
     while let Some(next) = cause {
         words += &format!(": {next}");
         cause = next.source();

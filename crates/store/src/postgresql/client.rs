@@ -24,8 +24,10 @@ pub(super) async fn connect_once(
     tls: Option<&MakeRustlsConnect>,
 ) -> Result<(tokio_postgres::Client, ConnectionFuture), Error> {
     Ok(match tls {
-        Some(tls) => config.connect(tls.clone()).await.map(|(client, it)| (client, Box::pin(it) as _))?,
-        None => config.connect(NoTls).await.map(|(client, it)| (client, Box::pin(it) as _))?,
+        Some(tls) => {
+            config.connect(tls.clone()).await.map(|(client, connection)| (client, Box::pin(connection) as _))?
+        }
+        None => config.connect(NoTls).await.map(|(client, connection)| (client, Box::pin(connection) as _))?,
     })
 }
 
@@ -68,8 +70,8 @@ impl PostgresClient {
     /// [`error::StoreError::Unavailable`].
     pub fn connect(config: &Config, tls: Option<&MakeRustlsConnect>) -> Result<PostgresClient, error::StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let made = runtime.block_on(connect_once(config, tls));
-        let (client, connection) = made.map_err(|error| error::StoreError::Unavailable(error_text(&error)))?;
+        let outcome = runtime.block_on(connect_once(config, tls));
+        let (client, connection) = outcome.map_err(|error| error::StoreError::Unavailable(error_text(&error)))?;
         let client = Arc::new(client);
         Ok(PostgresClient {
             client,
@@ -121,8 +123,8 @@ impl PostgresClient {
     ) -> Result<(), Error> {
         self.wait(async |client| {
             let mut rows = pin!(client.query_raw(statement, args).await?);
-            while let Some(found) = rows.try_next().await? {
-                row(&found);
+            while let Some(db_row) = rows.try_next().await? {
+                row(&db_row);
             }
             Ok(())
         })

@@ -71,13 +71,13 @@ pub(super) const STATE_TAG: &str = "SELECT pg_catalog.pg_current_snapshot()::tex
 /// Reads the row of [`STATE_TAG`].
 pub(super) fn state_tag(row: &Row<'_>) -> Result<StateTag, StoreError> {
     let snapshot = row.text(0)?;
-    let seen = match row.opt_int(2)? {
+    let snapshot = match row.opt_int(2)? {
         Some(first) => {
             before_unshown(snapshot, first).ok_or_else(|| StoreError::Db(format!("no snapshot: {snapshot}")))?
         }
         None => snapshot.to_owned(),
     };
-    Ok(StateTag(EngineTag::Postgres(format!("{seen} {}", row.text(1)?))))
+    Ok(StateTag(EngineTag::Postgres(format!("{snapshot} {}", row.text(1)?))))
 }
 
 /// Returns the snapshot (`xmin:xmax:xip,…`) before the transactions from `first` on, which all have ended. A
@@ -136,9 +136,9 @@ impl PostgresConnection {
         client.run(&session_limits(time_limit)).map_err(unavailable)?;
         // The lock lasts until the connection ends, so that an exclusive process stays alone.
         let hold = if alone { LOCK_EXCLUSIVE } else { LOCK_SHARED };
-        let until = Instant::now() + LOCK_PATIENCE;
+        let deadline = Instant::now() + LOCK_PATIENCE;
         while !client.query_optional(hold, None).map_err(unavailable)?.is_some_and(|row| row.get::<_, bool>(0)) {
-            if Instant::now() > until {
+            if Instant::now() > deadline {
                 return Err(StoreError::InUse);
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -204,10 +204,10 @@ impl PostgresConnection {
     pub fn version(&mut self, slot: &Slot) -> Result<Option<i64>, StoreError> {
         const HAS_VERSION: &str = "SELECT to_regclass(quote_ident(nspname) || '.schema_version') IS NOT NULL \
                              FROM pg_catalog.pg_namespace WHERE nspname = $1";
-        let there =
+        let schema_row =
             self.client.query_optional(HAS_VERSION, Some(&slot.name)).map_err(|error| self.translate(&error))?;
-        let Some(there) = there else { return Err(StoreError::Missing) };
-        if !there.get::<_, bool>(0) {
+        let Some(schema_row) = schema_row else { return Err(StoreError::Missing) };
+        if !schema_row.get::<_, bool>(0) {
             return Ok(None);
         }
         let sql = format!("SELECT version FROM \"{}\".schema_version", slot.name);
@@ -255,8 +255,8 @@ impl PostgresConnection {
         sql: &Sql,
         args: impl ExactSizeIterator<Item = A>,
     ) -> Result<u64, StoreError> {
-        let (statement, known) = self.statement(sql.text(), sql.is_kept())?;
-        self.client.execute(&statement, args).map_err(|error| self.translate_error(&error, known, sql.text()))
+        let (statement, is_cached) = self.statement(sql.text(), sql.is_kept())?;
+        self.client.execute(&statement, args).map_err(|error| self.translate_error(&error, is_cached, sql.text()))
     }
 
     /// Runs a statement that returns no rows, together with the next one. Its error is that of the next one. `args` replace the
@@ -265,8 +265,8 @@ impl PostgresConnection {
         if self.client.deferred_count() >= MAX_DEFERRED {
             self.client.flush().map_err(|error| self.translate_error(&error, false, sql.text()))?;
         }
-        let (statement, known) = self.statement(sql.text(), sql.is_kept())?;
-        self.client.defer(Some((statement, known)), sql.text(), args);
+        let (statement, is_cached) = self.statement(sql.text(), sql.is_kept())?;
+        self.client.defer(Some((statement, is_cached)), sql.text(), args);
         Ok(())
     }
 
@@ -276,37 +276,40 @@ impl PostgresConnection {
         &mut self,
         insert: &Insert,
         rows: &[&[BorrowedArgument<'_>]],
-        mut done: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
+        mut on_row: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let one = insert.single_row();
+        let single = insert.single_row();
         // The statement is for the columns' types, and for a single row.
-        let (statement, known) = self.statement(one.text(), one.is_kept())?;
+        let (statement, is_cached) = self.statement(single.text(), single.is_kept())?;
         let mut outcome = Ok(());
         if let [row] = rows {
             let args = row.iter().copied();
-            let asked = self.client.query(&statement, args, |found| outcome = done(&Row(RowSource::Postgres(found))));
-            return asked.map_err(|error| self.translate_error(&error, known, one.text())).and(outcome);
+            let query_result =
+                self.client.query(&statement, args, |db_row| outcome = on_row(&Row(RowSource::Postgres(db_row))));
+            return query_result.map_err(|error| self.translate_error(&error, is_cached, single.text())).and(outcome);
         }
         let types = statement.params();
         let arrays: Vec<String> = (1..)
             .zip(types)
-            .map(|(at, of)| format!("CAST(${at} AS \"{}\".\"{}\"[])", of.schema(), of.name()))
+            .map(|(at, column_type)| {
+                format!("CAST(${at} AS \"{}\".\"{}\"[])", column_type.schema(), column_type.name())
+            })
             .collect();
-        let many = insert.rows_text(&arrays.join(", "));
-        let (statement, many_known) = self.statement(&many, true)?;
+        let many_rows = insert.rows_text(&arrays.join(", "));
+        let (statement, many_known) = self.statement(&many_rows, true)?;
         for rows in rows.chunks(MAX_ROWS) {
             let columns = (0..types.len()).map(|column| ColumnOf { rows, column });
-            let asked = self.client.query(&statement, columns, |found| {
+            let query_result = self.client.query(&statement, columns, |db_row| {
                 if outcome.is_ok() {
-                    outcome = done(&Row(RowSource::Postgres(found)));
+                    outcome = on_row(&Row(RowSource::Postgres(db_row)));
                 }
             });
-            asked.map_err(|error| {
+            query_result.map_err(|error| {
                 // If a deferred statement failed, this only costs another preparation.
-                if known {
-                    self.statements.remove(one.text());
+                if is_cached {
+                    self.statements.remove(single.text());
                 }
-                self.translate_error(&error, known || many_known, &many)
+                self.translate_error(&error, is_cached || many_known, &many_rows)
             })?;
         }
         outcome
@@ -323,7 +326,7 @@ impl PostgresConnection {
 
     fn has_state_tags(&mut self) -> Result<bool, StoreError> {
         if self.has_state_tags.is_none() {
-            self.has_state_tags = self.query_first(HAS_STATE_TAGS, |found| found.flag(0))?;
+            self.has_state_tags = self.query_first(HAS_STATE_TAGS, |row| row.flag(0))?;
         }
         Ok(self.has_state_tags == Some(true))
     }
@@ -335,27 +338,27 @@ impl PostgresConnection {
         row: impl Fn(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         let mut first = None;
-        let asked = self.query(&Sql::new(text), &mut |found| {
-            first = Some(row(found)?);
+        let query_result = self.query(&Sql::new(text), &mut |db_row| {
+            first = Some(row(db_row)?);
             Ok(ControlFlow::Continue(()))
         });
-        match asked {
+        match query_result {
             Ok(()) => Ok(first),
             Err(QueryError::Refused(error) | QueryError::Row(error)) => Err(error),
         }
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
-        let (statement, known) = self.statement(sql.text(), sql.is_kept()).map_err(QueryError::Refused)?;
+        let (statement, is_cached) = self.statement(sql.text(), sql.is_kept()).map_err(QueryError::Refused)?;
         let mut outcome = Ok(ControlFlow::Continue(()));
-        let asked = self.client.query(&statement, sql.args().iter(), |found| {
+        let query_result = self.client.query(&statement, sql.args().iter(), |db_row| {
             if outcome == Ok(ControlFlow::Continue(())) {
-                outcome = on_row(&Row(RowSource::Postgres(found)));
+                outcome = on_row(&Row(RowSource::Postgres(db_row)));
             }
         });
-        match asked {
+        match query_result {
             Ok(()) => outcome.map(drop).map_err(QueryError::Row),
-            Err(error) => Err(QueryError::Refused(self.translate_error(&error, known, sql.text()))),
+            Err(error) => Err(QueryError::Refused(self.translate_error(&error, is_cached, sql.text()))),
         }
     }
 
@@ -382,10 +385,11 @@ impl PostgresConnection {
 
     /// Translates the error of a script's statement or of a deferred one before it. Removes the statement from the cache if it is
     /// stale.
-    fn translate_error(&mut self, error: &tokio_postgres::Error, known: bool, text: &str) -> StoreError {
+    fn translate_error(&mut self, error: &tokio_postgres::Error, is_cached: bool, text: &str) -> StoreError {
         let code = error.code();
         let deferred = self.client.take_failed();
-        let (known, text) = deferred.as_ref().map_or((known, text), |failed| (failed.is_cached, failed.text.as_str()));
+        let (is_cached, text) =
+            deferred.as_ref().map_or((is_cached, text), |failed| (failed.is_cached, failed.text.as_str()));
         // All databases of a connection share a prepared statement. A table may have changed, or have other types in
         // another database. The error is then one of syntax or type, on the server (class 42) or when arguments are
         // sent.
@@ -396,7 +400,7 @@ impl PostgresConnection {
             Some(code) => code.code().starts_with("42"),
             None => true,
         };
-        if known && stale {
+        if is_cached && stale {
             self.statements.remove(text);
             self.trouble = Some(ConnectionFailure::Stale);
         }

@@ -57,13 +57,13 @@ impl StatementRecorder {
         if !self.has_state_tags {
             return Ok(None);
         }
-        let mut found = None;
-        let asked = self.query(&Sql::new(STATE_TAG), &mut |row| {
-            found = Some(state_tag(row)?);
+        let mut tag = None;
+        let query_result = self.query(&Sql::new(STATE_TAG), &mut |row| {
+            tag = Some(state_tag(row)?);
             Ok(ControlFlow::Continue(()))
         });
-        match asked {
-            Ok(()) => Ok(found),
+        match query_result {
+            Ok(()) => Ok(tag),
             Err(QueryError::Refused(error) | QueryError::Row(error)) => Err(error),
         }
     }

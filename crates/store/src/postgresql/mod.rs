@@ -86,8 +86,8 @@ impl PostgresEngine {
     }
 
     pub async fn create(&self, slot: Arc<Slot>) -> Result<(), StoreError> {
-        let (made, migrations) = (slot.clone(), migrate::migrations_of(&self.migrations, &slot));
-        self.schema(slot, move |conn| prepare_schema(conn, &made, migrations, Create::New)).await
+        let (new_slot, migrations) = (slot.clone(), migrate::migrations_of(&self.migrations, &slot));
+        self.schema(slot, move |conn| prepare_schema(conn, &new_slot, migrations, Create::New)).await
     }
 
     pub async fn drop_database(&self, slot: Arc<Slot>) -> Result<(), StoreError> {

@@ -84,9 +84,9 @@ struct PoolWorker {
 impl Pool {
     pub fn new(count: usize, time_limit: Duration) -> Pool {
         let workers = (0..count).map(|_| PoolWorker::default()).collect();
-        let few = 2 * std::thread::available_parallelism().map_or(2, usize::from);
+        let few_threads = 2 * std::thread::available_parallelism().map_or(2, usize::from);
         let (idle, queue) = (VecDeque::new(), TaskQueue::new(count));
-        let state = PoolState { workers, idle, queue, passed: 0, few, is_watched: false, closed: false };
+        let state = PoolState { workers, idle, queue, passed: 0, few: few_threads, is_watched: false, closed: false };
         Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect(), time_limit }
     }
 
@@ -193,8 +193,8 @@ impl PoolState {
     fn choose(&mut self, slot: &Arc<Slot>) -> Option<usize> {
         let workers = &self.workers;
         // The one of several that worked last is chosen, so that the others may sleep.
-        let same = self.idle.iter().rposition(|&at| workers[at].last == Some(slot.id));
-        let place = same.or_else(|| self.idle.iter().position(|&at| workers[at].last.is_none())).unwrap_or(0);
+        let same_database = self.idle.iter().rposition(|&at| workers[at].last == Some(slot.id));
+        let place = same_database.or_else(|| self.idle.iter().position(|&at| workers[at].last.is_none())).unwrap_or(0);
         let at = self.idle.remove(place)?;
         let worker = &mut self.workers[at];
         (worker.last, worker.slot, worker.began) = (Some(slot.id), Some(slot.clone()), Some(Instant::now()));
@@ -242,11 +242,11 @@ impl PoolState {
 /// Runs a task, and again if that may help. The task then contains the outcome.
 fn serve(conn: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask) {
     for attempt in 1..=MAX_RUNS {
-        let again = run(conn, settings, task);
+        let is_unfinished = run(conn, settings, task);
         if conn.as_mut().is_some_and(|conn| conn.as_postgres().take_trouble() == Some(ConnectionFailure::Broken)) {
             *conn = None;
         }
-        if !again {
+        if !is_unfinished {
             break;
         }
         if attempt < MAX_RUNS && conn.is_some() {
@@ -257,11 +257,11 @@ fn serve(conn: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTa
 }
 
 /// Runs a task once. Returns `true` if the task has no lasting effect and may succeed when it runs again.
-fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask) -> bool {
-    let conn = match kept {
+fn run(stored_conn: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask) -> bool {
+    let conn = match stored_conn {
         Some(conn) => conn,
         None => match settings.connect() {
-            Ok(conn) => kept.insert(conn),
+            Ok(conn) => stored_conn.insert(conn),
             Err(error) => {
                 task.work.fail(error);
                 return false;
@@ -283,7 +283,7 @@ fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask
         }
     };
     let connection = conn.as_postgres();
-    let begun = entered.and_then(|()| match (task.kind, begin) {
+    let transaction_start = entered.and_then(|()| match (task.kind, begin) {
         (TaskKind::Script(ScriptMode::Read | ScriptMode::Write), Some(sql)) => {
             connection.begin_later(sql);
             Ok(())
@@ -291,17 +291,17 @@ fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask
         (_, Some(sql)) => connection.control(sql),
         (_, None) => Ok(()),
     });
-    if let Err(error) = begun {
+    if let Err(error) = transaction_start {
         task.work.fail(error);
         // The script has not run yet, so even a write can be run again on another connection.
-        return is_worth_another_try(connection.take_trouble(), kept);
+        return is_worth_another_try(connection.take_trouble(), stored_conn);
     }
 
     if task.kind == TaskKind::Script(ScriptMode::Outside) {
         conn.start(false, NO_TIME_LIMIT);
         task.work.run(conn);
         // Such scripts are rare, and their connection has lost its time limit.
-        *kept = None;
+        *stored_conn = None;
         return false;
     }
     conn.start(begin.is_some(), settings.time_limit);
@@ -320,7 +320,7 @@ fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask
     }
     if trouble == Some(ConnectionFailure::Broken) {
         // A commit may have succeeded, so the script of a write must not be run again.
-        *kept = None;
+        *stored_conn = None;
         return only_reads || is_undone;
     }
     trouble.is_some()
@@ -337,9 +337,9 @@ fn commit(connection: &mut PostgresConnection, work: &mut ScriptWork) -> Option<
     }
 }
 
-fn is_worth_another_try(trouble: Option<ConnectionFailure>, kept: &mut Option<Conn>) -> bool {
+fn is_worth_another_try(trouble: Option<ConnectionFailure>, stored_conn: &mut Option<Conn>) -> bool {
     if trouble == Some(ConnectionFailure::Broken) {
-        *kept = None;
+        *stored_conn = None;
     }
     trouble.is_some()
 }

@@ -82,10 +82,10 @@ pub(super) fn prepare_schema(
     };
     let from = migrate::first_missing(name, version, migrations.len())?;
     for migration in &migrations[from..] {
-        let done = conn.as_postgres().control(&migrate::for_postgres(migration.sql));
-        let done = done.and_then(|()| drop_references(conn, migration.dropped_references));
-        let done = done.and_then(|()| migrate::run_step(migration, conn));
-        done.map_err(|error| migrate::migration_error(name, migration.name, error))?;
+        let result = conn.as_postgres().control(&migrate::for_postgres(migration.sql));
+        let result = result.and_then(|()| drop_references(conn, migration.dropped_references));
+        let result = result.and_then(|()| migrate::run_step(migration, conn));
+        result.map_err(|error| migrate::migration_error(name, migration.name, error))?;
     }
     if from < migrations.len() {
         conn.as_postgres().control(&format!("UPDATE schema_version SET version = {}", migrations.len()))?;

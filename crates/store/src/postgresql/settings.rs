@@ -52,8 +52,8 @@ impl PostgresSettings {
     }
 
     pub fn connect(&self) -> Result<Conn, StoreError> {
-        if let Some((until, error)) = &*lock(&self.down)
-            && Instant::now() < *until
+        if let Some((retry_at, error)) = &*lock(&self.down)
+            && Instant::now() < *retry_at
         {
             return Err(error.clone());
         }

@@ -105,13 +105,13 @@ impl ShortReads {
         let Some(mut seat) = self.acquire_permit(slot) else { return Some(script) };
         let mut answers = Vec::new();
         loop {
-            let seen = self.look_ahead(&mut script, seat.connection.has_state_tags, answers);
-            let question = match seen.needs {
+            let outcome = self.look_ahead(&mut script, seat.connection.has_state_tags, answers);
+            let question = match outcome.needs {
                 None => break,
-                Some(Needs::Answer(sql)) if seen.answers.len() < MAX_STATEMENTS_ASKED => sql,
+                Some(Needs::Answer(sql)) if outcome.answers.len() < MAX_STATEMENTS_ASKED => sql,
                 Some(_) => return Some(script),
             };
-            answers = seen.answers;
+            answers = outcome.answers;
             seat.waits = true;
             let answered = timeout(self.patience, seat.rows(&question)).await;
             // The remaining rows of a large answer have not arrived yet.
@@ -191,10 +191,10 @@ impl ShortReads {
         (state.is_growing, state.last_attempt) = (true, Some(Instant::now()));
         let short_reads = self.clone();
         tokio::spawn(async move {
-            let made = timeout(CONNECT_TIMEOUT, SharedConnection::connect(&short_reads.settings)).await;
+            let attempt = timeout(CONNECT_TIMEOUT, SharedConnection::connect(&short_reads.settings)).await;
             let mut state = lock(&short_reads.state);
             state.is_growing = false;
-            match made {
+            match attempt {
                 Ok(Ok(connection)) if !state.closed => {
                     let connection = Arc::new(connection);
                     state.entries.push(SharedConnectionEntry {
@@ -263,22 +263,22 @@ impl StatementPermit {
             self.enters = false;
         }
         let statement = self.connection.statement(sql.text()).await.map_err(code)?;
-        let asked = self.connection.client.query_raw(&statement, sql.args()).await;
+        let query_result = self.connection.client.query_raw(&statement, sql.args()).await;
         let failed = |error| {
             // The prepared statement may no longer fit its tables.
             lock(&self.connection.statements).remove(sql.text());
             code(error)
         };
-        let mut rows = pin!(asked.map_err(failed)?);
-        let (mut found, mut bytes) = (Vec::new(), 0);
+        let mut rows = pin!(query_result.map_err(failed)?);
+        let (mut collected_rows, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.try_next().await.map_err(failed)? {
             bytes += row.raw_size_bytes();
             if bytes > MAX_ANSWER {
                 return Err(NoAnswerReason::Large);
             }
-            found.push(row);
+            collected_rows.push(row);
         }
-        Ok(found)
+        Ok(collected_rows)
     }
 }
 

@@ -136,8 +136,8 @@ fn put_numeric(number: i64, out: &mut BytesMut) {
 struct Int(i64);
 
 impl<'a> FromSql<'a> for Int {
-    fn from_sql(found: &Type, raw: &'a [u8]) -> Result<Int, ConversionError> {
-        let number = match *found {
+    fn from_sql(db_type: &Type, raw: &'a [u8]) -> Result<Int, ConversionError> {
+        let number = match *db_type {
             Type::INT8 => i64::from_be_bytes(raw.try_into()?),
             Type::INT4 => i64::from(i32::from_be_bytes(raw.try_into()?)),
             Type::INT2 => i64::from(i16::from_be_bytes(raw.try_into()?)),
@@ -147,8 +147,8 @@ impl<'a> FromSql<'a> for Int {
         Ok(Int(number))
     }
 
-    fn accepts(found: &Type) -> bool {
-        matches!(*found, Type::INT8 | Type::INT4 | Type::INT2 | Type::BOOL | Type::NUMERIC)
+    fn accepts(db_type: &Type) -> bool {
+        matches!(*db_type, Type::INT8 | Type::INT4 | Type::INT2 | Type::BOOL | Type::NUMERIC)
     }
 }
 
@@ -175,7 +175,7 @@ fn numeric(raw: &[u8]) -> Option<i64> {
 
 /// Reads an integer column.
 pub(crate) fn int(row: &Row, column: usize) -> Result<Option<i64>, StoreError> {
-    get::<Int>(row, column).map(|found| found.map(|Int(number)| number))
+    get::<Int>(row, column).map(|value| value.map(|Int(number)| number))
 }
 
 /// Reads a text column.
@@ -190,7 +190,7 @@ pub(crate) fn blob(row: &Row, column: usize) -> Result<Option<&[u8]>, StoreError
 
 fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<Option<T>, StoreError> {
     row.try_get(column).map_err(|error| {
-        let why = StdError::source(&error).map_or_else(|| error.to_string(), |source| source.to_string());
-        StoreError::Db(format!("column {column}: {why}"))
+        let reason = StdError::source(&error).map_or_else(|| error.to_string(), |source| source.to_string());
+        StoreError::Db(format!("column {column}: {reason}"))
     })
 }

@@ -23,8 +23,8 @@ use crate::error::StoreError;
 /// # Errors
 /// [`StoreError::Url`] with the reason. It contains neither the password nor the user.
 pub(super) fn read(url: &str) -> Result<(Config, Option<MakeRustlsConnect>), StoreError> {
-    let Encryption { rest, is_encrypted, roots } = Encryption::take_from(url)?;
-    let mut config: Config = rest.parse().map_err(|error| StoreError::Url(error_text(&error)))?;
+    let Encryption { rest: url_without_options, is_encrypted, roots } = Encryption::take_from(url)?;
+    let mut config: Config = url_without_options.parse().map_err(|error| StoreError::Url(error_text(&error)))?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         let expected = "expected a host, as in postgres://host/db or postgres:///db?host=/run/postgresql";
         return Err(StoreError::Url(expected.to_owned()));
@@ -56,25 +56,27 @@ struct Encryption {
 
 impl Encryption {
     fn take_from(url: &str) -> Result<Encryption, StoreError> {
-        let mut found = Encryption { rest: url.to_owned(), is_encrypted: false, roots: None };
+        let mut encryption = Encryption { rest: url.to_owned(), is_encrypted: false, roots: None };
         // The driver reads everything before the first `@` as user and password.
         let behind_password = url.find('@').unwrap_or(0);
-        let Some(query) = url[behind_password..].find('?').map(|at| behind_password + at) else { return Ok(found) };
-        let mut kept = Vec::new();
+        let Some(query) = url[behind_password..].find('?').map(|at| behind_password + at) else {
+            return Ok(encryption);
+        };
+        let mut other_parameters = Vec::new();
         for parameter in url[query + 1..].split('&') {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             let value = percent_decode_str(value).decode_utf8_lossy();
             match name {
-                "sslmode" => found.is_encrypted = is_encrypted(&value)?,
-                "sslrootcert" => found.roots = (value != "system").then(|| value.into_owned()),
-                _ => kept.push(parameter),
+                "sslmode" => encryption.is_encrypted = is_encrypted(&value)?,
+                "sslrootcert" => encryption.roots = (value != "system").then(|| value.into_owned()),
+                _ => other_parameters.push(parameter),
             }
         }
-        found.rest = url[..query].to_owned();
-        if !kept.is_empty() {
-            found.rest = format!("{}?{}", found.rest, kept.join("&"));
+        encryption.rest = url[..query].to_owned();
+        if !other_parameters.is_empty() {
+            encryption.rest = format!("{}?{}", encryption.rest, other_parameters.join("&"));
         }
-        Ok(found)
+        Ok(encryption)
     }
 }
 

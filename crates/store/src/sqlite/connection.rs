@@ -149,14 +149,14 @@ impl SqliteConnection {
                 "SELECT list.name, info.name FROM pragma_index_list(?1) list, pragma_index_info(list.name) info",
             )?;
             let mut rows = indexes.query([table])?;
-            let mut found = Vec::new();
+            let mut indexes = Vec::new();
             while let Some(row) = rows.next()? {
                 let (index, column): (String, Option<String>) = (row.get(0)?, row.get(1)?);
-                if column.is_some_and(|column| columns.contains(&column.as_str())) && !found.contains(&index) {
-                    found.push(index);
+                if column.is_some_and(|column| columns.contains(&column.as_str())) && !indexes.contains(&index) {
+                    indexes.push(index);
                 }
             }
-            Ok(found)
+            Ok(indexes)
         };
         find().map_err(translate)
     }
@@ -189,38 +189,38 @@ impl SqliteConnection {
         self.run_with(sql, run).map_err(QueryError::into)
     }
 
-    /// Runs one statement, which is prepared once, for each row of arguments. Calls `go_on` before each, and `done`
+    /// Runs one statement, which is prepared once, for each row of arguments. Calls `go_on` before each, and `on_executed`
     /// with the number of rows that it changed.
     pub fn exec_each<'a, R: AsRef<[BorrowedArgument<'a>]>>(
         &mut self,
         sql: &Sql,
         rows: impl Iterator<Item = R>,
         mut go_on: impl FnMut() -> Result<(), StoreError>,
-        mut done: impl FnMut(u64),
+        mut on_executed: impl FnMut(u64),
     ) -> Result<(), StoreError> {
         let run = |handle: &Handle, statement: &mut CachedStatement<'_>| {
             for row in rows {
                 go_on().map_err(StatementError::Store)?;
-                done(execute(handle, statement, row.as_ref().iter().copied())?);
+                on_executed(execute(handle, statement, row.as_ref().iter().copied())?);
             }
             Ok(())
         };
         self.run_with(sql, run).map_err(QueryError::into)
     }
 
-    /// Inserts rows by a statement that is prepared once, and calls `done` with each row that it returns.
+    /// Inserts rows by a statement that is prepared once, and calls `on_row` with each row that it returns.
     pub fn insert_rows(
         &mut self,
         insert: &Insert,
         rows: &[&[BorrowedArgument<'_>]],
         mut go_on: impl FnMut() -> Result<(), StoreError>,
-        mut done: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
+        mut on_row: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let run = |_: &Handle, statement: &mut CachedStatement<'_>| {
             for row in rows {
                 go_on().map_err(StatementError::Store)?;
                 bind(statement, row.iter().copied())?;
-                each_row(statement, &mut |row| done(row).map(ControlFlow::Continue))?;
+                each_row(statement, &mut |row| on_row(row).map(ControlFlow::Continue))?;
             }
             Ok(())
         };
@@ -245,12 +245,12 @@ impl SqliteConnection {
         run: impl FnOnce(&Handle, &mut CachedStatement<'_>) -> Result<T, StatementError>,
     ) -> Result<T, QueryError> {
         let is_kept = sql.is_kept();
-        let made;
+        let translated_text;
         let text = match self.texts.get(sql.text()) {
             Some(text) => text,
             None if !is_kept => {
-                made = sqlite_text(sql.text());
-                &made
+                translated_text = sqlite_text(sql.text());
+                &translated_text
             }
             None => {
                 if self.texts.len() >= MAX_STATEMENTS {
@@ -307,11 +307,11 @@ impl SqliteConnection {
 
     fn find_index(&self, columns: &str) -> rusqlite::Result<Option<String>> {
         let mut table = "";
-        let mut wanted = Vec::new();
+        let mut column_names = Vec::new();
         for column in columns.split(", ") {
-            let Some((of, name)) = column.split_once('.') else { return Ok(None) };
-            table = of;
-            wanted.push(name);
+            let Some((table_name, name)) = column.split_once('.') else { return Ok(None) };
+            table = table_name;
+            column_names.push(name);
         }
         let mut indexes =
             self.handle.prepare("SELECT name, origin FROM pragma_index_list(?1) WHERE \"unique\" ORDER BY seq")?;
@@ -319,11 +319,12 @@ impl SqliteConnection {
         let mut rows = indexes.query([table])?;
         while let Some(row) = rows.next()? {
             let (name, origin): (String, String) = (row.get(0)?, row.get(1)?);
-            let found: Vec<Option<String>> = parts.query_map([&name], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            if found.iter().map(Option::as_deref).eq(wanted.iter().copied().map(Some)) {
+            let index_columns: Vec<Option<String>> =
+                parts.query_map([&name], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            if index_columns.iter().map(Option::as_deref).eq(column_names.iter().copied().map(Some)) {
                 // A constraint in the table's definition has no name in SQLite. It gets the name that PostgreSQL would
                 // generate.
-                return Ok(Some(if origin == "c" { name } else { format!("{table}_{}_key", wanted.join("_")) }));
+                return Ok(Some(if origin == "c" { name } else { format!("{table}_{}_key", column_names.join("_")) }));
             }
         }
         Ok(None)

@@ -18,8 +18,8 @@ pub(super) fn lock_directory(directory: &Path) -> Result<File, StoreError> {
 /// is dropped, or the process dies.
 pub(super) fn lock_for_process(directory: &Path, alone: bool) -> Result<File, StoreError> {
     let file = private().write(true).create(true).truncate(false).open(directory.join("open"))?;
-    let held = if alone { file.try_lock() } else { file.try_lock_shared() };
-    match held {
+    let lock_result = if alone { file.try_lock() } else { file.try_lock_shared() };
+    match lock_result {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse),
         Err(TryLockError::Error(error)) => Err(error.into()),
@@ -50,7 +50,7 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     match builder.create(path) {
         // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-        made => made?,
+        result => result?,
     }
     sync_directory_of(path)
 }

@@ -57,30 +57,30 @@ impl SqliteEngine {
     ) -> Result<SqliteEngine, StoreError> {
         let open_limits = OpenLimits::from_options(&options);
         let settings = Arc::new(SqliteSettings { migrations, options, open_limits });
-        let (here, with) = (directory.clone(), settings.clone());
+        let (root, shared_settings) = (directory.clone(), settings.clone());
         let opening = tokio::task::spawn_blocking(move || {
-            make_directory(&here.join(with.options.folder))?;
-            let held = lock_for_process(&here, with.options.alone)?;
-            let _lock = lock_directory(&here)?;
+            make_directory(&root.join(shared_settings.options.folder))?;
+            let lock = lock_for_process(&root, shared_settings.options.alone)?;
+            let _lock = lock_directory(&root)?;
             make_empty(&control.file)?;
-            open(&with, &control, ConnectionPurpose::Read).map(|_| held)
+            open(&shared_settings, &control, ConnectionPurpose::Read).map(|_| lock)
         });
-        let held = opening.await.map_err(|error| StoreError::Db(error.to_string()))??;
+        let lock = opening.await.map_err(|error| StoreError::Db(error.to_string()))??;
 
         let mut threads = Vec::new();
         let mut writers = Vec::new();
         let readers = Arc::new(ReaderPool::new(settings.options.readers.max(1)));
         for at in 0..settings.options.writers.max(1) {
-            let (writer, with) = (Arc::new(WriterThread::default()), settings.clone());
+            let (writer, shared_settings) = (Arc::new(WriterThread::default()), settings.clone());
             writers.push(writer.clone());
-            threads.push(spawn(format!("write-{at}"), move || writer.serve(&with))?);
+            threads.push(spawn(format!("write-{at}"), move || writer.serve(&shared_settings))?);
         }
         for at in 0..settings.options.readers.max(1) {
-            let (readers, with) = (readers.clone(), settings.clone());
-            threads.push(spawn(format!("read-{at}"), move || readers.serve(at, &with))?);
+            let (readers, shared_settings) = (readers.clone(), settings.clone());
+            threads.push(spawn(format!("read-{at}"), move || readers.serve(at, &shared_settings))?);
         }
         let threads = Mutex::new(threads);
-        Ok(SqliteEngine { directory, settings, writers, readers, threads, _held: held })
+        Ok(SqliteEngine { directory, settings, writers, readers, threads, _held: lock })
     }
 
     /// The path of a build's file.
@@ -225,8 +225,8 @@ type BuildFileTemplate = (&'static [Migration], Arc<[u8]>);
 /// The templates of the process. A server has one.
 static TEMPLATES: Mutex<Vec<BuildFileTemplate>> = Mutex::new(Vec::new());
 
-fn is_same(one: &[Migration], other: &[Migration]) -> bool {
-    one.iter().map(|step| (step.name, step.sql)).eq(other.iter().map(|step| (step.name, step.sql)))
+fn is_same(first: &[Migration], second: &[Migration]) -> bool {
+    first.iter().map(|step| (step.name, step.sql)).eq(second.iter().map(|step| (step.name, step.sql)))
 }
 
 /// Returns the content of a new build's file, from memory or by running the migrations. The migrations need 7 ms,
@@ -234,12 +234,14 @@ fn is_same(one: &[Migration], other: &[Migration]) -> bool {
 fn template_of(directory: &Path, settings: &SqliteSettings) -> Result<Arc<[u8]>, StoreError> {
     let migrations = settings.migrations.build;
     let mut templates = lock(&TEMPLATES);
-    if let Some((_, template)) = templates.iter().find(|(of, _)| is_same(of, migrations)) {
+    if let Some((_, template)) =
+        templates.iter().find(|(template_migrations, _)| is_same(template_migrations, migrations))
+    {
         return Ok(template.clone());
     }
     let file = directory.join(format!(".template-{}.db", std::process::id()));
     let slot = Slot::new("template".to_owned(), file, false);
-    let made = (|| {
+    let result = (|| {
         remove_file(&slot.file)?;
         make_empty(&slot.file)?;
         // Closing the only connection writes everything into the file.
@@ -247,7 +249,7 @@ fn template_of(directory: &Path, settings: &SqliteSettings) -> Result<Arc<[u8]>,
         Ok::<_, StoreError>(Arc::<[u8]>::from(fs::read(&slot.file)?))
     })();
     remove_file(&slot.file)?;
-    let template = made?;
+    let template = result?;
     templates.push((migrations, template.clone()));
     Ok(template)
 }

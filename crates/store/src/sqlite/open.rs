@@ -31,14 +31,14 @@ pub(super) fn open(
 ) -> Result<SqliteConnection, StoreError> {
     prepare(settings, slot)?;
     let connection = SqliteConnection::new(open_file(slot)?)?;
-    let rest = match purpose {
+    let pragmas = match purpose {
         ConnectionPurpose::Read => "PRAGMA query_only = ON; PRAGMA cache_size = -512".to_owned(),
         ConnectionPurpose::Write => {
             let limit = settings.options.page_limit.map(|pages| format!("; PRAGMA max_page_count = {pages}"));
             format!("{SMALL_CACHE}; PRAGMA journal_size_limit = 4194304{}", limit.unwrap_or_default())
         }
     };
-    connection.handle.execute_batch(&rest).map_err(translate)?;
+    connection.handle.execute_batch(&pragmas).map_err(translate)?;
     Ok(connection)
 }
 
@@ -101,27 +101,27 @@ fn use_write_ahead_log(handle: &Handle) -> Result<(), StoreError> {
 
 /// Runs the migrations that a database lacks, in one transaction, so that several processes may begin at once. After an
 /// error the connection is closed, which rolls back everything.
-fn migrate(connection: SqliteConnection, known: &[Migration], name: &str) -> Result<(), StoreError> {
+fn migrate(connection: SqliteConnection, migrations: &[Migration], name: &str) -> Result<(), StoreError> {
     let version = |connection: &SqliteConnection| {
         let version = connection.handle.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
-        migrate::first_missing(name, version.map_err(translate)?, known.len())
+        migrate::first_missing(name, version.map_err(translate)?, migrations.len())
     };
-    if version(&connection)? == known.len() {
+    if version(&connection)? == migrations.len() {
         return Ok(());
     }
     connection.control("BEGIN IMMEDIATE")?;
     let from = version(&connection)?;
     let mut conn = Conn::sqlite(connection);
-    for migration in &known[from..] {
-        let done = conn.as_sqlite().handle.execute_batch(&migrate::for_sqlite(migration.sql)).map_err(translate);
-        let done = done.and_then(|()| drop_references(&conn.as_sqlite().handle, migration.dropped_references));
-        let done = done.and_then(|()| migrate::run_step(migration, &mut conn));
-        done.map_err(|error| migrate::migration_error(name, migration.name, error))?;
+    for migration in &migrations[from..] {
+        let result = conn.as_sqlite().handle.execute_batch(&migrate::for_sqlite(migration.sql)).map_err(translate);
+        let result = result.and_then(|()| drop_references(&conn.as_sqlite().handle, migration.dropped_references));
+        let result = result.and_then(|()| migrate::run_step(migration, &mut conn));
+        result.map_err(|error| migrate::migration_error(name, migration.name, error))?;
     }
     let connection = conn.as_sqlite();
-    connection.handle.execute_batch(&format!("PRAGMA user_version = {}", known.len())).map_err(translate)?;
+    connection.handle.execute_batch(&format!("PRAGMA user_version = {}", migrations.len())).map_err(translate)?;
     connection.control("COMMIT")?;
-    tracing::info!(database = name, from, to = known.len(), "migrated");
+    tracing::info!(database = name, from, to = migrations.len(), "migrated");
     Ok(())
 }
 

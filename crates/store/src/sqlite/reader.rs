@@ -117,9 +117,9 @@ impl ReaderPool {
     }
 
     /// Waits for the next task of a thread. Returns `None` after the last one.
-    fn wait_for_task(&self, at: usize, done: Option<Arc<Slot>>, swept: &mut u64) -> Option<ReaderStep> {
+    fn wait_for_task(&self, at: usize, last_slot: Option<Arc<Slot>>, swept: &mut u64) -> Option<ReaderStep> {
         let mut state = lock(&self.state);
-        if let Some(slot) = done {
+        if let Some(slot) = last_slot {
             state.queue.release_thread(&slot);
         }
         loop {
@@ -159,22 +159,22 @@ impl ReaderPool {
     /// Runs a reader thread until the store is closed.
     pub fn serve(&self, at: usize, settings: &SqliteSettings) {
         let mut open = OpenConnections::new(ConnectionPurpose::Read, settings.open_limits.reader);
-        let (mut swept, mut done) = (0, None);
-        while let Some(next) = self.wait_for_task(at, done.take(), &mut swept) {
+        let (mut swept, mut last_slot) = (0, None);
+        while let Some(next) = self.wait_for_task(at, last_slot.take(), &mut swept) {
             match next {
                 ReaderStep::Sweep => open.sweep(),
                 ReaderStep::Task(slot, mut task) => {
                     // Panics of scripts are caught where they run; this catches all others.
-                    let read = catch_unwind(AssertUnwindSafe(|| read(&mut open, settings, &slot, &mut task)));
-                    let read = read.unwrap_or_else(|panic| {
+                    let outcome = catch_unwind(AssertUnwindSafe(|| read(&mut open, settings, &slot, &mut task)));
+                    let outcome = outcome.unwrap_or_else(|panic| {
                         open.close(&slot);
                         Err(panicked(&*panic))
                     });
-                    if let Err(error) = read {
+                    if let Err(error) = outcome {
                         task.work.fail(error);
                     }
                     task.work.answer();
-                    done = Some(slot);
+                    last_slot = Some(slot);
                 }
             }
         }

@@ -21,7 +21,7 @@ pub(crate) struct OpenLimits {
 impl OpenLimits {
     pub fn from_options(options: &Options) -> OpenLimits {
         let callers = std::thread::available_parallelism().map_or(1, usize::from);
-        let each = options.open_files / (options.readers.max(1) + options.writers.max(1) + callers);
-        OpenLimits { reader: each.clamp(1, 16), writer: each.clamp(1, 32), caller: each.clamp(1, 16) }
+        let share = options.open_files / (options.readers.max(1) + options.writers.max(1) + callers);
+        OpenLimits { reader: share.clamp(1, 16), writer: share.clamp(1, 32), caller: share.clamp(1, 16) }
     }
 }

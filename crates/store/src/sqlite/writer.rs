@@ -112,8 +112,8 @@ impl WriterThread {
         while let Some((slot, batch)) = self.wait_for_batch() {
             // Panics of scripts are caught where they run. After any other panic this thread must continue to serve its
             // databases.
-            let done = catch_unwind(AssertUnwindSafe(|| perform(&mut open, settings, &slot, batch)));
-            if let Err(panic) = done {
+            let outcome = catch_unwind(AssertUnwindSafe(|| perform(&mut open, settings, &slot, batch)));
+            if let Err(panic) = outcome {
                 panicked(&*panic);
                 open.close(&slot);
             }
@@ -201,32 +201,32 @@ fn commit(conn: &mut Conn, mut group: VecDeque<ScriptWork>, limit: Duration) -> 
             fail(group, &error);
             return !matches!(error, StoreError::Unavailable(_));
         }
-        let done = match run(conn, &mut group, limit, isolation) {
-            Ok(done) => done,
+        let finished_scripts = match run(conn, &mut group, limit, isolation) {
+            Ok(finished_scripts) => finished_scripts,
             Err(GroupFailure::Transaction) => continue,
             Err(GroupFailure::Isolation) => {
                 roll_back(conn);
                 isolation = Isolation::Savepoints;
                 continue;
             }
-            Err(GroupFailure::Connection(done, error)) => {
+            Err(GroupFailure::Connection(finished_scripts, error)) => {
                 roll_back(conn);
-                fail(done.into_iter().chain(group), &error);
+                fail(finished_scripts.into_iter().chain(group), &error);
                 return false;
             }
         };
         match conn.as_sqlite().control("COMMIT") {
-            Ok(()) => done.into_iter().for_each(|work| work.answer()),
+            Ok(()) => finished_scripts.into_iter().for_each(|work| work.answer()),
             Err(error) => {
                 roll_back(conn);
                 if error == StoreError::Referenced && isolation != Isolation::Transactions {
                     // A constraint that is checked at COMMIT failed. Separate transactions show which script broke it.
                     isolation = Isolation::Transactions;
-                    wait_again(&mut group, done);
+                    wait_again(&mut group, finished_scripts);
                     continue;
                 }
                 let sound = !matches!(error, StoreError::Unavailable(_));
-                fail(done, &error);
+                fail(finished_scripts, &error);
                 if !sound {
                     fail(group, &error);
                     return false;
@@ -259,13 +259,13 @@ fn run(
     isolation: Isolation,
 ) -> Result<Vec<ScriptWork>, GroupFailure> {
     let started = Instant::now();
-    let mut done: Vec<ScriptWork> = Vec::new();
+    let mut finished_scripts: Vec<ScriptWork> = Vec::new();
     while let Some(mut work) = group.pop_front() {
         if isolation == Isolation::Savepoints
             && let Err(error) = conn.as_sqlite().control("SAVEPOINT script")
         {
             group.push_front(work);
-            return Err(GroupFailure::Connection(done, error));
+            return Err(GroupFailure::Connection(finished_scripts, error));
         }
         conn.start(true, limit);
         let keep = work.run(conn);
@@ -276,36 +276,36 @@ fn run(
                 work.fail(StoreError::Db("the script ended its transaction".to_owned()));
             }
             work.answer();
-            wait_again(group, done);
+            wait_again(group, finished_scripts);
             return Err(GroupFailure::Transaction);
         }
         if isolation == Isolation::Savepoints {
             let undone = if keep { Ok(()) } else { connection.control("ROLLBACK TO script") };
-            done.push(work);
+            finished_scripts.push(work);
             if let Err(error) = undone.and_then(|()| connection.control("RELEASE script")) {
-                return Err(GroupFailure::Connection(done, error));
+                return Err(GroupFailure::Connection(finished_scripts, error));
             }
         } else if keep || !connection.has_changed() {
-            done.push(work);
-        } else if done.is_empty() {
+            finished_scripts.push(work);
+        } else if finished_scripts.is_empty() {
             // The transaction contains no work of other scripts.
             roll_back(conn);
             work.answer();
             return Err(GroupFailure::Transaction);
         } else {
             group.push_front(work);
-            wait_again(group, done);
+            wait_again(group, finished_scripts);
             return Err(GroupFailure::Isolation);
         }
         if isolation == Isolation::Transactions || started.elapsed() > MAX_GROUP_TIME {
             break;
         }
     }
-    Ok(done)
+    Ok(finished_scripts)
 }
 
-fn wait_again(group: &mut VecDeque<ScriptWork>, done: Vec<ScriptWork>) {
-    done.into_iter().rev().for_each(|work| group.push_front(work));
+fn wait_again(group: &mut VecDeque<ScriptWork>, finished_scripts: Vec<ScriptWork>) {
+    finished_scripts.into_iter().rev().for_each(|work| group.push_front(work));
 }
 
 fn roll_back(conn: &mut Conn) {

@@ -98,12 +98,13 @@ impl Typed {
     fn files_of(&self, input: &Input, is_update: bool) -> Json {
         let new = self.files.get(&input.name).into_iter().flatten();
         let typed = self.texts(&input.name);
-        let mut kept = input.files.iter().filter(|file| typed.contains(&file.value)).map(|file| file.answer.clone());
+        let mut remaining =
+            input.files.iter().filter(|file| typed.contains(&file.value)).map(|file| file.answer.clone());
         if is_update {
-            let all: Vec<Json> = kept.chain(new.map(|token| token.as_str().into())).collect();
-            return if all.is_empty() { Json::Null } else { all.into() };
+            let answers: Vec<Json> = remaining.chain(new.map(|token| token.as_str().into())).collect();
+            return if answers.is_empty() { Json::Null } else { answers.into() };
         }
-        new.last().map(|token| json!({"file": token})).or(kept.next_back()).unwrap_or(Json::Null)
+        new.last().map(|token| json!({"file": token})).or(remaining.next_back()).unwrap_or(Json::Null)
     }
 }
 
@@ -131,13 +132,16 @@ fn value(input: &Input, typed: &[String], is_update: bool) -> Result<Json, Strin
     let first = typed.first().map_or("", String::as_str);
     let text = first.trim();
     if input.kind == InputKind::Choices {
-        let known: HashMap<&str, &Json> =
+        let answers_by_value: HashMap<&str, &Json> =
             input.choices.iter().rev().map(|choice| (choice.value.as_str(), &choice.answer)).collect();
-        let of = |one: &String| {
-            known.get(one.as_str()).map(|answer| (*answer).clone()).ok_or_else(|| message::choice(one.as_str()))
+        let answer_of = |text: &String| {
+            answers_by_value
+                .get(text.as_str())
+                .map(|answer| (*answer).clone())
+                .ok_or_else(|| message::choice(text.as_str()))
         };
-        let all: Result<Vec<Json>, String> = typed.iter().filter(|one| !one.is_empty()).map(of).collect();
-        return all.map(|all| if all.is_empty() { Json::Null } else { all.into() });
+        let answers: Result<Vec<Json>, String> = typed.iter().filter(|text| !text.is_empty()).map(answer_of).collect();
+        return answers.map(|answers| if answers.is_empty() { Json::Null } else { answers.into() });
     }
     if text.is_empty() {
         return Ok(Json::Null);
@@ -163,8 +167,8 @@ fn value(input: &Input, typed: &[String], is_update: bool) -> Result<Json, Strin
 }
 
 fn is_decimal(text: &str) -> bool {
-    let any = Field::new("value", FieldKind::Decimal { precision: 40, scale: 20 });
-    check_value(&any, JsonBody::from_json(&Json::from(text)).as_value()).is_ok()
+    let decimal = Field::new("value", FieldKind::Decimal { precision: 40, scale: 20 });
+    check_value(&decimal, JsonBody::from_json(&Json::from(text)).as_value()).is_ok()
 }
 
 fn parse_choice(input: &Input, typed: &str) -> Result<Json, String> {
@@ -227,9 +231,9 @@ mod tests {
     #[test]
     fn empty_answers_are_null_and_invalid_answers_have_messages() {
         let mut empty = typed(&[("q0", "x"), ("comment", "no")]);
-        let all = ["long", "n", "d", "yes", "day", "at", "one", "all", "f"];
+        let names = ["long", "n", "d", "yes", "day", "at", "one", "all", "f"];
         let mut answers = json!({"line": "x"});
-        all.iter().for_each(|name| answers[name] = Json::Null);
+        names.iter().for_each(|name| answers[name] = Json::Null);
         assert_eq!(empty.body(&questions(), false, false), Some(json!({"response": answers, "comment": null})));
 
         let mut wrong = typed(&[
@@ -268,16 +272,17 @@ mod tests {
             "labels": {"fields": {"boss": "Anna"}, "files": {"7": {"name": "x.pdf"}}},
         });
         let inputs = inputs_for_task(&json!({"form": form}), &HashMap::new());
-        let was: Vec<(String, String)> = inputs.iter().map(|input| (was_name(input), digest(&input.current))).collect();
+        let initial_values: Vec<(String, String)> =
+            inputs.iter().map(|input| (was_name(input), digest(&input.current))).collect();
         let shown = |texts: &[(&str, &str)]| {
             let mut typed = typed(texts);
-            was.iter().for_each(|(name, text)| typed.add_text(name, text));
+            initial_values.iter().for_each(|(name, text)| typed.add_text(name, text));
             typed
         };
-        let same =
+        let unchanged =
             [("f.title", "a\nb"), ("f.day", "2026-01-31"), ("f.papers", "8"), ("f.papers", "7"), ("f.boss", "9")];
         let fields = |typed: &mut Typed| typed.body(&inputs, true, true).unwrap()["response"]["fields"].clone();
-        assert_eq!(fields(&mut shown(&same)), json!({}));
+        assert_eq!(fields(&mut shown(&unchanged)), json!({}));
         let mut changed = shown(&[("f.title", ""), ("f.day", "x"), ("f.papers", "8")]);
         changed.add_file("f.papers", "t".to_owned());
         assert_eq!(fields(&mut changed), json!({"title": null, "day": "x", "papers": [8, "t"]}));

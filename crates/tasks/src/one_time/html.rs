@@ -29,8 +29,9 @@ fn paragraphs(text: &str) -> String {
 /// The form of the page. If it is shown again, it contains the sent values and the errors.
 pub fn form(token: &str, task: &Json, inputs: &[Input], typed: Option<&Typed>, errors: &[String]) -> String {
     let form = &task["form"];
-    let was = |input| if form["fields"].is_array() { initial_value_input(input, typed) } else { String::new() };
-    let fields: String = inputs.iter().map(|input| field(input, typed) + &was(input)).collect();
+    let initial_value =
+        |input| if form["fields"].is_array() { initial_value_input(input, typed) } else { String::new() };
+    let fields: String = inputs.iter().map(|input| field(input, typed) + &initial_value(input)).collect();
     let comment = if form["allow_comment"] == true { comment(typed) } else { String::new() };
     let approval = match form["approval_required"] == true {
         true => "<p>Somebody else will approve or reject your answer.</p>",
@@ -40,11 +41,11 @@ pub fn form(token: &str, task: &Json, inputs: &[Input], typed: Option<&Typed>, e
         true => vec!["The files were not kept. Please choose them again.".to_owned()],
         false => Vec::new(),
     };
-    let all: Vec<String> = errors.iter().cloned().chain(files).collect();
+    let messages: Vec<String> = errors.iter().cloned().chain(files).collect();
     let is_wrong = typed.is_some_and(|typed| !typed.errors.is_empty());
-    let failed = match all.is_empty() {
+    let failed = match messages.is_empty() {
         true if is_wrong => alert("The task was not completed. What is wrong stands below."),
-        _ => alert_list("The task was not completed.", &all),
+        _ => alert_list("The task was not completed.", &messages),
     };
     format!(
         "{failed}<form method=\"post\" action=\"/task/\" enctype=\"multipart/form-data\">\
@@ -116,8 +117,8 @@ fn field(input: &Input, typed: Option<&Typed>) -> String {
 
 /// The hidden input with the initial value of a record's field, so that unchanged values are not written.
 fn initial_value_input(input: &Input, typed: Option<&Typed>) -> String {
-    let was = typed.map_or_else(|| digest(&input.current), |typed| typed.initial_value(input));
-    format!("<input name=\"{}\" type=\"hidden\" value=\"{}\">", escape(&was_name(input)), escape(&was))
+    let initial_value = typed.map_or_else(|| digest(&input.current), |typed| typed.initial_value(input));
+    format!("<input name=\"{}\" type=\"hidden\" value=\"{}\">", escape(&was_name(input)), escape(&initial_value))
 }
 
 fn select<'a>(
@@ -146,12 +147,15 @@ fn checkbox(name: &str, value: &str, text: &str, chosen: &BTreeSet<&str>) -> Str
 
 /// The existing files, each with a box to retain it, and an input for new ones.
 fn files(input: &Input, label: &str, name: &str, typed: Option<&Typed>) -> String {
-    let kept: BTreeSet<&str> = match typed {
+    let checked_values: BTreeSet<&str> = match typed {
         None => input.files.iter().map(|file| file.value.as_str()).collect(),
         Some(typed) => typed.texts(&input.name).iter().map(String::as_str).collect(),
     };
-    let boxes: String =
-        input.files.iter().map(|file| checkbox(name, &file.value, &format!("Keep {}", file.name), &kept)).collect();
+    let boxes: String = input
+        .files
+        .iter()
+        .map(|file| checkbox(name, &file.value, &format!("Keep {}", file.name), &checked_values))
+        .collect();
     let multiple = if input.kind == InputKind::Files { " multiple" } else { "" };
     let required = if input.is_required && input.files.is_empty() { " required" } else { "" };
     format!(

@@ -85,10 +85,10 @@ pub fn inputs_for_task(task: &Json, files: &HashMap<String, String>) -> Vec<Inpu
     }
     let response = &task["response"];
     let Some(questions) = form["configuration"]["questions"].as_array() else { return vec![free_text(response)] };
-    let mut known = BTreeSet::new();
-    let read = |(n, question): (usize, &Json)| input_for_question(n, question, response, files);
-    let all = questions.iter().enumerate().filter_map(read);
-    all.filter(|input| known.insert(input.of.clone())).take(MAX_QUESTIONS).collect()
+    let mut names = BTreeSet::new();
+    let to_input = |(n, question): (usize, &Json)| input_for_question(n, question, response, files);
+    let inputs = questions.iter().enumerate().filter_map(to_input);
+    inputs.filter(|input| names.insert(input.of.clone())).take(MAX_QUESTIONS).collect()
 }
 
 /// The input for a form without questions that the page supports.
@@ -97,10 +97,10 @@ fn free_text(response: &Json) -> Input {
     Input { current, ..empty("q0".to_owned(), "text", "Your answer", InputKind::LongText) }
 }
 
-fn empty(name: String, of: &str, label: &str, kind: InputKind) -> Input {
+fn empty(name: String, member: &str, label: &str, kind: InputKind) -> Input {
     Input {
         name,
-        of: of.to_owned(),
+        of: member.to_owned(),
         label: label.to_owned(),
         help: String::new(),
         kind,
@@ -131,12 +131,12 @@ fn choices(options: &Json) -> Vec<InputOption> {
 
 /// The texts of the values that are chosen among the choices.
 fn chosen_texts(value: &Json, choices: &[InputOption]) -> Vec<String> {
-    let known: HashMap<String, &str> =
+    let text_by_value: HashMap<String, &str> =
         choices.iter().rev().map(|choice| (choice.answer.to_string(), choice.value.as_str())).collect();
-    let of = |value: &Json| known.get(&value.to_string()).map(|value| (*value).to_owned());
+    let text_of = |value: &Json| text_by_value.get(&value.to_string()).map(|value| (*value).to_owned());
     match value {
-        Json::Array(items) => items.iter().filter_map(of).collect::<BTreeSet<_>>().into_iter().collect(),
-        other => of(other).into_iter().collect(),
+        Json::Array(items) => items.iter().filter_map(text_of).collect::<BTreeSet<_>>().into_iter().collect(),
+        other => text_of(other).into_iter().collect(),
     }
 }
 
@@ -161,8 +161,9 @@ fn input_for_question(n: usize, question: &Json, response: &Json, files: &HashMa
     let value = &response[name];
     if kind == InputKind::File {
         let uuid = value["file"].as_str().unwrap_or("");
-        let kept = |name: &String| ExistingFile { value: uuid.to_owned(), name: name.clone(), answer: value.clone() };
-        input.files = files.get(uuid).map(kept).into_iter().collect();
+        let to_existing =
+            |name: &String| ExistingFile { value: uuid.to_owned(), name: name.clone(), answer: value.clone() };
+        input.files = files.get(uuid).map(to_existing).into_iter().collect();
     } else {
         input.current = current(kind, value, &input.choices);
     }
@@ -180,8 +181,8 @@ fn current(kind: InputKind, value: &Json, choices: &[InputOption]) -> Vec<String
 }
 
 /// Returns a time without its offset and its fractions of a second, which inputs for times do not accept.
-fn local(moment: &str) -> String {
-    let whole = moment.split(['.', 'Z']).next().unwrap_or("");
+fn local(date_time: &str) -> String {
+    let whole = date_time.split(['.', 'Z']).next().unwrap_or("");
     whole.strip_suffix(":00").filter(|short| short.len() == "2026-01-31T09:30".len()).unwrap_or(whole).to_owned()
 }
 
@@ -217,8 +218,8 @@ fn input_for_field(field: &Json, form: &Json) -> Input {
     match kind {
         InputKind::Files => {
             let name = |id: &Json| form["labels"]["files"][value_text(id)]["name"].as_str().unwrap_or("?").to_owned();
-            let kept = |id: &Json| ExistingFile { value: value_text(id), name: name(id), answer: id.clone() };
-            input.files = value.as_array().into_iter().flatten().map(kept).collect();
+            let to_existing = |id: &Json| ExistingFile { value: value_text(id), name: name(id), answer: id.clone() };
+            input.files = value.as_array().into_iter().flatten().map(to_existing).collect();
             input.current = input.files.iter().map(|file| file.value.clone()).collect();
         }
         InputKind::Fixed => input.current = vec![value_text(if label.is_null() { value } else { label })],
@@ -240,9 +241,9 @@ mod tests {
     #[test]
     fn a_form_without_questions_asks_for_a_text() {
         for configuration in [json!({}), json!(null), json!([]), json!({"questions": "?"}), json!("x")] {
-            let found = inputs(configuration, json!({"text": "before"}));
-            assert_eq!((found.len(), found[0].of.as_str(), found[0].kind), (1, "text", InputKind::LongText));
-            assert_eq!(found[0].current, ["before"]);
+            let inputs = inputs(configuration, json!({"text": "before"}));
+            assert_eq!((inputs.len(), inputs[0].of.as_str(), inputs[0].kind), (1, "text", InputKind::LongText));
+            assert_eq!(inputs[0].current, ["before"]);
         }
         assert_eq!(inputs(json!({"questions": []}), json!(null)), []);
     }
@@ -253,10 +254,10 @@ mod tests {
             {"name": "a"}, {"name": "a", "label": "Again"}, {"name": ""}, {"label": "Nameless"}, 5, null, [],
             {"name": "b", "type": "unheard of", "label": 7, "options": 3, "required": "yes"},
         ]);
-        let found = inputs(json!({"questions": questions}), json!([1]));
-        let names: Vec<_> = found.iter().map(|input| (input.name.as_str(), input.of.as_str())).collect();
+        let inputs = inputs(json!({"questions": questions}), json!([1]));
+        let names: Vec<_> = inputs.iter().map(|input| (input.name.as_str(), input.of.as_str())).collect();
         assert_eq!(names, [("q0", "a"), ("q7", "b")]);
-        assert_eq!((found[1].kind, found[1].label.as_str(), found[1].is_required), (InputKind::Line, "b", false));
+        assert_eq!((inputs[1].kind, inputs[1].label.as_str(), inputs[1].is_required), (InputKind::Line, "b", false));
     }
 
     #[test]
@@ -282,13 +283,13 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_shown_without_what_their_inputs_do_not_take() {
-        for (moment, shown) in [
+    fn times_are_shown_without_what_their_inputs_do_not_take() {
+        for (date_time, shown) in [
             ("2026-01-31T09:30:00.000000Z", "2026-01-31T09:30"),
             ("2026-01-31T09:00:00.000000Z", "2026-01-31T09:00"),
             ("2026-01-31T09:30:05.123456Z", "2026-01-31T09:30:05"),
         ] {
-            assert_eq!(local(moment), shown);
+            assert_eq!(local(date_time), shown);
         }
     }
 }

@@ -53,7 +53,7 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(TaskId, Princip
         // The address is hashed, because its row is retained after the account is deleted.
         let address = request.app.keys.name(&place, address.as_bytes());
         for task in tasks.remove(&user).unwrap_or_default() {
-            let at = next_moment(conn, &address, request.now)?;
+            let at = next_send_time(conn, &address, request.now)?;
             let mail = QueuedMail { kind: &TASK_LINK, payload: json!([task, user]), once_for: None };
             let Some(job) = queue::put_at(request, conn, &mail, at)? else { continue };
             let (hash, now) = (placeholder_hash(job), BorrowedArgument::Int(request.now));
@@ -67,7 +67,7 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(TaskId, Princip
 }
 
 /// The time at which the next link may be mailed to an address: now, or an hour after the twentieth link before it.
-fn next_moment(conn: &mut Conn, address: &str, now: i64) -> Result<i64, StoreError> {
+fn next_send_time(conn: &mut Conn, address: &str, now: i64) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT at FROM task_link_mails WHERE address = $1 ORDER BY at DESC LIMIT 1 OFFSET $2");
     let before = conn.query_optional(&sql.arg(address).arg(LINKS_AN_HOUR - 1), |row| row.int(0))?;
     Ok(before.map_or(now, |before| now.max(before.saturating_add(HOUR_US))))
@@ -163,8 +163,8 @@ fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Opti
     let (task, user) = (TaskId::new(task), UserId::new(user));
     let token = random_token();
     let sql = Sql::new("UPDATE task_links SET hash = $1 WHERE task = $2 AND user_id = $3 AND job = $4");
-    let made = conn.exec(&sql.arg(sha256_hex(&token)).arg(task).arg(user).arg(making.job))?;
-    if made == 0 || !may_open_task(conn, user, task)? {
+    let row_count = conn.exec(&sql.arg(sha256_hex(&token)).arg(task).arg(user).arg(making.job))?;
+    if row_count == 0 || !may_open_task(conn, user, task)? {
         return Ok(None);
     }
     let sql =

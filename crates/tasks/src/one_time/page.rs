@@ -131,8 +131,8 @@ fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<Open
     let Some(link) = links::find(request, conn, &token)? else { return Ok(None) };
     let caller = Arc::new(Caller { narrowed_to: Some(link.task), ..as_caller(conn, link.user)? });
     let request = request.with_caller(caller.clone());
-    let Some(held) = task_access::load(&request, conn, link.task)? else { return Ok(None) };
-    let shown = ShownTask::load(&request, conn, &held)?;
+    let Some(access) = task_access::load(&request, conn, link.task)? else { return Ok(None) };
+    let shown = ShownTask::load(&request, conn, &access)?;
     let answer = task::answer(&request, conn, StatusCode::OK, shown)?;
     // An answer in pieces is too large for a page.
     let mut task = match answer.body.in_memory_bytes() {
@@ -141,7 +141,8 @@ fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<Open
             serde_json::from_slice(bytes).map_err(|error| StoreError::internal(format_args!("a task: {error}")))?
         }
     };
-    let files = files_of_task(conn, link.task)?.into_iter().map(|(uuid, held)| (uuid, held.file.name)).collect();
+    let files =
+        files_of_task(conn, link.task)?.into_iter().map(|(uuid, task_file)| (uuid, task_file.file.name)).collect();
     let mut inputs = inputs::inputs_for_task(&task, &files);
     if inputs.iter().map(|input| input.choices.len()).sum::<usize>() > MAX_CHOICES {
         (task, inputs) = (Json::Null, Vec::new());
@@ -248,8 +249,8 @@ async fn drain(part: FormPart) -> Result<(), Refusal> {
 /// Refuses the token of a link that has ended meanwhile.
 async fn require_valid_link(request: &Arc<Request>, opened: &OpenedLink) -> Result<(), Refusal> {
     let (shared, token) = (request.clone(), opened.token.clone());
-    let found = request.build.db.read(move |conn| links::find(&shared, conn, &token)).await?;
-    if found == Some(opened.link) { Ok(()) } else { Err(invalid_token()) }
+    let stored_link = request.build.db.read(move |conn| links::find(&shared, conn, &token)).await?;
+    if stored_link == Some(opened.link) { Ok(()) } else { Err(invalid_token()) }
 }
 
 /// Completes the task, and returns its status. Returns `None` if the form has errors.
@@ -291,7 +292,7 @@ fn page_with_errors(request: &Request, opened: &OpenedLink, mut typed: Typed, re
     if errors.has_field(TOKEN) {
         return Ok(expired_page(request));
     }
-    let mut others = Vec::new();
+    let mut general_messages = Vec::new();
     for (name, of_member) in errors.iter() {
         match of_member {
             FieldErrors::Nested(nested) if name == RESPONSE => {
@@ -299,17 +300,17 @@ fn page_with_errors(request: &Request, opened: &OpenedLink, mut typed: Typed, re
                     let input = opened.inputs.iter().find(|input| input.of == *alias);
                     of_field.messages().into_iter().for_each(|text| match input {
                         Some(input) => typed.add_error(&input.name, text),
-                        None => others.push(text),
+                        None => general_messages.push(text),
                     });
                 }
             }
             _ if name == COMMENT => {
                 of_member.messages().into_iter().for_each(|text| typed.add_error(COMMENT, text));
             }
-            _ => others.extend(of_member.messages()),
+            _ => general_messages.extend(of_member.messages()),
         }
     }
-    Ok(opened.page(request, StatusCode::BAD_REQUEST, Some(&typed), &others))
+    Ok(opened.page(request, StatusCode::BAD_REQUEST, Some(&typed), &general_messages))
 }
 
 /// The errors of the fields of an update; `None` for those of another member of a response.

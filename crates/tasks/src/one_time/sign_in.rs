@@ -53,9 +53,9 @@ pub async fn find(request: &Arc<Request>, token: &str) -> Result<TaskLink, Refus
         check_address(&shared, conn)?;
         Ok::<_, Refusal>(links::find(&shared, conn, &token)?)
     };
-    let found = request.build.db.read(look).await?;
+    let page_link = request.build.db.read(look).await?;
     attempt.check()?;
-    if let Some(link) = found {
+    if let Some(link) = page_link {
         return Ok(link);
     }
     attempt.count_as_failed();

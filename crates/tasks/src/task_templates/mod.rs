@@ -185,8 +185,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let sql = Sql::new("SELECT form, automatic_class FROM task_templates WHERE id = $1").arg(id);
-    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_id(1)?)))?;
-    let (form, automatic_class) = found.ok_or_else(Refusal::not_found)?;
+    let row = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_id(1)?)))?;
+    let (form, automatic_class) = row.ok_or_else(Refusal::not_found)?;
     if let Some(class) = automatic_class {
         // The class is locked before its template, as by a deletion of the class.
         lock_class(conn, class)?;
@@ -213,9 +213,9 @@ fn note_automatic(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
 fn accept_new(request: &Request, conn: &mut Conn) -> Result<(Changes, PluginConfig), Refusal> {
     let (changes, mut errors) = rules::accept(request, conn, None)?;
     let mut config = None;
-    if let Some(sent) = request.object()?.get(PLUGIN_CONFIG) {
+    if let Some(config_value) = request.object()?.get(PLUGIN_CONFIG) {
         errors.remove(PLUGIN_CONFIG);
-        config = plugin_config::accept(request, conn, sent, &mut errors)?;
+        config = plugin_config::accept(request, conn, config_value, &mut errors)?;
     }
     if config.as_ref().is_some_and(|config| config.class.is_none()) && is_automatic(&changes) {
         rules::refuse_automatic(&mut errors);
@@ -267,19 +267,19 @@ fn write_meta(
     plugin_config::write(out.name(PLUGIN_CONFIG), row, at)?;
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
-        let held: Vec<(&str, bool)> =
+        let permissions: Vec<(&str, bool)> =
             CRUD.iter().map(|action| (*action, caller.has_permission(PERMISSIONS.name, action))).collect();
-        write_permissions(out, &held);
+        write_permissions(out, &permissions);
     }
     out.raw("}");
     Ok(())
 }
 
 /// Deletes the data of deleted templates, each with its form: the counts of its tasks, and the form, unless a task uses it.
-fn delete_template_state(conn: &mut Conn, gone: &[(TaskTemplateId, i64)]) -> Result<(), StoreError> {
+fn delete_template_state(conn: &mut Conn, templates: &[(TaskTemplateId, i64)]) -> Result<(), StoreError> {
     let mut counts = Sql::new("DELETE FROM task_template_counts WHERE template");
-    conn.exec(counts.push_any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
-    remove_unused(conn, gone.iter().map(|(_, form)| *form).collect())
+    conn.exec(counts.push_any(templates.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
+    remove_unused(conn, templates.iter().map(|(_, form)| *form).collect())
 }
 
 /// Deletes the templates of tasks that change records of a deleted class.
@@ -291,14 +291,14 @@ pub const ON_CLASS_LEAVING: Reaction = Reaction {
             "SELECT t.id, t.form FROM task_templates t WHERE t.form IN (SELECT f.id FROM task_forms f WHERE f.class_id = $1) \
              ORDER BY t.id FOR UPDATE",
         );
-        let gone = conn.query_all(&sql.arg(class), |row| Ok((row.id(0)?, row.int(1)?)))?;
-        if gone.is_empty() {
+        let templates = conn.query_all(&sql.arg(class), |row| Ok((row.id(0)?, row.int(1)?)))?;
+        if templates.is_empty() {
             return Ok(());
         }
         let mut sql = Sql::new("DELETE FROM task_templates WHERE id");
-        conn.exec(sql.push_any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
-        delete_template_state(conn, &gone)?;
-        for _ in &gone {
+        conn.exec(sql.push_any(templates.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
+        delete_template_state(conn, &templates)?;
+        for _ in &templates {
             limits::give_back(conn, &TASK_TEMPLATES)?;
         }
         Ok(())

@@ -153,27 +153,27 @@ pub struct PluginConfig {
 pub fn accept(
     request: &Request,
     conn: &mut Conn,
-    sent: JsonValue<'_>,
+    value: JsonValue<'_>,
     errors: &mut Errors,
 ) -> Result<Option<PluginConfig>, Refusal> {
-    if sent.is_null() {
+    if value.is_null() {
         errors.add(PLUGIN_CONFIG, message::NULL);
         return Ok(None);
     }
-    let Some(sent) = sent.as_object(|name| CONFIG.field(name).is_some()) else {
-        errors.add(PLUGIN_CONFIG, message::not_an_object(sent.type_name()));
+    let Some(object) = value.as_object(|name| CONFIG.field(name).is_some()) else {
+        errors.add(PLUGIN_CONFIG, message::not_an_object(value.type_name()));
         return Ok(None);
     };
-    let own = sent.clone().filter_members(|name| name != CONFIGURATION && name != CONDITIONS);
+    let own = object.clone().filter_members(|name| name != CONFIGURATION && name != CONDITIONS);
     let resource::CheckedBody { changes, errors: mut wrong } = accept_fields(&CONFIG, &own);
-    let conditions = match sent.get(CONDITIONS) {
-        Some(sent) => accept_items(&APPROVAL_CONDITION, CONDITIONS, sent, MAX_CONDITIONS, &mut wrong, accept_fields),
+    let conditions = match object.get(CONDITIONS) {
+        Some(list) => accept_items(&APPROVAL_CONDITION, CONDITIONS, list, MAX_CONDITIONS, &mut wrong, accept_fields),
         None => Vec::new(),
     };
     let task_type = changes.get(&TASK_TYPE).unwrap_or_default();
-    let configuration = match sent.get(CONFIGURATION) {
-        sent if task_type == TT_UPDATE => accept_update(request, conn, sent, &mut wrong)?,
-        Some(sent) => accept_json(sent, &mut wrong),
+    let configuration = match object.get(CONFIGURATION) {
+        configuration_value if task_type == TT_UPDATE => accept_update(request, conn, configuration_value, &mut wrong)?,
+        Some(configuration_value) => accept_json(configuration_value, &mut wrong),
         None => UpdateTaskConfiguration { json: "{}".to_owned(), ..Default::default() },
     };
     let config = wrong.is_empty().then(|| PluginConfig {
@@ -197,8 +197,8 @@ struct UpdateTaskConfiguration {
     instructions: String,
 }
 
-fn accept_json(sent: JsonValue<'_>, errors: &mut Errors) -> UpdateTaskConfiguration {
-    match check_value(&configuration(), sent) {
+fn accept_json(value: JsonValue<'_>, errors: &mut Errors) -> UpdateTaskConfiguration {
+    match check_value(&configuration(), value) {
         Ok(CheckedValue::JsonText(json)) => return UpdateTaskConfiguration { json, ..Default::default() },
         Ok(_) => {}
         Err(wrong) => wrong.into_iter().for_each(|wrong| errors.add(CONFIGURATION, wrong)),
@@ -210,15 +210,15 @@ fn accept_json(sent: JsonValue<'_>, errors: &mut Errors) -> UpdateTaskConfigurat
 fn accept_update(
     request: &Request,
     conn: &mut Conn,
-    sent: Option<JsonValue<'_>>,
+    value: Option<JsonValue<'_>>,
     errors: &mut Errors,
 ) -> Result<UpdateTaskConfiguration, Refusal> {
-    let object = match sent {
+    let object = match value {
         None => Err(message::REQUIRED.to_owned()),
-        Some(sent) if sent.is_null() => Err(message::NULL.to_owned()),
-        Some(sent) => sent
+        Some(value) if value.is_null() => Err(message::NULL.to_owned()),
+        Some(value) => value
             .as_object(|name| RECORD_UPDATE.field(name).is_some())
-            .ok_or_else(|| message::not_an_object(sent.type_name())),
+            .ok_or_else(|| message::not_an_object(value.type_name())),
     };
     let object = match object {
         Ok(object) => object,
@@ -237,9 +237,9 @@ fn accept_update(
         None => None,
     };
     let mut aliases = Vec::new();
-    if let Some(sent) = object.get(FIELDS) {
+    if let Some(list) = object.get(FIELDS) {
         wrong.remove(FIELDS);
-        aliases = accept_aliases(sent, class.as_ref(), &mut wrong);
+        aliases = accept_aliases(list, class.as_ref(), &mut wrong);
     }
     errors.nest(CONFIGURATION, wrong);
     let instructions = changes.get(&TEXT).unwrap_or_default();
@@ -249,28 +249,28 @@ fn accept_update(
 
 /// Reads a list of aliases of a class without duplicates. Errors are reported by index. Without a class the aliases are not
 /// checked.
-fn accept_aliases(sent: JsonValue<'_>, class: Option<&Arc<Class>>, errors: &mut Errors) -> Vec<String> {
-    let (mut aliases, mut known, mut wrong) = (Vec::new(), HashSet::new(), Errors::new());
+fn accept_aliases(list: JsonValue<'_>, class: Option<&Arc<Class>>, errors: &mut Errors) -> Vec<String> {
+    let (mut aliases, mut unique_aliases, mut wrong) = (Vec::new(), HashSet::new(), Errors::new());
     let mut place = 0;
-    let read = sent.for_each_item(|item| {
-        if known.len() <= MAX_FIELDS {
+    let outcome = list.for_each_item(|item| {
+        if unique_aliases.len() <= MAX_FIELDS {
             let alias = item.as_str().map(|alias| alias.trim().to_owned());
             let message = match &alias {
                 None => Some(message::STRING),
                 Some(alias) if class.is_some_and(|class| class.field(alias).is_none()) => Some(message::NO_FIELD),
                 Some(_) => None,
             };
-            if known.insert(alias.clone().unwrap_or_else(|| item.text().to_owned())) {
+            if unique_aliases.insert(alias.clone().unwrap_or_else(|| item.text().to_owned())) {
                 aliases.extend(alias);
                 message.iter().for_each(|message| wrong.add(&place.to_string(), *message));
             }
         }
         place += 1;
     });
-    if read.is_none() {
-        let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
+    if outcome.is_none() {
+        let wrong = if list.is_null() { message::NULL.to_owned() } else { message::not_a_list(list.type_name()) };
         errors.add(FIELDS, wrong);
-    } else if known.len() > MAX_FIELDS {
+    } else if unique_aliases.len() > MAX_FIELDS {
         errors.add(FIELDS, message::too_many(MAX_FIELDS));
     } else {
         errors.nest(FIELDS, wrong);

@@ -80,8 +80,8 @@ pub fn accept(
     let accepted = rows::check_body(conn, &TEMPLATE, &own, before.map(|(id, _)| id.get()))?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     for (name, item) in [(REMINDERS, &REMINDER), (RENEWALS, &RENEWAL)] {
-        if let Some(sent) = body.get(name) {
-            let items = accept_items(item, name, sent, MAX_ITEMS, &mut errors, accept_fields);
+        if let Some(list) = body.get(name) {
+            let items = accept_items(item, name, list, MAX_ITEMS, &mut errors, accept_fields);
             let items = items.iter().map(|values| object_json(item, values)).collect();
             changes.insert(name, CheckedValue::Json(items));
         }
@@ -92,9 +92,9 @@ pub fn accept(
 }
 
 /// Refuses dates that are not in the future. Today is not.
-fn check_dates(sent: &Changes, now: i64, errors: &mut Errors) {
+fn check_dates(changes: &Changes, now: i64, errors: &mut Errors) {
     for name in ["complete_by_date", "expiry_date"] {
-        if let Some(CheckedValue::Text(date)) = sent.value(name)
+        if let Some(CheckedValue::Text(date)) = changes.value(name)
             && !date.parse::<Date>().is_ok_and(|date| moments::is_future(date, now))
         {
             errors.add(name, message::NOT_IN_FUTURE);
@@ -103,9 +103,9 @@ fn check_dates(sent: &Changes, now: i64, errors: &mut Errors) {
 }
 
 /// Refuses a choice without the fields that it needs, in the future state of the template.
-fn check_choices(before: Option<&Changes>, sent: &Changes, errors: &mut Errors) {
+fn check_choices(before: Option<&Changes>, changes: &Changes, errors: &mut Errors) {
     let value =
-        |name: &str| sent.value(name).or_else(|| before?.value(name)).filter(|value| **value != CheckedValue::Null);
+        |name: &str| changes.value(name).or_else(|| before?.value(name)).filter(|value| **value != CheckedValue::Null);
     for (choice, chosen, needed) in NEEDED {
         if errors.has_field(choice.name()) || value(choice.name()) != Some(&CheckedValue::from(chosen)) {
             continue;

@@ -99,9 +99,9 @@ fn unit(name: Option<&str>) -> Option<Unit> {
     }
 }
 
-fn items<T>(row: &Row<'_>, column: usize, read: fn(&Json) -> Option<T>) -> Result<Vec<T>, StoreError> {
+fn items<T>(row: &Row<'_>, column: usize, read_item: fn(&Json) -> Option<T>) -> Result<Vec<T>, StoreError> {
     let items: Vec<Json> = row.json(column)?;
-    Ok(items.iter().filter_map(read).collect())
+    Ok(items.iter().filter_map(read_item).collect())
 }
 
 fn reminder(item: &Json) -> Option<Reminder> {

@@ -84,8 +84,8 @@ pub fn require_state(task: &TaskAccess, states: &[&str]) -> Result<(), Refusal> 
 }
 
 fn comment(body: &SentObject<'_>, form: &TemplateForm, errors: &mut Errors) -> Option<String> {
-    let sent = body.get(COMMENT)?;
-    match check_value(&COMMENT_FIELD, sent) {
+    let value = body.get(COMMENT)?;
+    match check_value(&COMMENT_FIELD, value) {
         Err(messages) => messages.into_iter().for_each(|message| errors.add(COMMENT, message)),
         Ok(CheckedValue::Text(text)) if text.is_empty() => {}
         Ok(CheckedValue::Text(_)) if !form.allow_comment => errors.add(COMMENT, "Comments are not allowed."),
@@ -248,18 +248,20 @@ fn write_approved(
 
 /// Returns the condition of a decision. It is one of the form's conditions, or `None` if the form has none.
 fn condition(body: &SentObject<'_>, form: &TemplateForm, errors: &mut Errors) -> Option<String> {
-    let sent = body.get(CONDITION);
-    let Some(sent) = sent.filter(|sent| !sent.is_null()) else {
+    let value = body.get(CONDITION);
+    let Some(value) = value.filter(|value| !value.is_null()) else {
         if !form.approval_conditions.is_empty() {
-            errors.add(CONDITION, if sent.is_some() { message::NULL } else { message::REQUIRED });
+            errors.add(CONDITION, if value.is_some() { message::NULL } else { message::REQUIRED });
         }
         return None;
     };
-    let known = sent.as_str().filter(|name| form.approval_conditions.iter().any(|known| known == name.trim()));
-    if known.is_none() {
-        errors.add(CONDITION, message::choice(sent.message_text()));
+    let condition_name = value
+        .as_str()
+        .filter(|name| form.approval_conditions.iter().any(|name_of_condition| name_of_condition == name.trim()));
+    if condition_name.is_none() {
+        errors.add(CONDITION, message::choice(value.message_text()));
     }
-    known.map(|name| name.trim().to_owned())
+    condition_name.map(|name| name.trim().to_owned())
 }
 
 fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
@@ -308,7 +310,7 @@ impl StatusChange {
     }
 }
 
-/// Sets the state of a task, and what depends on it: its moments, its links, its log.
+/// Sets the state of a task, and what depends on it: its scheduled changes, its links, its log.
 fn change_status(
     request: &Request,
     conn: &mut Conn,

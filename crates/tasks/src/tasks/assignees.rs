@@ -46,7 +46,7 @@ impl AssigneeChange {
     pub fn bounded<'a>(conn: &mut Conn, mut body: SentObject<'a>) -> Result<(SentObject<'a>, Errors), StoreError> {
         let mut errors = Errors::new();
         let names = [ASSIGNEES.name(), GROUPS.name()];
-        let counts = names.map(|name| body.get(name).and_then(|sent| Some(sent.as_list(0)?.1)).unwrap_or(0));
+        let counts = names.map(|name| body.get(name).and_then(|value| Some(value.as_list(0)?.1)).unwrap_or(0));
         if counts == [0, 0] {
             return Ok((body, errors));
         }
@@ -55,35 +55,35 @@ impl AssigneeChange {
             let most = usize::try_from(most).unwrap_or(0);
             if count > most {
                 errors.add(name, message::too_many(most));
-                body = body.filter_members(|sent| sent != name);
+                body = body.filter_members(|member| member != name);
             }
         }
         Ok((body, errors))
     }
 
     /// Removes the assignees from checked values and returns them. Users and groups that the caller may not list are refused like
-    /// unknown ids, unless `held` contains them.
+    /// unknown ids, unless `present` contains them.
     pub fn extract_from(
         request: &Request,
         conn: &mut Conn,
         changes: &mut Changes,
-        held: &BTreeSet<PrincipalId>,
+        present: &BTreeSet<PrincipalId>,
         errors: &mut Errors,
     ) -> Result<AssigneeChange, Refusal> {
-        let sent = AssigneeChange { users: changes.get(&ASSIGNEES), groups: changes.get(&GROUPS) };
+        let change = AssigneeChange { users: changes.get(&ASSIGNEES), groups: changes.get(&GROUPS) };
         changes.remove_value(ASSIGNEES.name());
         changes.remove_value(GROUPS.name());
-        if !sent.is_any() {
-            return Ok(sent);
+        if !change.is_any() {
+            return Ok(change);
         }
         let caller = request.caller()?;
-        if let Some(ids) = &sent.users {
-            refuse_unlisted(conn, caller, (ASSIGNEES.name(), Principals::Users), ids, held, errors)?;
+        if let Some(ids) = &change.users {
+            refuse_unlisted(conn, caller, (ASSIGNEES.name(), Principals::Users), ids, present, errors)?;
         }
-        if let Some(ids) = &sent.groups {
-            refuse_unlisted(conn, caller, (GROUPS.name(), Principals::Groups), ids, held, errors)?;
+        if let Some(ids) = &change.groups {
+            refuse_unlisted(conn, caller, (GROUPS.name(), Principals::Groups), ids, present, errors)?;
         }
-        Ok(sent)
+        Ok(change)
     }
 
     /// Returns the principals after the change of these previous ones.
@@ -98,18 +98,18 @@ impl AssigneeChange {
     }
 }
 
-/// Adds an error to a field for each user or group that the caller may not list, unless `held` contains it.
+/// Adds an error to a field for each user or group that the caller may not list, unless `present` contains it.
 fn refuse_unlisted<I: Id + Into<PrincipalId>>(
     conn: &mut Conn,
     caller: &Caller,
     (field, kind): (&str, Principals),
     ids: &[I],
-    held: &BTreeSet<PrincipalId>,
+    present: &BTreeSet<PrincipalId>,
     errors: &mut Errors,
 ) -> Result<(), StoreError> {
-    let new: Vec<I> = ids.iter().copied().filter(|id| !held.contains(&(*id).into())).collect();
-    let known = kind.load(conn, caller, &new)?;
-    let is_unknown = |id: &&I| known.get(id).is_none_or(|found| !found.is_listed);
+    let new: Vec<I> = ids.iter().copied().filter(|id| !present.contains(&(*id).into())).collect();
+    let principals = kind.load(conn, caller, &new)?;
+    let is_unknown = |id: &&I| principals.get(id).is_none_or(|principal| !principal.is_listed);
     new.iter().filter(is_unknown).for_each(|id| errors.add(field, message::invalid_id_message(id)));
     Ok(())
 }
@@ -138,7 +138,7 @@ pub fn set(
     [before, after]: [&BTreeSet<PrincipalId>; 2],
 ) -> Result<(), Refusal> {
     let new: Vec<PrincipalId> = after.difference(before).copied().collect();
-    let gone: Vec<PrincipalId> = before.difference(after).copied().collect();
+    let removed: Vec<PrincipalId> = before.difference(after).copied().collect();
     counts::remove(conn, &[task])?;
     let due_at = due_at.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
     let sql = Sql::new("SELECT class_id, record_n FROM tasks WHERE id = $1").arg(task);
@@ -147,10 +147,10 @@ pub fn set(
     let row =
         |principal: &PrincipalId| [task.into(), (*principal).into(), BorrowedArgument::Text(status), due_at, class, n];
     conn.insert_rows("task_assignees", &COLUMNS, &new.iter().map(row).collect::<Vec<_>>(), "")?;
-    if !gone.is_empty() {
+    if !removed.is_empty() {
         let mut sql = Sql::new("DELETE FROM task_assignees WHERE task = ");
-        conn.exec(sql.bind(task).push(" AND principal").push_any(gone.clone()))?;
-        one_time::end(request, conn, &[task], Some(&gone))?;
+        conn.exec(sql.bind(task).push(" AND principal").push_any(removed.clone()))?;
+        one_time::end(request, conn, &[task], Some(&removed))?;
     }
     counts::store_audiences(conn, [after].into_iter())?;
     let sql = Sql::new("UPDATE tasks SET audience = $1 WHERE id = $2");
@@ -287,15 +287,16 @@ fn remove_from(conn: &mut Conn, principal: PrincipalId, tasks: &[TaskId]) -> Res
     counts::remove(conn, tasks)?;
     let mut sql = Sql::new("DELETE FROM task_assignees WHERE principal = ");
     conn.exec(sql.bind(principal).push(" AND task").push_any(tasks.iter().copied()))?;
-    let mut left: BTreeMap<TaskId, BTreeSet<PrincipalId>> = tasks.iter().map(|task| (*task, BTreeSet::new())).collect();
+    let mut remaining: BTreeMap<TaskId, BTreeSet<PrincipalId>> =
+        tasks.iter().map(|task| (*task, BTreeSet::new())).collect();
     let mut sql = Sql::new("SELECT task, principal FROM task_assignees WHERE task");
     conn.for_each_row(sql.push_any(tasks.iter().copied()), |row| {
-        left.entry(row.id(0)?).or_default().insert(row.id(1)?);
+        remaining.entry(row.id(0)?).or_default().insert(row.id(1)?);
         Ok(())
     })?;
-    counts::store_audiences(conn, left.values())?;
+    counts::store_audiences(conn, remaining.values())?;
     let names: Vec<(TaskId, String)> =
-        left.iter().map(|(task, principals)| (*task, counts::audience(principals))).collect();
+        remaining.iter().map(|(task, principals)| (*task, counts::audience(principals))).collect();
     let rows = names.iter().map(|(task, name)| [BorrowedArgument::Text(name), (*task).into()]);
     conn.exec_each("UPDATE tasks SET audience = $1 WHERE id = $2", rows, |_| {})?;
     counts::add(conn, tasks)

@@ -131,8 +131,8 @@ mod tests {
     fn audiences_have_names_of_their_own() {
         let name = |principals: &[i64]| audience(&principals.iter().copied().map(PrincipalId::new).collect());
         assert_eq!([name(&[]), name(&[7]), name(&[7, -3])], ["", "7", "-3,7"]);
-        let many: Vec<i64> = (1..100).collect();
-        assert_eq!(name(&many).len(), 64);
-        assert_ne!(name(&many), name(&many[1..]));
+        let ids: Vec<i64> = (1..100).collect();
+        assert_eq!(name(&ids).len(), 64);
+        assert_ne!(name(&ids), name(&ids[1..]));
     }
 }

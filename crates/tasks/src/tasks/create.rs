@@ -45,19 +45,19 @@ pub struct NewTask {
 
 pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let body = request.object()?.filter_members(|name| {
-        let taken =
+        let template_names =
             [NAME.name(), TASK_TEMPLATE.name(), OBJECT_RECORD.name(), task::ASSIGNEES.name(), task::GROUPS.name()];
-        taken.contains(&name)
+        template_names.contains(&name)
     });
     let caller = request.caller()?;
     // The record's row is locked before others, and rights on the record are checked behind the lock.
-    let record = match body.get(OBJECT_RECORD.name()).filter(|sent| !sent.is_null()).map(parse_id) {
+    let record = match body.get(OBJECT_RECORD.name()).filter(|value| !value.is_null()).map(parse_id) {
         Some(Ok(id)) => Some((id, for_change(request, conn, id)?)),
         Some(Err(_)) => Some((RecordId::NONE, None)),
         None => None,
     };
     match &record {
-        Some((_, Some(held))) => held.require(TASKS_CREATE)?,
+        Some((_, Some(task_record))) => task_record.require(TASKS_CREATE)?,
         Some((_, None)) => {}
         None => caller.require_permission("task_templates", "view")?,
     }
@@ -70,25 +70,26 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     {
         errors.add(OBJECT_RECORD.name(), message::invalid_id_message(id));
     }
-    let sent = AssigneeChange::extract_from(request, conn, &mut accepted.changes, &BTreeSet::new(), errors)?;
+    let assignees = AssigneeChange::extract_from(request, conn, &mut accepted.changes, &BTreeSet::new(), errors)?;
     let template = match accepted.changes.get(&TASK_TEMPLATE) {
         Some(id) => TaskTemplate::load(conn, id)?,
         None => None,
     };
-    let held = record.and_then(|(_, held)| held);
-    if let Some(held) = &held {
+    let task_record = record.and_then(|(_, access)| access);
+    if let Some(task_record) = &task_record {
         let is_update = template.as_ref().is_some_and(TaskTemplate::is_update);
-        let to_assign = if sent.names_any() { TASKS_ASSIGN } else { 0 };
-        held.require(to_assign | needed_on_record(is_update))?;
+        let to_assign = if assignees.names_any() { TASKS_ASSIGN } else { 0 };
+        task_record.require(to_assign | needed_on_record(is_update))?;
     }
     accepted.errors.refuse()?;
     let template = template.ok_or_else(Refusal::not_found)?;
-    let of = held.as_ref().map(|held| TaskRecord { id: held.id, class: held.class.id, n: held.n });
-    check_template_class(&template, of)?;
+    let record_ref =
+        task_record.as_ref().map(|access| TaskRecord { id: access.id, class: access.class.id, n: access.n });
+    check_template_class(&template, record_ref)?;
     let new = NewTask {
-        record: of,
+        record: record_ref,
         name: accepted.changes.get(&NAME),
-        principals: sent.apply_to(&BTreeSet::new()),
+        principals: assignees.apply_to(&BTreeSet::new()),
         created_by: Some(caller.user),
     };
     let ids = make(request, conn, &template, &[new], ActorKind::Caller)?;
@@ -99,7 +100,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
         request,
         conn,
         StatusCode::CREATED,
-        ShownTask { id, actions, template: template.id, form, record: held },
+        ShownTask { id, actions, template: template.id, form, record: task_record },
     )
 }
 
@@ -164,7 +165,7 @@ fn make_expiring(
         ids.iter().zip(new).map(|(id, new)| (*id, creation_log_entry(template, new, due, expires))).collect();
     log::write_many(request, conn, source, "create", logged)?;
     schedule::begin(request, conn, &ids, &template.plan, due, expires)?;
-    let assigned = ids.iter().zip(new).flat_map(|(id, new)| new.principals.iter().map(|of| (*id, *of)));
+    let assigned = ids.iter().zip(new).flat_map(|(id, new)| new.principals.iter().map(|principal| (*id, *principal)));
     one_time::invite(request, conn, assigned.collect())?;
     count_tasks(conn, template.id, new.len() as i64, request.now)?;
     counts::add(conn, &ids)?;
@@ -221,7 +222,8 @@ fn insert_assignees(conn: &mut Conn, ids: &[TaskId], new: &[NewTask], due: Optio
         let due = due.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
         let class = new.record.map_or(BorrowedArgument::Null, |record| record.class.into());
         let n = new.record.map_or(BorrowedArgument::Null, |record| BorrowedArgument::Int(record.n));
-        let row = |of: &PrincipalId| [(*id).into(), (*of).into(), BorrowedArgument::Text(OPEN), due, class, n];
+        let row =
+            |principal: &PrincipalId| [(*id).into(), (*principal).into(), BorrowedArgument::Text(OPEN), due, class, n];
         assigned.extend(new.principals.iter().map(row));
     }
     conn.insert_rows("task_assignees", &assignees::COLUMNS, &assigned, "").map(drop)
@@ -233,7 +235,7 @@ fn creation_log_entry(
     due: Option<i64>,
     expires: Option<i64>,
 ) -> Map<String, Json> {
-    let moment = |at: Option<i64>| at.map(resource::time::show);
+    let text_of_time = |at: Option<i64>| at.map(resource::time::show);
     let values = [
         ("name", json!(new.name.as_ref().unwrap_or(&template.name))),
         ("task_template", template.id.into()),
@@ -241,8 +243,8 @@ fn creation_log_entry(
         ("status", OPEN.into()),
         ("assignees", assignees::ids(&new.principals, true).into()),
         ("assignee_groups", assignees::ids(&new.principals, false).into()),
-        ("due_at", moment(due).into()),
-        ("expires_at", moment(expires).into()),
+        ("due_at", text_of_time(due).into()),
+        ("expires_at", text_of_time(expires).into()),
     ];
     let is_said = |(_, value): &(&str, Json)| !value.is_null() && value.as_array().is_none_or(|ids| !ids.is_empty());
     values.into_iter().filter(is_said).map(|(name, value)| (name.to_owned(), json!([null, value]))).collect()
@@ -313,16 +315,16 @@ pub fn renew(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<Op
 
 /// Removes deleted and anonymized accounts, and deleted groups.
 fn still_there(conn: &mut Conn, principals: BTreeSet<PrincipalId>) -> Result<BTreeSet<PrincipalId>, StoreError> {
-    let mut there: HashMap<PrincipalId, ()> = HashMap::new();
+    let mut existing: HashMap<PrincipalId, ()> = HashMap::new();
     let mut users = Sql::new("SELECT id FROM users WHERE is_deleted = 0 AND status <> 'anonymized' AND id");
     users.push_any(assignees::ids(&principals, true));
     let mut groups = Sql::new("SELECT -id FROM user_groups WHERE id");
     groups.push_any(assignees::ids(&principals, false));
     for sql in [users, groups] {
         conn.for_each_row(&sql, |row| {
-            there.insert(row.id(0)?, ());
+            existing.insert(row.id(0)?, ());
             Ok(())
         })?;
     }
-    Ok(principals.into_iter().filter(|principal| there.contains_key(principal)).collect())
+    Ok(principals.into_iter().filter(|principal| existing.contains_key(principal)).collect())
 }

@@ -42,7 +42,7 @@ pub fn delete_tasks_of_records(request: &Request, conn: &mut Conn, records: &[Re
     let mut sql = Sql::new("SELECT id FROM tasks WHERE record");
     sql.push_any(records.iter().copied()).push(" ORDER BY id FOR UPDATE");
     let tasks = conn.query_all(&sql, |row| row.id(0))?;
-    tasks.chunks(1_000).try_for_each(|some| remove(request, conn, some.to_vec()))
+    tasks.chunks(1_000).try_for_each(|chunk| remove(request, conn, chunk.to_vec()))
 }
 
 /// Deletes tasks whose rows are locked, with all their data.
@@ -52,25 +52,25 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<TaskId>) -> Result<(), 
     }
     let mut sql = Sql::new("SELECT id, name, record, status, completed_at, completed_by, form FROM tasks WHERE id");
     sql.push_any(tasks.iter().copied()).push(" ORDER BY id");
-    let found = conn.query_all(&sql, |row| {
+    let rows = conn.query_all(&sql, |row| {
         let completion = (row.opt_int(4)?, row.opt_id(5)?);
         Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?, row.text(3)?.to_owned(), completion, row.int(6)?))
     })?;
     let former = last_completions(conn, &tasks)?;
     let mut forms = BTreeSet::new();
     let mut entries = Vec::new();
-    for (id, name, record, status, completion, form) in found {
+    for (id, name, record, status, completion, form) in rows {
         let mut changes: Map<String, Json> = Map::new();
         changes.insert("object_record".to_owned(), json!([record, null]));
         changes.insert("status".to_owned(), json!([status, null]));
         let completion = match completion {
-            (Some(at), by) => Some((at, by)),
+            (Some(at), completer) => Some((at, completer)),
             // The task was reopened.
             _ => former.get(&TaskId::new(id)).copied(),
         };
-        if let Some((at, by)) = completion {
+        if let Some((at, completer)) = completion {
             changes.insert("completed_at".to_owned(), json!([time::show(at), null]));
-            changes.insert("completed_by".to_owned(), json!([by, null]));
+            changes.insert("completed_by".to_owned(), json!([completer, null]));
         }
         entries.push((id, name, changes));
         forms.insert(form);

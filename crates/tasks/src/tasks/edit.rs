@@ -41,8 +41,8 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let mut accepted = rows::check_body(conn, &TASK, &body, Some(task.id.get()))?;
     accepted.errors.merge(too_many);
     let before = assignees::load_task_principals(conn, task.id)?;
-    let sent = AssigneeChange::extract_from(request, conn, &mut accepted.changes, &before, &mut accepted.errors)?;
-    let after = sent.apply_to(&before);
+    let assignees = AssigneeChange::extract_from(request, conn, &mut accepted.changes, &before, &mut accepted.errors)?;
+    let after = assignees.apply_to(&before);
     if !after.is_subset(&before) {
         require_assign(conn, &task)?;
     }
@@ -51,9 +51,9 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let stored = rows::load(conn, &shape(TaskLabels::default()), task.id.get())?;
     let stored = stored.ok_or_else(|| StoreError::internal("a locked task is missing"))?;
     rows::update(request, conn, &TASK, task.id.get(), &stored, &changes, &[])?;
-    let told = kit::log::diff_of_edit(&TASK, &stored, &changes);
-    if !told.is_empty() {
-        log::write(request, conn, task.id, ActorKind::Caller, "edit", told)?;
+    let diff = kit::log::diff_of_edit(&TASK, &stored, &changes);
+    if !diff.is_empty() {
+        log::write(request, conn, task.id, ActorKind::Caller, "edit", diff)?;
     }
     if changes.contains(&DUE_AT) {
         task.due_at = changes.get(&DUE_AT);

@@ -24,9 +24,9 @@ fn download(request: Arc<Request>) -> HandlerFuture {
 fn find(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusal> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.task FROM files f WHERE f.task IS NOT NULL AND f.uuid = ");
-    let found =
+    let row =
         conn.query_optional(sql.bind(request.uuid().to_string()), |row| Ok((StoredFile::read(row, 0)?, row.id(4)?)))?;
-    let (file, task) = found.ok_or_else(Refusal::not_found)?;
+    let (file, task) = row.ok_or_else(Refusal::not_found)?;
     task_access::load(request, conn, task)?.ok_or_else(Refusal::not_found)?;
     Ok(file)
 }

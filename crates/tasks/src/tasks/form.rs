@@ -81,11 +81,11 @@ impl FormJson {
     /// Returns the pieces of the JSON in sequence.
     pub fn pieces(self) -> impl Iterator<Item = Vec<u8>> + Send {
         let FormJson { before, fields } = self;
-        let (of, after) = match fields {
+        let (source, after) = match fields {
             Some(FormFields { class, aliases, after, is_brief }) => (Some((class, aliases, is_brief)), Some(after)),
             None => (None, None),
         };
-        let entries = of.into_iter().flat_map(|(class, aliases, is_brief)| {
+        let entries = source.into_iter().flat_map(|(class, aliases, is_brief)| {
             let mut brief = is_brief.then(BriefEntries::default);
             aliases.into_iter().enumerate().filter_map(move |(n, alias)| {
                 let field = class.resource_field(&alias)?;

@@ -31,17 +31,17 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let visible = VisibleTasks::load(request, conn, is_mine)?;
     // Every user may view the tasks that are assigned to them. An agent has only the rights of its connector.
     let is_mine = is_mine && request.caller()?.agent.is_none();
-    let all = STATES.map(|(name, _)| name);
-    let total = visible.count(request, conn, &all)?;
+    let state_names = STATES.map(|(name, _)| name);
+    let total = visible.count(request, conn, &state_names)?;
     let mut may_view = if is_mine { Sql::new("1 = 1") } else { visible.condition() };
     if let Some(assigned) = &assigned {
         may_view.push(" AND ").append(&assigned.condition);
     }
-    let (table, mut wanted) = match visible.are_read_first(total) {
+    let (table, mut condition) = match visible.are_read_first(total) {
         true => read_first("tasks", OWN, &may_view),
         false => (Sql::new("tasks t"), may_view),
     };
-    conditions(&mut wanted, OWN, &select.filters, &Relations::new(), request.now);
+    conditions(&mut condition, OWN, &select.filters, &Relations::new(), request.now);
     let states = states(&select.filters);
 
     let of_mine = match &states {
@@ -50,7 +50,7 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     };
     let sql = of_mine.unwrap_or_else(|| {
         let mut sql = Sql::new("SELECT t.id, t.record, t.class_id, t.created_by FROM ");
-        order(sql.append(&table).push(" WHERE ").append(&wanted), OWN, &TASK, &select.ordering);
+        order(sql.append(&table).push(" WHERE ").append(&condition), OWN, &TASK, &select.ordering);
         sql.page(select.limit, select.offset);
         sql
     });
@@ -60,11 +60,11 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let items = task_items(request, conn, &page)?;
     let filtered = match &states {
         Some(states) if is_mine => counts::sum(&visible.assigned, states),
-        Some(states) if assigned.is_none() && states.len() == all.len() => total,
+        Some(states) if assigned.is_none() && states.len() == state_names.len() => total,
         Some(states) if assigned.is_none() => visible.count(request, conn, states)?,
         _ => {
             let mut sql = Sql::new("SELECT count(*) FROM ");
-            conn.query_one(sql.append(&table).push(" WHERE ").append(&wanted), |row| row.int(0))?
+            conn.query_one(sql.append(&table).push(" WHERE ").append(&condition), |row| row.int(0))?
         }
     };
     let mut answer = rows::list_answer(request, select.limit, select.offset, ListCounts { total, filtered }, items);
@@ -82,7 +82,7 @@ fn states(filters: &[CheckedFilter<'_>]) -> Option<Vec<&'static str>> {
         if !is_known {
             return None;
         }
-        let is_named = |state: &str| filter.operands().iter().any(|wanted| *wanted == CheckedValue::from(state));
+        let is_named = |state: &str| filter.operands().iter().any(|operand| *operand == CheckedValue::from(state));
         states.retain(|state| is_named(state) != filter.is_complement());
     }
     Some(states)
@@ -94,12 +94,12 @@ fn task_items(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Js
     let labels = labels_of_records(request, conn, page.iter().filter_map(|task| task.class.zip(task.record)))?;
     let shape = shape(TaskLabels { actions, labels: Some(labels) });
     let mut results = JsonItems::with_capacity(1024 + 900 * page.len().min(100));
-    for some in page.chunks(AT_ONCE) {
+    for chunk in page.chunks(AT_ONCE) {
         let mut condition = Sql::new("t.id");
-        condition.push_any(some.iter().map(|task| task.id).collect::<Vec<_>>());
+        condition.push_any(chunk.iter().map(|task| task.id).collect::<Vec<_>>());
         let items: HashMap<i64, Vec<u8>> =
             rows::items(request, conn, &shape, "id", &Scope::matching(condition))?.into_iter().collect();
-        for item in some.iter().filter_map(|task| items.get(&task.id.get())) {
+        for item in chunk.iter().filter_map(|task| items.get(&task.id.get())) {
             results.next_item().raw_bytes(item);
             PageSize { items: page.len(), bytes: results.bytes() }.check(request)?;
         }

@@ -86,7 +86,7 @@ pub fn write_many(
     action: &str,
     entries: Vec<(TaskId, Map<String, Json>)>,
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map_or(BorrowedArgument::Null, |caller| caller.user.into());
+    let user = request.caller.as_ref().map_or(BorrowedArgument::Null, |caller| caller.user.into());
     let source = match &request.caller {
         Some(caller) if source == ActorKind::Caller => {
             if caller.agent.is_some() {
@@ -103,7 +103,7 @@ pub fn write_many(
         [
             task,
             BorrowedArgument::Int(request.now),
-            by,
+            user,
             BorrowedArgument::Text(source),
             BorrowedArgument::Text(action),
             changes,

@@ -27,15 +27,16 @@ use store::Conn;
 use task::{ShownTask, TASK};
 
 pub fn routes() -> Vec<Route> {
-    let all = "/api/tasks/";
-    let one = "/api/tasks/{task_id}/";
+    let collection = "/api/tasks/";
+    let single = "/api/tasks/{task_id}/";
     let mut routes = vec![
-        Route::list(all, &TASK, list::list).parameters(task::parameters),
-        Route::create(all, &TASK, create::create).instance("tasks.create, or task_templates.view without a record"),
-        Route::options_below(all, document),
-        Route::view(one, &TASK, view).with_read(view).instance("tasks.view").for_narrowed(),
-        Route::edit(one, &TASK, edit::edit).instance("tasks.edit, tasks.assign for assignees"),
-        Route::delete(one, delete::delete).instance("tasks.delete"),
+        Route::list(collection, &TASK, list::list).parameters(task::parameters),
+        Route::create(collection, &TASK, create::create)
+            .instance("tasks.create, or task_templates.view without a record"),
+        Route::options_below(collection, document),
+        Route::view(single, &TASK, view).with_read(view).instance("tasks.view").for_narrowed(),
+        Route::edit(single, &TASK, edit::edit).instance("tasks.edit, tasks.assign for assignees"),
+        Route::delete(single, delete::delete).instance("tasks.delete"),
         Route::post("/api/tasks/{task_id}/send-link/", "Send new links", Handler::Write(edit::send_link))
             .answers(204, kit::route::Schema::Nothing)
             .named_by_path()

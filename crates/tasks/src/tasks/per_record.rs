@@ -36,8 +36,8 @@ pub fn raise_block_versions(conn: &mut Conn, records: impl Iterator<Item = (Clas
     let slot = slot(conn);
     let rows: Vec<_> =
         blocks.into_iter().map(|(class, block)| [class.get(), block, slot, 1].map(BorrowedArgument::Int)).collect();
-    let then = "ON CONFLICT (class_id, block, slot) DO UPDATE SET version = task_blocks.version + 1";
-    conn.insert_rows("task_blocks", &["class_id", "block", "slot", "version"], &rows, then).map(drop)
+    let conflict = "ON CONFLICT (class_id, block, slot) DO UPDATE SET version = task_blocks.version + 1";
+    conn.insert_rows("task_blocks", &["class_id", "block", "slot", "version"], &rows, conflict).map(drop)
 }
 
 /// The total number of tasks of these records of classes.
@@ -65,28 +65,28 @@ pub fn count(request: &Request, conn: &mut Conn, classes: &[(ClassId, &VisibleRe
 
 /// The number of tasks of each record of a class, in blocks of these versions.
 fn blocks(request: &Request, conn: &mut Conn, class: ClassId, versions: &[i64]) -> Result<Vec<Arc<[u32]>>, Refusal> {
-    let known: &KnownBlocks = request.app.slot();
+    let cache: &KnownBlocks = request.app.slot();
     let key = |block: usize| (request.build.uid.clone(), class, block as i64);
-    let kept = |(block, version): (usize, &i64)| known.0.get(&key(block)).filter(|kept| kept.0 == *version);
+    let cached_block = |(block, version): (usize, &i64)| cache.0.get(&key(block)).filter(|cached| cached.0 == *version);
     let mut blocks: Vec<Option<Arc<[u32]>>> =
-        versions.iter().enumerate().map(|at| kept(at).map(|(_, tasks)| tasks)).collect();
+        versions.iter().enumerate().map(|at| cached_block(at).map(|(_, tasks)| tasks)).collect();
     let missing = |block: &Option<Arc<[u32]>>| block.is_none();
     if let (Some(first), Some(last)) = (blocks.iter().position(missing), blocks.iter().rposition(missing)) {
-        let mut found = vec![vec![0_u32; BLOCK as usize]; last + 1 - first];
+        let mut tasks_of_blocks = vec![vec![0_u32; BLOCK as usize]; last + 1 - first];
         let sql = Sql::new(
             "SELECT record_n, count(*) FROM tasks WHERE class_id = $1 AND record_n >= $2 AND record_n < $3 GROUP BY record_n",
         );
         conn.for_each_row(&sql.arg(class).arg(first as i64 * BLOCK).arg((last + 1) as i64 * BLOCK), |row| {
             let (number, tasks) = (row.int(0)?, row.int(1)?);
-            let block = found.get_mut((number / BLOCK) as usize - first);
+            let block = tasks_of_blocks.get_mut((number / BLOCK) as usize - first);
             if let Some(place) = block.and_then(|block| block.get_mut((number % BLOCK) as usize)) {
                 *place = u32::try_from(tasks).unwrap_or(u32::MAX);
             }
             Ok(())
         })?;
-        for (block, tasks) in (first..).zip(found) {
+        for (block, tasks) in (first..).zip(tasks_of_blocks) {
             let tasks: Arc<[u32]> = tasks.into();
-            known.0.insert(key(block), (versions[block], tasks.clone()));
+            cache.0.insert(key(block), (versions[block], tasks.clone()));
             blocks[block] = Some(tasks);
         }
     }

@@ -53,13 +53,13 @@ pub struct CheckedResponse {
 pub type CheckOutcome = Result<Checked<CheckedResponse>, Refusal>;
 
 /// Reads the answer of a body as JSON text.
-pub fn read(sent: Option<JsonValue<'_>>) -> Result<String, Errors> {
+pub fn read(value: Option<JsonValue<'_>>) -> Result<String, Errors> {
     let wrong = |text: &str| Errors::single(RESPONSE, text);
-    let sent = sent.ok_or_else(|| wrong(message::REQUIRED))?;
-    if sent.is_null() {
+    let value = value.ok_or_else(|| wrong(message::REQUIRED))?;
+    if value.is_null() {
         return Err(wrong(message::NULL));
     }
-    match check_value(&ANY, sent) {
+    match check_value(&ANY, value) {
         Ok(CheckedValue::JsonText(text)) => Ok(text),
         Ok(_) => Err(wrong(message::VALUE)),
         Err(messages) => {
@@ -79,7 +79,7 @@ pub fn check_form(request: &Request, conn: &mut Conn, task: &TaskAccess, text: &
         stored.raw(piece.text);
         let Some(name) = piece.file else { continue };
         match files.named.get(name) {
-            Some(found) => write_file(&mut stored, &found.file.uuid),
+            Some(task_file) => write_file(&mut stored, &task_file.file.uuid),
             None if invalid < MAX_WRONG => {
                 errors.add(RESPONSE, invalid_token(name));
                 invalid += 1;
@@ -109,19 +109,19 @@ fn pieces(text: &str) -> impl Iterator<Item = AnswerPart<'_>> {
     const BEGIN: &str = r#"{"file":""#;
     let mut rest = Some(text);
     std::iter::from_fn(move || {
-        let all = rest?;
+        let text = rest?;
         let mut from = 0;
-        while let Some(at) = all[from..].find(BEGIN).map(|at| from + at) {
-            let name = &all[at + BEGIN.len()..];
+        while let Some(at) = text[from..].find(BEGIN).map(|at| from + at) {
+            let name = &text[at + BEGIN.len()..];
             let end = name.find(['"', '\\']).unwrap_or(name.len());
             if name[end..].starts_with("\"}") {
                 rest = Some(&name[end + 2..]);
-                return Some(AnswerPart { text: &all[..at], file: Some(&name[..end]) });
+                return Some(AnswerPart { text: &text[..at], file: Some(&name[..end]) });
             }
             from = at + BEGIN.len();
         }
         rest = None;
-        Some(AnswerPart { text: all, file: None })
+        Some(AnswerPart { text, file: None })
     })
 }
 
@@ -177,7 +177,7 @@ pub fn load_task_files(conn: &mut Conn, task: TaskId) -> Result<HashMap<String, 
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.field FROM files f WHERE f.task = ").bind(task);
     let files = conn.query_all(&sql, |row| Ok(TaskFile { file: StoredFile::read(row, 0)?, field: row.opt_id(4)? }))?;
-    Ok(files.into_iter().map(|held| (held.file.uuid.clone(), held)).collect())
+    Ok(files.into_iter().map(|task_file| (task_file.file.uuid.clone(), task_file)).collect())
 }
 
 /// Checks the values in an answer for a record whose row is locked, as a write of the caller.
@@ -352,9 +352,10 @@ fn nested(errors: Errors) -> Errors {
 
 /// The values in the answer to an update, for the fields that `is_known` accepts.
 fn values_of(body: &JsonBody, is_known: impl Fn(&str) -> bool) -> Result<SentObject<'_>, Errors> {
-    let not_an_object = |sent: JsonValue<'_>| message::not_an_object(sent.type_name());
-    let sent = body.as_value();
-    let object = sent.as_object(|name| name == FIELDS).ok_or_else(|| Errors::single(RESPONSE, not_an_object(sent)))?;
+    let not_an_object = |value: JsonValue<'_>| message::not_an_object(value.type_name());
+    let value = body.as_value();
+    let object =
+        value.as_object(|name| name == FIELDS).ok_or_else(|| Errors::single(RESPONSE, not_an_object(value)))?;
     let fields = object.get(FIELDS).ok_or_else(|| nested(Errors::single(FIELDS, message::REQUIRED)))?;
     fields.as_object(is_known).ok_or_else(|| nested(Errors::single(FIELDS, not_an_object(fields))))
 }
@@ -386,8 +387,12 @@ pub fn update_references(
         add_reference(conn, file.id, FileReference::Task(task))?;
     }
     let is_kept = |uuid: &str| accepted.files.iter().any(|file| file.uuid == uuid);
-    let files: Vec<FileId> =
-        former.values().map(|held| &held.file).filter(|file| !is_kept(&file.uuid)).map(|file| file.id).collect();
+    let files: Vec<FileId> = former
+        .values()
+        .map(|task_file| &task_file.file)
+        .filter(|file| !is_kept(&file.uuid))
+        .map(|file| file.id)
+        .collect();
     if !files.is_empty() {
         release(request, conn, EndedReferences::OfTask { task, files })?;
     }

@@ -132,7 +132,8 @@ pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
 /// The schema of `_meta`: the caller's actions, and the labels, which are null if hidden from the caller.
 fn meta_schema() -> Json {
     let mut meta = openapi::meta(SHOWN.map(|(action, _)| action));
-    let label = |of: &str| json!({"type": ["string", "null"], "description": format!("{of}; null where it is hidden")});
+    let label =
+        |object: &str| json!({"type": ["string", "null"], "description": format!("{object}; null where it is hidden")});
     let labels = [
         (OBJECT_RECORD.name(), label("The label of the record")),
         (TASK_TEMPLATE.name(), label("The name of the template")),
@@ -170,8 +171,8 @@ fn form_schema() -> Json {
         ("values", json!({"type": "object", "description": "Current values of the record, by alias"})),
         ("labels", json!({"type": "object", "description": "As the record's `_meta.labels`"})),
     ];
-    for (name, of) in of_update {
-        schema["properties"][name] = of;
+    for (name, member) in of_update {
+        schema["properties"][name] = member;
     }
     openapi::titled("TaskForm", schema)
 }
@@ -245,11 +246,11 @@ pub fn shape(shown: TaskLabels) -> RowShape {
         write_users(out.name("assignees"), row.text(at + 5)?)?;
         write_groups(out.name("assignee_groups"), row.text(at + 6)?)?;
         write_approval(out.name("approval"), row, at)?;
-        let held = shown.actions.get(&TaskId::new(row.int(at)?.unwrap_or(0))).copied().unwrap_or(0);
-        write_permissions(out.name("_meta").raw("{"), &SHOWN.map(|(action, bit)| (action, held & bit != 0)));
+        let actions = shown.actions.get(&TaskId::new(row.int(at)?.unwrap_or(0))).copied().unwrap_or(0);
+        write_permissions(out.name("_meta").raw("{"), &SHOWN.map(|(action, bit)| (action, actions & bit != 0)));
         if let Some(labels) = &shown.labels {
             let record = row.int(at + 7)?.and_then(|record| labels.get(&RecordId::new(record)));
-            let template = row.text(at + 8)?.filter(|_| may_name_template(request, held));
+            let template = row.text(at + 8)?.filter(|_| may_name_template(request, actions));
             write_labels(out, record.map(String::as_str), template);
         }
         out.raw("}");

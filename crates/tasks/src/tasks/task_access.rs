@@ -63,7 +63,7 @@ const COLUMNS: &str = "t.id, t.name, t.template, t.form, t.record, t.status, t.d
     t.completed_by, t.created_by, t.plan, t.class_id";
 
 fn read(row: &store::Row<'_>) -> Result<(TaskAccess, Option<ClassId>), StoreError> {
-    let held = TaskAccess {
+    let access = TaskAccess {
         id: row.id(0)?,
         name: row.text(1)?.to_owned(),
         template: row.id(2)?,
@@ -78,7 +78,7 @@ fn read(row: &store::Row<'_>) -> Result<(TaskAccess, Option<ClassId>), StoreErro
         plan: row.json(11)?,
         actions: 0,
     };
-    Ok((held, row.opt_id(12)?))
+    Ok((access, row.opt_id(12)?))
 }
 
 /// Locks and returns those of these tasks that no other transaction has locked (`SKIP LOCKED`). Rights are not checked.
@@ -151,10 +151,10 @@ pub fn load(request: &Request, conn: &mut Conn, id: TaskId) -> Result<Option<Tas
     let mut sql = Sql::new("SELECT ");
     sql.push(COLUMNS);
     from_task(&mut sql, request.caller()?, id);
-    let Some((mut held, class)) = conn.query_optional(&sql, read)? else { return Ok(None) };
-    let of = TaskRef { id, record: held.record, class, created_by: held.created_by };
-    held.actions = actions(conn, request.caller()?, &[of])?.remove(&id).unwrap_or(0);
-    Ok(Some(held).filter(|held| held.allows(TASKS_VIEW)))
+    let Some((mut task, class)) = conn.query_optional(&sql, read)? else { return Ok(None) };
+    let task_ref = TaskRef { id, record: task.record, class, created_by: task.created_by };
+    task.actions = actions(conn, request.caller()?, &[task_ref])?.remove(&id).unwrap_or(0);
+    Ok(Some(task).filter(|access| access.allows(TASKS_VIEW)))
 }
 
 /// The columns of a task that decide rights on it.

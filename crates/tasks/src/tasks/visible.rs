@@ -40,7 +40,7 @@ impl VisibleTasks {
         let is_agent = caller.agent.is_some();
         let are_counted = !is_agent && (is_mine || !caller.is_super());
         let classes = if caller.is_super() { Vec::new() } else { visible_tasks(request, conn)? };
-        let (whole, some): (Vec<_>, Vec<_>) =
+        let (whole, partial): (Vec<_>, Vec<_>) =
             classes.into_iter().partition(|(_, records)| matches!(records, VisibleRecords::All));
         Ok(VisibleTasks {
             user: caller.user,
@@ -48,7 +48,7 @@ impl VisibleTasks {
             is_super: caller.is_super(),
             is_agent,
             whole: whole.into_iter().map(|(class, _)| class).collect(),
-            some,
+            some: partial,
             assigned: if are_counted { counts::load_user_counts(conn, caller.user)? } else { Vec::new() },
         })
     }
@@ -111,9 +111,9 @@ impl VisibleTasks {
         // The cached counts do not depend on states, so tasks in some states are counted one by one.
         let are_many = |records: &VisibleRecords| records.count().is_some_and(|count| count > MANY_RECORDS);
         let is_known = |records: &VisibleRecords| are_many(records) && states.len() == STATES.len();
-        let (known, listed): (Vec<_>, Vec<_>) =
+        let (countable, listed): (Vec<_>, Vec<_>) =
             self.some.iter().map(|(class, records)| (*class, records)).partition(|(_, records)| is_known(records));
-        let mut count = if known.is_empty() { 0 } else { per_record::count(request, conn, &known)? };
+        let mut count = if countable.is_empty() { 0 } else { per_record::count(request, conn, &countable)? };
         if !listed.is_empty() {
             let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE t.class_id");
             sql.push_any(listed.into_iter().map(|(class, _)| class).collect::<Vec<_>>());
@@ -126,19 +126,19 @@ impl VisibleTasks {
 
     /// Counts the tasks that are assigned to the caller, except those of records whose tasks they may view.
     fn count_assigned(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, StoreError> {
-        let some: Vec<ClassId> = self.some.iter().map(|(class, _)| *class).collect();
-        let elsewhere = self.assigned.iter().filter(|count| !self.whole.contains(&count.class));
-        let (of_some, others): (Vec<&TaskCount>, Vec<&TaskCount>) =
-            elsewhere.partition(|count| some.contains(&count.class));
-        let others = counts::sum(others, states);
+        let partial_classes: Vec<ClassId> = self.some.iter().map(|(class, _)| *class).collect();
+        let counts_elsewhere = self.assigned.iter().filter(|count| !self.whole.contains(&count.class));
+        let (of_some, other_counts): (Vec<&TaskCount>, Vec<&TaskCount>) =
+            counts_elsewhere.partition(|count| partial_classes.contains(&count.class));
+        let other_count = counts::sum(other_counts, states);
         if counts::sum(of_some, states) == 0 {
-            return Ok(others);
+            return Ok(other_count);
         }
         let mut sql = Sql::new("SELECT count(DISTINCT a.task) FROM task_assignees a WHERE a.principal IN ");
         push_principals(&mut sql, self.user);
-        push_states_condition(sql.push(" AND a.class_id").push_any(some), "a.status", states);
+        push_states_condition(sql.push(" AND a.class_id").push_any(partial_classes), "a.status", states);
         self.push_records(sql.push(" AND NOT "), ["a.class_id", "a.record_n"]);
-        Ok(others + conn.query_one(&sql, |row| row.int(0))?)
+        Ok(other_count + conn.query_one(&sql, |row| row.int(0))?)
     }
 
     /// Counts the tasks that the caller created without a record, except those that are assigned to them.

@@ -1,4 +1,4 @@
-//! Compares random tasks with a simple model of their scheduled changes, while their states and moments change and the clock
+//! Compares random tasks with a simple model of their scheduled changes, while their states and times change and the clock
 //! moves forward and back. `crates/chancery/tests/server/tasks_crash.rs` kills real servers.
 
 use crate::TestServer;
@@ -11,9 +11,9 @@ const TASKS: &str = "/api/tasks/";
 const DAY: i64 = 86_400_000_000;
 const STEPS: usize = 80;
 
-/// The kinds of moments. Moments of the same time are handled in this order.
+/// The kinds of scheduled changes. Changes of the same time are handled in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum MomentKind {
+enum ChangeKind {
     Renew,
     Remind,
     Expire,
@@ -41,8 +41,8 @@ struct ModelTask {
     status: &'static str,
     due_at: Option<i64>,
     expires_at: Option<i64>,
-    /// The moments by kind and index: the time, and whether it was handled or skipped.
-    moments: BTreeMap<(MomentKind, usize), (i64, bool)>,
+    /// The scheduled changes by kind and index: the time, and whether it was handled or skipped.
+    changes: BTreeMap<(ChangeKind, usize), (i64, bool)>,
 }
 
 /// The expected state.
@@ -55,7 +55,7 @@ struct ScheduleModel {
 }
 
 impl ModelTask {
-    fn expected_moments(&self, rules: &TemplateRules) -> BTreeMap<(MomentKind, usize), i64> {
+    fn expected_changes(&self, rules: &TemplateRules) -> BTreeMap<(ChangeKind, usize), i64> {
         let mut expected = BTreeMap::new();
         for (n, (notice, days)) in rules.reminders.iter().enumerate() {
             let at = match (*notice, self.status) {
@@ -66,31 +66,31 @@ impl ModelTask {
             };
             // Two reminders at the same time count as one.
             let is_new = |at: &i64| !expected.values().any(|other| other == at);
-            expected.extend(at.filter(is_new).map(|at| ((MomentKind::Remind, n), at)));
+            expected.extend(at.filter(is_new).map(|at| ((ChangeKind::Remind, n), at)));
         }
         if let Some(expires) = self.expires_at {
             if ["open", "in_approval", "completed"].contains(&self.status) {
-                expected.insert((MomentKind::Expire, 0), expires);
+                expected.insert((ChangeKind::Expire, 0), expires);
             }
             if self.status == "completed" {
                 expected.extend(
-                    rules.renewals.iter().enumerate().map(|(n, days)| ((MomentKind::Renew, n), expires - days * DAY)),
+                    rules.renewals.iter().enumerate().map(|(n, days)| ((ChangeKind::Renew, n), expires - days * DAY)),
                 );
             }
         }
         expected
     }
 
-    /// Updates the moments after a change. Handled moments that stay are not repeated, except expiries. Past reminders are
+    /// Updates the scheduled changes after an edit. Handled changes that stay are not repeated, except expiries. Past reminders are
     /// skipped.
-    fn mark_past_moments(&mut self, rules: &TemplateRules, now: i64) {
-        let wanted = self.expected_moments(rules);
-        self.moments.retain(|key, (at, is_over)| {
-            wanted.get(key).map_or(*is_over, |wanted| wanted == at && !(key.0 == MomentKind::Expire && *is_over))
+    fn mark_past_changes(&mut self, rules: &TemplateRules, now: i64) {
+        let wanted = self.expected_changes(rules);
+        self.changes.retain(|key, (at, is_over)| {
+            wanted.get(key).map_or(*is_over, |wanted| wanted == at && !(key.0 == ChangeKind::Expire && *is_over))
         });
         for (key, at) in wanted {
-            if key.0 != MomentKind::Remind || at >= now {
-                self.moments.entry(key).or_insert((at, false));
+            if key.0 != ChangeKind::Remind || at >= now {
+                self.changes.entry(key).or_insert((at, false));
             }
         }
     }
@@ -100,13 +100,13 @@ impl ScheduleModel {
     fn change(&mut self, at: usize, now: i64, change: impl FnOnce(&mut ModelTask)) {
         let task = &mut self.tasks[at];
         change(task);
-        task.mark_past_moments(&self.templates[task.template], now);
+        task.mark_past_changes(&self.templates[task.template], now);
     }
 
-    /// Handles all due moments. Mails are sent afterwards, for tasks that have not ended by then.
+    /// Handles all due changes. Mails are sent afterwards, for tasks that have not ended by then.
     fn advance_to(&mut self, now: i64) {
         let mut reminded = Vec::new();
-        self.apply_due_moments(now, &mut reminded);
+        self.apply_due_changes(now, &mut reminded);
         for (place, n) in reminded {
             let task = &self.tasks[place];
             let of_expiry = self.templates[task.template].reminders[n].0 == "before_expiry";
@@ -118,11 +118,11 @@ impl ScheduleModel {
         }
     }
 
-    fn apply_due_moments(&mut self, now: i64, reminded: &mut Vec<(usize, usize)>) {
+    fn apply_due_changes(&mut self, now: i64, reminded: &mut Vec<(usize, usize)>) {
         loop {
             let mut due = Vec::new();
             for (place, task) in self.tasks.iter().enumerate() {
-                let open = task.moments.iter().filter(|(_, (at, is_over))| !is_over && *at <= now);
+                let open = task.changes.iter().filter(|(_, (at, is_over))| !is_over && *at <= now);
                 due.extend(open.map(|((kind, n), (at, _))| (*at, place, *kind, *n)));
             }
             if due.is_empty() {
@@ -132,19 +132,19 @@ impl ScheduleModel {
             // Only the latest of several due reminders of a task is sent. Reminders before the due time are not sent after it.
             let mut latest = BTreeMap::new();
             for (at, place, kind, n) in due {
-                let Some((_, is_over)) = self.tasks[place].moments.get_mut(&(kind, n)) else { continue };
+                let Some((_, is_over)) = self.tasks[place].changes.get_mut(&(kind, n)) else { continue };
                 *is_over = true;
                 let task = &self.tasks[place];
                 match kind {
-                    MomentKind::Renew => self.renew(place, now),
-                    MomentKind::Remind => {
+                    ChangeKind::Renew => self.renew(place, now),
+                    ChangeKind::Remind => {
                         let is_before = self.templates[task.template].reminders[n].0 == "before_due";
                         let is_late = is_before && task.due_at.is_some_and(|due| at < due && due <= now);
                         if !is_late {
                             latest.insert(place, n);
                         }
                     }
-                    MomentKind::Expire if ["open", "in_approval", "completed"].contains(&task.status) => {
+                    ChangeKind::Expire if ["open", "in_approval", "completed"].contains(&task.status) => {
                         self.change(place, now, |task| task.status = "expired");
                     }
                     _ => {}
@@ -169,7 +169,7 @@ impl ScheduleModel {
                 status: "open",
                 due_at: Some(now),
                 expires_at,
-                moments: BTreeMap::new(),
+                changes: BTreeMap::new(),
                 ..former
             });
             self.change(self.tasks.len() - 1, now, |_| {});
@@ -260,7 +260,7 @@ impl ScheduleWalk {
         let id = self.api.post(TASKS, body).await.id();
         let now = self.current_time();
         let expires_at = self.model.templates[template].expires_after.map(|days| now + days * DAY);
-        let moments = BTreeMap::new();
+        let changes = BTreeMap::new();
         let task = ModelTask {
             id,
             template,
@@ -271,13 +271,13 @@ impl ScheduleWalk {
             status: "open",
             due_at: Some(now),
             expires_at,
-            moments,
+            changes,
         };
         self.model.tasks.push(task);
         self.model.change(self.model.tasks.len() - 1, now, |_| {});
     }
 
-    /// Sets a moment of a task, at a different second each time.
+    /// Sets a time of a task, at a different second each time.
     async fn postpone(&mut self, place: usize, now: i64) {
         let at =
             now + (self.random.number_below(20) as i64 - 3) * DAY + self.random.number_below(80_000) as i64 * 1_000_000;
@@ -324,7 +324,7 @@ impl ScheduleWalk {
         }
     }
 
-    /// Moves the clock, and waits until all due moments are handled.
+    /// Moves the clock, and waits until all due changes are handled.
     async fn advance_to(&mut self, micros: i64) {
         self.server.advance(micros);
         kit::jobs::wake(&self.server.app, &self.server.build);
@@ -376,7 +376,7 @@ impl ScheduleWalk {
             8 => self.advance_to(-back.min(now - NOW)).await,
             _ => self.advance_to(on).await,
         }
-        // New due moments are handled immediately, or by the next step.
+        // New due changes are handled immediately, or by the next step.
         if !self.model.tasks.is_empty() {
             self.advance_to(0).await;
         }

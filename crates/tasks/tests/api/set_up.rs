@@ -68,7 +68,7 @@ pub async fn wait_for(server: &TestServer, text: &'static str, wanted: i64) {
     .await;
 }
 
-/// Waits until all moments that are due at this time are done.
+/// Waits until all changes that are due at this time are done.
 pub async fn nothing_is_due(server: &TestServer, now: i64) {
     let due = move |conn: &mut store::Conn| {
         let sql = store::Sql::new("SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= $1");

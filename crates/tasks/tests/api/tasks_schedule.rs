@@ -37,7 +37,7 @@ async fn task(api: &ApiClient, body: Value) -> i64 {
     made.id()
 }
 
-/// Moves the clock to this time after the start, and waits until all due moments are done.
+/// Moves the clock to this time after the start, and waits until all due changes are done.
 async fn advance_clock(server: &TestServer, since_start: i64) {
     server.advance(NOW + since_start - server.clock.now());
     kit::jobs::wake(&server.app, &server.build);
@@ -61,7 +61,7 @@ async fn field(api: &ApiClient, id: i64, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn tasks_expire_at_their_moment() {
+async fn tasks_expire_at_their_time() {
     let server = server().await;
     let api = server.admin().await;
     let other = server.as_type("super_admin").await;
@@ -229,7 +229,7 @@ async fn a_task_that_is_due_later_reminds_again_and_an_ended_one_never() {
     api.post("/api/tasks/3/cancel/", json!({})).await.ok();
     advance_clock(&server, 9 * DAY).await;
     mails(&server, 1).await;
-    // A new name does not change the moments. Neither does the same due time again.
+    // A new name does not alter the scheduled changes. Neither does the same due time again.
     api.patch("/api/tasks/1/", json!({"name": "x"})).await.ok();
     api.patch("/api/tasks/1/", json!({"due_at": "2026-02-10T09:30:00Z"})).await.ok();
     advance_clock(&server, 9 * DAY + HOUR).await;
@@ -399,7 +399,7 @@ const MANY: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn an_opened_task_expires_again_at_the_same_moment() {
+async fn an_opened_task_expires_again_at_the_same_time() {
     let server = server().await;
     let api = server.admin().await;
     template(&api, json!({})).await;
@@ -456,7 +456,7 @@ async fn many_tasks_are_renewed_and_remind_whatever_else_is_due() {
         let id = task(&api, json!({"task_template": 1, "object_record": record})).await;
         api.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
     }
-    // No process has run for days, and more moments are due than one transaction reads.
+    // No process has run for days, and more changes are due than one transaction reads.
     advance_clock(&server, 16 * DAY).await;
     assert_eq!(number(&server, "SELECT count(*) FROM tasks WHERE status = 'open'").await, 60);
     assert_eq!(number(&server, "SELECT count(DISTINCT record) FROM tasks WHERE status = 'open'").await, 60);

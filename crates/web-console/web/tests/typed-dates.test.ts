@@ -59,7 +59,7 @@ test('an invalid day is an error, and a year before 1900 must be confirmed', () 
   assert.deepEqual(typedDate('1/1/1827', { ...DAY, oldYear: 1826 }), { flaw: 'old', year: 1827 })
 })
 
-test('a moment is typed in the zone of the account, or with its offset', () => {
+test('a date and time is typed in the zone of the account, or with its offset', () => {
   const moments: [string, string | null][] = [
     ['28/06/2026, 14:30', '2026-06-28T12:30:00.000Z'],
     ['28.6.26 14:30', '2026-06-28T12:30:00.000Z'],

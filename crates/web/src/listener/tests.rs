@@ -116,10 +116,10 @@ async fn an_idle_connection_has_more_time_than_a_header() {
         // The wait is longer than a header may take.
         tokio::time::sleep(2 * SHORT).await;
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     stream.write_all(b"GET /peer HTTP/1.1\r\nhost").await.unwrap();
     assert_eq!(read_all(&mut stream).await, "");
-    assert!(begun.elapsed() >= SHORT && begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+    assert!(started.elapsed() >= SHORT && started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -175,8 +175,8 @@ async fn a_connection_on_which_an_answer_is_still_made_is_not_idle() {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
     stream.readable().await.unwrap();
-    let mut other = TcpStream::connect(address).await.unwrap();
-    assert!(read_all(&mut other).await.starts_with("HTTP/1.1 503 "));
+    let mut second_stream = TcpStream::connect(address).await.unwrap();
+    assert!(read_all(&mut second_stream).await.starts_with("HTTP/1.1 503 "));
     assert_eq!(read_all(&mut stream).await.matches("piece").count(), 6);
 }
 
@@ -332,12 +332,12 @@ async fn a_header_that_is_too_long_is_refused() {
 #[tokio::test]
 async fn a_panic_is_answered_and_others_go_on() {
     let server = TestListener::start(limits()).await;
-    let mut other = server.connect().await;
-    other.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut second_stream = server.connect().await;
+    second_stream.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
     let answer = server.fetch("GET /panic HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
     assert!(answer.ends_with(r#"{"detail":"A server error occurred."}"#), "{answer}");
-    assert!(read_all(&mut other).await.ends_with("slow but done"));
+    assert!(read_all(&mut second_stream).await.ends_with("slow but done"));
 }
 
 #[tokio::test]
@@ -350,19 +350,19 @@ async fn a_peer_leaves_half_of_the_connections_to_others() {
         socket.bind(format!("{peer}:0").parse().unwrap()).unwrap();
         let mut stream = socket.connect(server.address).await.unwrap();
         // A connection that waits for a body is not idle.
-        let sent = stream.write_all(BUSY.as_bytes()).await;
+        let write_result = stream.write_all(BUSY.as_bytes()).await;
         let mut answer = [0; 12];
-        let read = stream.read_exact(&mut answer).await;
+        let read_result = stream.read_exact(&mut answer).await;
         // A refused client may get a connection reset before it has read the reason.
-        let is_served = sent.is_ok() && read.is_ok() && &answer == b"HTTP/1.1 100";
+        let is_served = write_result.is_ok() && read_result.is_ok() && &answer == b"HTTP/1.1 100";
         (is_served, stream)
     };
     let first = [from("127.0.0.2").await, from("127.0.0.2").await, from("127.0.0.2").await];
     assert_eq!(first.each_ref().map(|(is_served, _)| *is_served), [true, true, false]);
-    let other = from("127.0.0.3").await;
-    assert!(other.0, "another peer is served");
-    let [gone, ..] = first;
-    drop(gone);
+    let other_peer = from("127.0.0.3").await;
+    assert!(other_peer.0, "another peer is served");
+    let [first_permit, ..] = first;
+    drop(first_permit);
     let started = Instant::now();
     while !from("127.0.0.2").await.0 {
         assert!(started.elapsed() < PATIENCE, "a place that is given back is there again");
@@ -371,8 +371,8 @@ async fn a_peer_leaves_half_of_the_connections_to_others() {
 
 #[tokio::test]
 async fn long_headers_share_their_room_until_they_are_answered() {
-    let left = Arc::new(AtomicUsize::new(1000));
-    let (first, second) = (ConnectionState::new(left.clone()), ConnectionState::new(left.clone()));
+    let bytes_left = Arc::new(AtomicUsize::new(1000));
+    let (first, second) = (ConnectionState::new(bytes_left.clone()), ConnectionState::new(bytes_left.clone()));
     assert!(first.grow(USUAL_HEADER) && first.grow(400) && second.grow(USUAL_HEADER + 600));
     assert!(!first.grow(1) && second.bytes.load(Ordering::Relaxed) == USUAL_HEADER + 600);
     second.mark_complete();
@@ -381,27 +381,28 @@ async fn long_headers_share_their_room_until_they_are_answered() {
     second.mark_answered();
     assert!(first.grow(1) && second.grow(USUAL_HEADER));
     drop((first, second));
-    assert_eq!(left.load(Ordering::Relaxed), 1000);
+    assert_eq!(bytes_left.load(Ordering::Relaxed), 1000);
 }
 
 #[tokio::test]
 async fn headers_that_have_no_room_are_closed_and_others_go_on() {
-    let left = Arc::new(AtomicUsize::new(10_000));
+    let bytes_left = Arc::new(AtomicUsize::new(10_000));
     let server =
-        TestListener::start_with(Limits { header: PATIENCE, header_bytes: 32 * 1024, ..limits() }, left.clone()).await;
+        TestListener::start_with(Limits { header: PATIENCE, header_bytes: 32 * 1024, ..limits() }, bytes_left.clone())
+            .await;
     let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}", "x".repeat(12_000));
     let mut half_sent = server.connect().await;
     half_sent.write_all(long.as_bytes()).await.unwrap();
-    while left.load(Ordering::Relaxed) == 10_000 {
+    while bytes_left.load(Ordering::Relaxed) == 10_000 {
         // The test kit depends on this crate, so this test polls by a loop of its own.
         tokio::time::sleep(SHORT / 40).await;
     }
     let started = Instant::now();
     let mut over = server.connect().await;
     let _ = over.write_all(long.as_bytes()).await;
-    let mut rest = Vec::new();
-    let _ = tokio::time::timeout(PATIENCE, over.read_to_end(&mut rest)).await.expect("it is closed");
-    assert!(rest.is_empty() && started.elapsed() < PATIENCE);
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(PATIENCE, over.read_to_end(&mut answer)).await.expect("it is closed");
+    assert!(answer.is_empty() && started.elapsed() < PATIENCE);
     assert!(server.fetch("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes"));
     half_sent.write_all(b"\r\nconnection: close\r\n\r\n").await.unwrap();
     assert!(read_all(&mut half_sent).await.ends_with("0 bytes"), "who had room is answered");

@@ -13,7 +13,7 @@ pub fn apply(delta: &[u8], base: &[u8], most: u64) -> Result<Vec<u8>, GitError> 
         return Err(GitError::TooLarge);
     }
     let size = size as usize;
-    let mut made = Vec::with_capacity(size);
+    let mut bytes_of_object = Vec::with_capacity(size);
     while let Some(op) = delta.next() {
         let bytes = match op {
             0 => return Err(GitError::Unreadable),
@@ -24,12 +24,12 @@ pub fn apply(delta: &[u8], base: &[u8], most: u64) -> Result<Vec<u8>, GitError> 
                 base.get(start..start + length).ok_or(GitError::Unreadable)?
             }
         };
-        if bytes.len() > size - made.len() {
+        if bytes.len() > size - bytes_of_object.len() {
             return Err(GitError::Unreadable);
         }
-        made.extend_from_slice(bytes);
+        bytes_of_object.extend_from_slice(bytes);
     }
-    if made.len() == size { Ok(made) } else { Err(GitError::Unreadable) }
+    if bytes_of_object.len() == size { Ok(bytes_of_object) } else { Err(GitError::Unreadable) }
 }
 
 struct Bytes<'a>(&'a [u8]);
@@ -42,9 +42,9 @@ impl<'a> Bytes<'a> {
     }
 
     fn read(&mut self, count: usize) -> Result<&'a [u8], GitError> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(GitError::Unreadable)?;
+        let (part, rest) = self.0.split_at_checked(count).ok_or(GitError::Unreadable)?;
         self.0 = rest;
-        Ok(taken)
+        Ok(part)
     }
 
     /// Reads a size: seven bits per byte, the lowest first. The eighth bit is set if more bytes follow.

@@ -65,7 +65,9 @@ impl GitHttpServer<'_> {
                 Packet::Data(line) if !is_version_2 && text(&line) == "version 2" => is_version_2 = true,
                 Packet::Data(_) if !is_version_2 => return Err(GitError::Unreadable),
                 Packet::Data(line) => match text(&line).split_once('=') {
-                    Some(("fetch", features)) => is_shallow = Some(features.split(' ').any(|it| it == "shallow")),
+                    Some(("fetch", features)) => {
+                        is_shallow = Some(features.split(' ').any(|feature| feature == "shallow"))
+                    }
                     Some(("object-format", format)) if format != "sha1" => return Err(GitError::Unreadable),
                     _ if text(&line) == "fetch" => is_shallow = Some(false),
                     _ => {}
@@ -147,8 +149,8 @@ impl GitHttpServer<'_> {
             .header("git-protocol", "version=2")
             .header(header::ACCEPT, media_type)
             .header(header::USER_AGENT, "git/chancery");
-        let sent = tokio::time::timeout(PROGRESS_TIMEOUT, request.send()).await;
-        let response = sent.map_err(|_| GitError::Unreachable)?.map_err(|error| {
+        let response_result = tokio::time::timeout(PROGRESS_TIMEOUT, request.send()).await;
+        let response = response_result.map_err(|_| GitError::Unreachable)?.map_err(|error| {
             // The reason may be the server's certificate.
             tracing::debug!(reason = outbound::error_text(error), "a repository was not reached");
             GitError::Unreachable
@@ -156,7 +158,8 @@ impl GitHttpServer<'_> {
         if response.status() != StatusCode::OK {
             return Err(GitError::Unreachable);
         }
-        let is_right = response.headers().get(header::CONTENT_TYPE).is_some_and(|sent| sent == media_type);
+        let is_right =
+            response.headers().get(header::CONTENT_TYPE).is_some_and(|content_type| content_type == media_type);
         if is_right { Ok(response) } else { Err(GitError::Unreadable) }
     }
 }
@@ -217,12 +220,12 @@ impl Packets {
 
     /// Returns the next chunk, within the time that the server has for [`MIN_PROGRESS`].
     async fn chunk(&mut self) -> Result<Bytes, GitError> {
-        let asked = Instant::now();
+        let started = Instant::now();
         let chunk = tokio::time::timeout(self.patience, self.response.chunk()).await;
         let chunk = chunk.map_err(|_| GitError::Unreachable)?.map_err(|_| GitError::Unreachable)?;
         let chunk = chunk.ok_or(GitError::Unreadable)?;
         self.progress += chunk.len();
-        self.patience = self.patience.saturating_sub(asked.elapsed());
+        self.patience = self.patience.saturating_sub(started.elapsed());
         if self.progress >= MIN_PROGRESS {
             (self.progress, self.patience) = (0, PROGRESS_TIMEOUT);
         }
@@ -238,8 +241,8 @@ impl Packets {
             self.left = self.left.checked_sub(chunk.len() as u64).ok_or(GitError::TooLarge)?;
             self.received.extend_from_slice(&chunk);
         }
-        let taken = self.received[self.at..self.at + count].to_vec();
+        let piece = self.received[self.at..self.at + count].to_vec();
         self.at += count;
-        Ok(taken)
+        Ok(piece)
     }
 }

@@ -132,8 +132,8 @@ impl<'a> Objects<'a> {
         place: u64,
         deadline: Instant,
     ) -> Result<(), GitError> {
-        let mut made = vec![(id, place)];
-        while let Some((id, place)) = made.pop() {
+        let mut queue = vec![(id, place)];
+        while let Some((id, place)) = queue.pop() {
             if waiting.is_empty() {
                 return Ok(());
             }
@@ -143,7 +143,7 @@ impl<'a> Objects<'a> {
                     let object = self.base(base).ok_or(GitError::Unreadable)?;
                     let mut input = BufReader::new(FileReader { file: pack, place: delta.data });
                     let bytes = self.inflate(&mut input, delta.size)?;
-                    made.push((self.add_delta(&bytes, object, delta.place)?, delta.place));
+                    queue.push((self.add_delta(&bytes, object, delta.place)?, delta.place));
                 }
             }
         }
@@ -155,17 +155,17 @@ impl<'a> Objects<'a> {
         self.count_work(size)?;
         let mut bytes = Vec::new();
         // One more byte detects data beyond the size, and makes the decoder read the end of the stream.
-        let read = ZlibDecoder::new(input).take(size + 1).read_to_end(&mut bytes);
-        match read {
-            Ok(read) if read as u64 == size => Ok(bytes),
+        let result = ZlibDecoder::new(input).take(size + 1).read_to_end(&mut bytes);
+        match result {
+            Ok(length) if length as u64 == size => Ok(bytes),
             _ => Err(GitError::Unreadable),
         }
     }
 
     fn add_delta(&mut self, delta: &[u8], base: GitObject, place: u64) -> Result<Id, GitError> {
         self.count_work(base.size)?;
-        let made = delta::apply(delta, &self.bytes(base)?, MAX_OBJECT)?;
-        self.add(base.kind, &made, place)
+        let object = delta::apply(delta, &self.bytes(base)?, MAX_OBJECT)?;
+        self.add(base.kind, &object, place)
     }
 
     /// Counts bytes that are read to build objects.
@@ -200,9 +200,9 @@ struct FileReader<'a> {
 
 impl Read for FileReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.place)?;
-        self.place += read as u64;
-        Ok(read)
+        let count = self.file.read_at(buffer, self.place)?;
+        self.place += count as u64;
+        Ok(count)
     }
 }
 
@@ -236,7 +236,7 @@ impl PackEntry {
             size |= u64::from(byte & 0x7f) << shift;
             shift += 7;
         }
-        let what = match kind {
+        let kind_of_entry = match kind {
             1 => EntryBase::Whole(ObjectKind::Commit),
             2 => EntryBase::Whole(ObjectKind::Tree),
             3 => EntryBase::Whole(ObjectKind::Blob),
@@ -249,7 +249,7 @@ impl PackEntry {
             }
             _ => return Err(GitError::Unreadable),
         };
-        Ok(PackEntry { what, size })
+        Ok(PackEntry { what: kind_of_entry, size })
     }
 }
 
@@ -355,8 +355,9 @@ mod tests {
         assert_eq!(blob.to_string(), "f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f");
         let [second, third] = [&b"abcd"[..], b"abcde"].map(|bytes| id_of("blob", bytes));
         let distance = entry.len() as u8;
-        let behind = [entry.clone(), offset_delta(distance, &copy_and(3, b'd')), ref_delta(second, &copy_and(4, b'e'))];
-        assert_eq!(read(&pack(&behind), third), Ok(Some(b"abcde".to_vec())));
+        let entries =
+            [entry.clone(), offset_delta(distance, &copy_and(3, b'd')), ref_delta(second, &copy_and(4, b'e'))];
+        assert_eq!(read(&pack(&entries), third), Ok(Some(b"abcde".to_vec())));
         // Both deltas wait: for an object that comes last, and for the entry of a waiting one.
         let first = ref_delta(blob, &copy_and(3, b'd'));
         let before = [first.clone(), offset_delta(first.len() as u8, &copy_and(4, b'e')), entry];
@@ -372,7 +373,7 @@ mod tests {
         for end in 0..good.len() - 1 {
             assert_eq!(read(&good[..end], none), Err(GitError::Unreadable), "{end}");
         }
-        let with = |entry: Vec<u8>| read(&pack(&[entry]), none);
+        let read_entry = |entry: Vec<u8>| read(&pack(&[entry]), none);
         for entry in [
             [header(3, 4), deflated(b"abc")].concat(),
             [header(3, 2), deflated(b"abc")].concat(),
@@ -383,11 +384,11 @@ mod tests {
             offset_delta(100, b"abc"),
             [header(6, 3), vec![0xff; 40]].concat(),
         ] {
-            assert_eq!(with(entry.clone()), Err(GitError::Unreadable), "{entry:?}");
+            assert_eq!(read_entry(entry.clone()), Err(GitError::Unreadable), "{entry:?}");
         }
         assert_eq!(read(b"PACK\0\0\0\x03\0\0\0\0", none), Err(GitError::Unreadable));
         // A delta on its own entry is never built.
-        assert_eq!(with(offset_delta(0, &copy_and(3, b'd'))), Ok(None));
+        assert_eq!(read_entry(offset_delta(0, &copy_and(3, b'd'))), Ok(None));
     }
 
     #[test]
@@ -401,9 +402,9 @@ mod tests {
         assert_eq!(read(&pack(&[full_entry(3, &zeros)]), none), Err(GitError::TooLarge));
         assert_eq!(read(&pack(&[[header(3, 9), deflated(&zeros)].concat()]), none), Err(GitError::Unreadable));
         // Many objects that are not too large.
-        let many: Vec<_> =
+        let entries: Vec<_> =
             (0..=MAX_ALL_OBJECTS / MAX_OBJECT).map(|n| full_entry(3, &vec![n as u8; MAX_OBJECT as usize])).collect();
-        assert_eq!(read(&pack(&many), none), Err(GitError::TooLarge));
+        assert_eq!(read(&pack(&entries), none), Err(GitError::TooLarge));
         // A delta that repeats a small base.
         let base = vec![7; 0x10000];
         let repeats = |count: usize| {
@@ -419,8 +420,8 @@ mod tests {
             delta
         };
         let of_base = |count| pack(&[full_entry(3, &base), ref_delta(id_of("blob", &base), &repeats(count))]);
-        let made = vec![7; 160 * 0x10000];
-        assert_eq!(read(&of_base(160), id_of("blob", &made)), Ok(Some(made)));
+        let zeros = vec![7; 160 * 0x10000];
+        assert_eq!(read(&of_base(160), id_of("blob", &zeros)), Ok(Some(zeros)));
         assert_eq!(read(&of_base(161), none), Err(GitError::TooLarge));
         // Thousands of small deltas on a large base.
         let large = vec![1; MAX_OBJECT as usize];

@@ -24,13 +24,13 @@ pub struct ServedFile {
 /// Returns the files of a commit.
 pub fn files_of(objects: &Objects<'_>, commit: Id, deadline: Instant) -> Result<Vec<ServedFile>, GitError> {
     let mut waiting = vec![(String::new(), root_of(objects, commit)?)];
-    let (mut files, mut entries, mut read, mut size) = (Vec::new(), 0, 0, 0);
+    let (mut files, mut entries, mut read_bytes, mut size) = (Vec::new(), 0, 0, 0);
     let mut paths = HashSet::new();
     while let Some((directory, id)) = waiting.pop() {
         check_deadline(deadline)?;
         let tree = object(objects, id, ObjectKind::Tree)?;
-        read += tree.size;
-        if read > MAX_TREES {
+        read_bytes += tree.size;
+        if read_bytes > MAX_TREES {
             return Err(GitError::TooLarge);
         }
         let bytes = objects.bytes(tree)?;
@@ -77,12 +77,12 @@ fn root_of(objects: &Objects<'_>, commit: Id) -> Result<Id, GitError> {
 
 /// Reads the mode, name and id of the next entry.
 fn next_entry<'a>(rest: &mut &'a [u8]) -> Result<(&'a [u8], &'a [u8], Id), GitError> {
-    let until = |bytes: &'a [u8], end: u8| {
+    let split_at_byte = |bytes: &'a [u8], end: u8| {
         let at = bytes.iter().position(|byte| *byte == end).ok_or(GitError::Unreadable)?;
         Ok((&bytes[..at], &bytes[at + 1..]))
     };
-    let (mode, after) = until(rest, b' ')?;
-    let (name, after) = until(after, 0)?;
+    let (mode, after) = split_at_byte(rest, b' ')?;
+    let (name, after) = split_at_byte(after, 0)?;
     let (id, after) = after.split_first_chunk::<20>().ok_or(GitError::Unreadable)?;
     *rest = after;
     Ok((mode, name, Id(*id)))
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn trees_that_are_none_are_refused() {
-        let read = |tree: &[u8]| {
+        let read_tree = |tree: &[u8]| {
             let commit = commit(tree);
             let objects = [(3, b"x".to_vec()), (2, tree.to_vec()), (1, commit.clone())];
             files(&objects, id_of("commit", &commit))
@@ -163,7 +163,7 @@ mod tests {
             entry("120000", "link", blob),
             entry("160000", "sub", blob),
         ];
-        assert_eq!(read(&good.concat()), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(read_tree(&good.concat()), Ok(vec!["a".to_owned(), "b".to_owned()]));
         let unknown = id_of("blob", b"unknown");
         for wrong in [
             entry("100644", "a", unknown),
@@ -173,7 +173,7 @@ mod tests {
             b"100644 a\0short".to_vec(),
             b"garbage".to_vec(),
         ] {
-            assert_eq!(read(&wrong), Err(GitError::Unreadable), "{wrong:?}");
+            assert_eq!(read_tree(&wrong), Err(GitError::Unreadable), "{wrong:?}");
         }
         assert_eq!(files(&[(3, b"x".to_vec())], blob), Err(GitError::Unreadable));
         assert_eq!(files(&[(1, b"no tree".to_vec())], id_of("commit", b"no tree")), Err(GitError::Unreadable));

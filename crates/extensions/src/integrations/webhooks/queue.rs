@@ -176,7 +176,7 @@ pub struct TurnResult {
 pub fn claim_due(
     conn: &mut Conn,
     worker: &QueueWorker,
-    held: &HashSet<IntegrationId>,
+    taken_webhooks: &HashSet<IntegrationId>,
     most: usize,
     now: i64,
 ) -> Result<Vec<WebhookTurn>, StoreError> {
@@ -189,7 +189,7 @@ pub fn claim_due(
         sql.push(" AND (q.held_until <= ").bind(now).push(" OR q.holder = '' OR q.holder = ");
         sql.bind(&worker.holder).push(")");
     }
-    for webhook in held {
+    for webhook in taken_webhooks {
         sql.push(" AND q.integration <> ").bind(*webhook);
     }
     sql.push(
@@ -230,13 +230,13 @@ fn load_due_deliveries(conn: &mut Conn, webhook: IntegrationId, now: i64) -> Res
 }
 
 /// Stores the outcomes of turns, and releases their queues.
-pub fn finish(conn: &mut Conn, worker: &QueueWorker, done: &[TurnResult], now: i64) -> Result<(), StoreError> {
-    if done.is_empty() {
+pub fn finish(conn: &mut Conn, worker: &QueueWorker, turns: &[TurnResult], now: i64) -> Result<(), StoreError> {
+    if turns.is_empty() {
         return Ok(());
     }
     let mut delivered: BTreeMap<u16, Vec<i64>> = BTreeMap::new();
     let mut finished: Vec<&str> = Vec::new();
-    for (delivery, status) in done.iter().flat_map(|done| &done.tried) {
+    for (delivery, status) in turns.iter().flat_map(|turn| &turn.tried) {
         match status {
             Some(status @ 200..=299) => delivered.entry(*status).or_default().push(delivery.id),
             status => match retry_at(delivery, now) {
@@ -255,12 +255,12 @@ pub fn finish(conn: &mut Conn, worker: &QueueWorker, done: &[TurnResult], now: i
         conn.exec(sql.push(" WHERE status = 'pending' AND id").push_any(ids))?;
     }
     remove_bodies(conn, &finished)?;
-    for done in done {
-        note_silence(conn, done, now)?;
+    for turn in turns {
+        note_silence(conn, turn, now)?;
     }
     let mut sql = Sql::new("UPDATE webhook_queues SET holder = '', held_until = ");
     sql.bind(now).push(" WHERE holder = ").bind(&worker.holder).push(" AND integration");
-    conn.exec(sql.push_any(done.iter().map(|done| done.webhook).collect::<Vec<_>>())).map(drop)
+    conn.exec(sql.push_any(turns.iter().map(|turn| turn.webhook).collect::<Vec<_>>())).map(drop)
 }
 
 /// Returns the time of the next attempt of a failed delivery; `None` if it is not retried.
@@ -287,22 +287,22 @@ fn note_attempt(
 }
 
 /// Pauses all deliveries of a webhook whose receiver does not answer, with back-off, so that such a receiver costs few attempts.
-fn note_silence(conn: &mut Conn, done: &TurnResult, now: i64) -> Result<(), StoreError> {
-    let sql = match done.tried.last() {
+fn note_silence(conn: &mut Conn, turn: &TurnResult, now: i64) -> Result<(), StoreError> {
+    let sql = match turn.tried.last() {
         None => return Ok(()),
-        Some((_, Some(_))) if !done.was_doubtful => return Ok(()),
+        Some((_, Some(_))) if !turn.was_doubtful => return Ok(()),
         Some((_, Some(_))) => {
-            Sql::new("UPDATE webhook_queues SET failures = 0, not_before = 0 WHERE integration = $1").arg(done.webhook)
+            Sql::new("UPDATE webhook_queues SET failures = 0, not_before = 0 WHERE integration = $1").arg(turn.webhook)
         }
         // A test does not change the pause.
         Some((delivery, None)) if delivery.is_test => return Ok(()),
         Some((_, None)) => {
-            let sql = Sql::new("SELECT failures FROM webhook_queues WHERE integration = $1").arg(done.webhook);
+            let sql = Sql::new("SELECT failures FROM webhook_queues WHERE integration = $1").arg(turn.webhook);
             let Some(failures) = conn.query_optional(&sql, |row| row.int(0))? else { return Ok(()) };
             let failures = failures + 1;
             let pause = exponential_backoff(FIRST_PAUSE, LONGEST_SILENCE, u32::try_from(failures).unwrap_or(u32::MAX));
             let sql = Sql::new("UPDATE webhook_queues SET failures = $1, not_before = $2 WHERE integration = $3");
-            sql.arg(failures).arg(now + pause.as_micros() as i64).arg(done.webhook)
+            sql.arg(failures).arg(now + pause.as_micros() as i64).arg(turn.webhook)
         }
     };
     conn.exec(&sql).map(drop)
@@ -311,9 +311,9 @@ fn note_silence(conn: &mut Conn, done: &TurnResult, now: i64) -> Result<(), Stor
 /// Deletes the bodies of finished deliveries, unless another waiting delivery has the same body.
 fn remove_bodies(conn: &mut Conn, events: &[&str]) -> Result<(), StoreError> {
     // Lists of texts need one placeholder per item, so the statements are bounded.
-    for some in events.chunks(100) {
+    for chunk in events.chunks(100) {
         let mut sql = Sql::new("DELETE FROM webhook_events WHERE event_id IN (");
-        for (n, event) in some.iter().enumerate() {
+        for (n, event) in chunk.iter().enumerate() {
             sql.push(if n > 0 { ", " } else { "" }).bind(*event);
         }
         conn.exec(sql.push(") AND ").push(NO_DELIVERY))?;

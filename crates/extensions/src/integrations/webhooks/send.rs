@@ -141,8 +141,8 @@ impl ReceiverConnections {
         (mut connection, answer): (ReceiverConnection, http::Response<Incoming>),
     ) -> u16 {
         let status = answer.status().as_u16();
-        let read = tokio::time::timeout(MAX_BODY, is_short(answer.into_body()));
-        if read.await.unwrap_or(false) && connection.is_fresh() {
+        let body_check = tokio::time::timeout(MAX_BODY, is_short(answer.into_body()));
+        if body_check.await.unwrap_or(false) && connection.is_fresh() {
             connection.used_at = Instant::now();
             self.store_connection(message.of.clone(), connection);
         }
@@ -158,11 +158,11 @@ impl ReceiverConnections {
         (connection.url == message.url.as_str() && connection.is_fresh()).then_some(connection)
     }
 
-    fn store_connection(&self, of: (String, IntegrationId), connection: ReceiverConnection) {
+    fn store_connection(&self, receiver: (String, IntegrationId), connection: ReceiverConnection) {
         let mut idle = self.idle();
         idle.retain(|_, connection| connection.is_fresh());
         if idle.len() < MAX_IDLE {
-            idle.insert(of, connection);
+            idle.insert(receiver, connection);
         }
     }
 

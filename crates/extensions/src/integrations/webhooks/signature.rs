@@ -38,13 +38,13 @@ mod tests {
         let spelled = format!("whsec_{}", STANDARD.encode("sixteen letters!"));
         let signature = sign(&spelled, "id", 1_700_000_000, "{}");
         assert_eq!(signature, sign("sixteen letters!", "id", 1_700_000_000, "{}"));
-        for other in [
+        for other_signature in [
             sign("another letters!", "id", 1_700_000_000, "{}"),
             sign("sixteen letters!", "ie", 1_700_000_000, "{}"),
             sign("sixteen letters!", "id", 1_700_000_001, "{}"),
             sign("sixteen letters!", "id", 1_700_000_000, "{ }"),
         ] {
-            assert_ne!(signature, other);
+            assert_ne!(signature, other_signature);
         }
     }
 }

@@ -122,10 +122,10 @@ fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
         sweep(&app, &build).await?;
         let mut work =
             DeliveryWork { app, build, turns: JoinSet::new(), held: HashSet::new(), doubtful: HashSet::new() };
-        let mut done = Vec::new();
+        let mut ended_turns = Vec::new();
         while jobs::is_on(&work.app) {
             let started = Instant::now();
-            match work.round(&mut done).await {
+            match work.round(&mut ended_turns).await {
                 Ok(()) => {}
                 Err(StoreError::Missing) => return Ok(()),
                 Err(error) => {
@@ -145,7 +145,7 @@ fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
             let mut ended = ended;
             while let Some(turn) = ended {
                 // The lease of a turn that panicked expires.
-                done.extend(turn.ok());
+                ended_turns.extend(turn.ok());
                 ended = work.turns.try_join_next();
             }
         }
@@ -181,14 +181,14 @@ struct DeliveryWork {
 }
 
 impl DeliveryWork {
-    /// Stores the outcomes of turns, which are removed from `done`, and begins new turns.
-    async fn round(&mut self, done: &mut Vec<TurnResult>) -> Result<(), StoreError> {
+    /// Stores the outcomes of turns, which are removed from `ended_turns`, and begins new turns.
+    async fn round(&mut self, ended_turns: &mut Vec<TurnResult>) -> Result<(), StoreError> {
         let (worker, now) = (worker(&self.app), self.app.clock.now());
-        let ended: Arc<Vec<TurnResult>> = Arc::new(std::mem::take(done));
-        let mut held = self.held.clone();
-        held.retain(|webhook| ended.iter().all(|done| done.webhook != *webhook));
-        let (stored, busy) = (ended.clone(), held.clone());
-        let most = MAX_TURNS.saturating_sub(held.len());
+        let ended: Arc<Vec<TurnResult>> = Arc::new(std::mem::take(ended_turns));
+        let mut webhooks = self.held.clone();
+        webhooks.retain(|webhook| ended.iter().all(|turn| turn.webhook != *webhook));
+        let (stored, busy) = (ended.clone(), webhooks.clone());
+        let most = MAX_TURNS.saturating_sub(webhooks.len());
         let write = move |conn: &mut Conn| {
             queue::finish(conn, &worker, &stored, now)?;
             queue::claim_due(conn, &worker, &busy, most, now)
@@ -196,11 +196,11 @@ impl DeliveryWork {
         let turns = match self.build.db.write::<_, StoreError>(write).await {
             Ok(turns) => turns,
             Err(error) => {
-                done.extend(ended.iter().cloned());
+                ended_turns.extend(ended.iter().cloned());
                 return Err(error);
             }
         };
-        self.held = held;
+        self.held = webhooks;
         self.doubtful.retain(|webhook| self.held.contains(webhook));
         for turn in turns {
             self.held.insert(turn.webhook);
@@ -217,11 +217,11 @@ impl DeliveryWork {
 /// Sends the deliveries of a webhook, one after the other, until one has no answer or the time of the turn is over.
 async fn send_turn(app: App, build: Arc<Build>, turn: WebhookTurn, is_crowded: bool) -> TurnResult {
     let started = Instant::now();
-    let mut done = TurnResult { webhook: turn.webhook, was_doubtful: turn.is_doubtful, tried: Vec::new() };
+    let mut result = TurnResult { webhook: turn.webhook, was_doubtful: turn.is_doubtful, tried: Vec::new() };
     if is_crowded && turn.is_doubtful {
         // Other webhooks would wait for this one, since many receivers do not answer. Its turn comes later.
         tokio::time::sleep(TURN_TIME).await;
-        return done;
+        return result;
     }
     let receivers = &app.slot::<Webhooks>().receivers;
     let holder = build.holder(ShareAccount::Id(turn.webhook.get()));
@@ -238,15 +238,15 @@ async fn send_turn(app: App, build: Arc<Build>, turn: WebhookTurn, is_crowded: b
             AttemptResult::Stopped => break,
             AttemptResult::Answered(status) => {
                 is_doubtful = began.elapsed() > SLOW;
-                done.tried.push((delivery, Some(status)));
+                result.tried.push((delivery, Some(status)));
             }
             AttemptResult::Unanswered => {
-                done.tried.push((delivery, None));
+                result.tried.push((delivery, None));
                 break;
             }
         }
     }
-    done
+    result
 }
 
 /// The outcome of an attempt.
@@ -267,20 +267,20 @@ async fn send_one(
     webhook: IntegrationId,
     delivery: &DueDelivery,
 ) -> AttemptResult {
-    let (with, of_build, id) = (app.clone(), build.clone(), delivery.id);
-    let read = move |conn: &mut Conn| {
+    let (shared_app, of_build, id) = (app.clone(), build.clone(), delivery.id);
+    let load_delivery = move |conn: &mut Conn| {
         let sql = Sql::new(
             "SELECT t.url, t.secret_row, t.secret, t.is_enabled, d.event_type, e.body FROM webhook_deliveries d \
              JOIN integrations t ON t.id = d.webhook JOIN webhook_events e ON e.event_id = d.event_id \
              WHERE d.id = $1 AND d.status = 'pending'",
         );
         conn.query_optional(&sql.arg(id), |row| {
-            let secret = rows::open_secret(&with.keys, &of_build, Type::Webhook.declaration(), &SECRET, row, 1)?;
+            let secret = rows::open_secret(&shared_app.keys, &of_build, Type::Webhook.declaration(), &SECRET, row, 1)?;
             let may_be_sent = row.flag(3)? || row.text(4)? == "test";
             Ok((row.text(0)?.to_owned(), secret, may_be_sent, row.text(5)?.to_owned()))
         })
     };
-    let (url, secret, body) = match build.db.read_short::<_, StoreError>(read).await {
+    let (url, secret, body) = match build.db.read_short::<_, StoreError>(load_delivery).await {
         Ok(Some((url, secret, true, body))) => (url, secret, body),
         Ok(None) => return AttemptResult::Nothing,
         Ok(Some(_)) | Err(_) => return AttemptResult::Stopped,

@@ -85,8 +85,8 @@ impl ClickHouseEngine {
         self.tenants.find_by_name(database_name).await
     }
 
-    pub async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
-        self.tenants.list(behind, limit).await
+    pub async fn tenants(&self, after: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
+        self.tenants.list(after, limit).await
     }
 
     pub async fn initialize(&self, tenant: &Tenant) -> Result<bool, EngineError> {
@@ -113,8 +113,8 @@ impl ClickHouseEngine {
     pub async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, EngineError> {
         let (columns, table) = (HistoryEvent::READ, Self::table::<HistoryEvent>(tenant));
         let sql = format!("SELECT {columns} FROM {table} WHERE event_id = {} LIMIT 1", tables::ids(&[id]));
-        let found: Vec<tables::HistoryRow> = self.server.rows(&sql).await?;
-        Ok(found.into_iter().next().map(Into::into))
+        let rows: Vec<tables::HistoryRow> = self.server.rows(&sql).await?;
+        Ok(rows.into_iter().next().map(Into::into))
     }
 
     pub async fn history_events(
@@ -143,8 +143,8 @@ impl ClickHouseEngine {
     pub async fn close(&self) {
         let writers: Vec<Arc<TenantWriter>> = self.writers().values().cloned().collect();
         writers.iter().for_each(|writer| writer.stop_lingering());
-        let until = Instant::now() + MAX_CLOSE_TIME;
-        while !writers.iter().all(|writer| writer.is_idle()) && Instant::now() < until {
+        let deadline = Instant::now() + MAX_CLOSE_TIME;
+        while !writers.iter().all(|writer| writer.is_idle()) && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -180,7 +180,7 @@ impl ClickHouseEngine {
         let bytes = |writer: &Arc<TenantWriter>| writer.known_ids_bytes.load(Ordering::Relaxed);
         let mut total: usize = writers.values().map(bytes).sum();
         if total > MAX_KNOWN_IDS_BYTES {
-            let mut oldest: Vec<&Arc<TenantWriter>> = writers.values().filter(|other| bytes(other) > 0).collect();
+            let mut oldest: Vec<&Arc<TenantWriter>> = writers.values().filter(|writer| bytes(writer) > 0).collect();
             oldest.sort_by_key(|writer| writer.used_at.load(Ordering::Relaxed));
             for writer in oldest {
                 if total <= MAX_KNOWN_IDS_BYTES {

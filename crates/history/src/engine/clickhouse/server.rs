@@ -134,7 +134,7 @@ pub(super) struct ClickHouseClient {
 impl ClickHouseClient {
     /// Creates a client of the address `http(s)://user:password@host:port/…`. Does not connect yet.
     pub(super) fn open(url: &str) -> Result<ClickHouseClient, EngineError> {
-        let wrong = |why: &str| EngineError::Failed(format!("the address of the history database {why}"));
+        let wrong = |reason: &str| EngineError::Failed(format!("the address of the history database {reason}"));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("has no scheme"))?;
         if !matches!(scheme, "http" | "https") {
             return Err(wrong("is neither http nor https"));
@@ -218,9 +218,9 @@ impl ClickHouseClient {
             while let Some(piece) = cursor.next().await? {
                 let mut rest = &piece[..];
                 while !rest.is_empty() {
-                    let (some, others) = rest.split_at(rest.len().min(16 - length));
-                    id[length..length + some.len()].copy_from_slice(some);
-                    (rest, length) = (others, length + some.len());
+                    let (piece_part, next_ids) = rest.split_at(rest.len().min(16 - length));
+                    id[length..length + piece_part.len()].copy_from_slice(piece_part);
+                    (rest, length) = (next_ids, length + piece_part.len());
                     if length == 16 {
                         take(Uuid::from_bytes(id));
                         length = 0;
@@ -251,7 +251,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, StatementFailure>>>(
     for delay in RETRY_DELAYS {
         match statement().await {
             Err(fault) if fault.is_transient() => tokio::time::sleep(delay).await,
-            done => return done,
+            outcome => return outcome,
         }
     }
     statement().await

@@ -51,7 +51,7 @@ pub(super) struct WriterSession {
     previous: Vec<u64>,
 }
 
-/// The tables of a tenant at one moment.
+/// The tables of a tenant at one time.
 pub(super) struct Snapshot {
     /// The number and the comment of each session, the highest number last.
     sessions: Vec<(u64, String)>,
@@ -71,8 +71,8 @@ impl Sessions {
         let sql = format!("SELECT name, comment, total_rows FROM system.tables WHERE database = '{}'", self.database);
         let tables: Vec<(String, String, Option<u64>)> = self.server.rows(&sql).await?;
         let rows = |table: &str| {
-            let found = tables.iter().find(|(name, ..)| name == table).and_then(|(.., rows)| *rows);
-            found.ok_or_else(|| {
+            let row_count = tables.iter().find(|(name, ..)| name == table).and_then(|(.., rows)| *rows);
+            row_count.ok_or_else(|| {
                 StatementFailure::Refused(UNKNOWN_TABLE, format!("{}.{table} does not exist", self.database))
             })
         };
@@ -127,12 +127,12 @@ impl Sessions {
         let highest = snapshot.highest();
         let comment = snapshot.sessions.last().map_or(CLOSED, |(_, comment)| comment);
         if comment != CLOSED && comment != &*self.holder {
-            let since = match *watched {
-                Some((number, since)) if number == highest => since,
+            let watched_since = match *watched {
+                Some((number, watched_since)) if number == highest => watched_since,
                 _ => Instant::now(),
             };
-            *watched = Some((highest, since));
-            let waited = since.elapsed();
+            *watched = Some((highest, watched_since));
+            let waited = watched_since.elapsed();
             if waited < TAKEOVER_IF_QUIET || (waited < TAKEOVER && self.running_statements(None).await? > 0) {
                 random_pause(10..20).await;
                 return Ok(None);
@@ -203,14 +203,14 @@ impl Sessions {
 
     /// Kills the inserts of all sessions except one, and waits for their end.
     async fn end_inserts_except_of(&self, number: u64) -> Result<(), EngineError> {
-        let until = Instant::now() + MAX_KILL_TIME;
+        let deadline = Instant::now() + MAX_KILL_TIME;
         while self.running_statements(Some(number)).await? > 0 {
             // Without the right to kill, this only needs more time, since each insert has a time limit.
             let kill = format!("KILL QUERY WHERE {} ASYNC", self.session_condition(Some(number)));
             if let Err(fault) = self.server.run(&kill).await {
                 tracing::warn!(database = self.database, ?fault, "killing an insert of another process failed");
             }
-            if Instant::now() > until {
+            if Instant::now() > deadline {
                 return Err(EngineError::Unavailable("an insert of another process does not end".to_owned()));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

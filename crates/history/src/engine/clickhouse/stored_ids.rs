@@ -47,12 +47,12 @@ impl StoredIds {
     ) -> Result<(), StatementFailure> {
         *self = StoredIds { below, ..StoredIds::default() };
         if KnownIds::bytes_for(rows) <= MAX_KNOWN_IDS_BYTES {
-            let mut known = KnownIds::default();
+            let mut known_ids = KnownIds::default();
             if rows > 0 {
                 let condition = format!("session < {below}");
-                self.rows = read_ids::<E>(sessions, &mut known, &condition, query_id_prefix).await?;
+                self.rows = read_ids::<E>(sessions, &mut known_ids, &condition, query_id_prefix).await?;
             }
-            self.known = Some(known);
+            self.known = Some(known_ids);
         }
         Ok(())
     }
@@ -69,11 +69,11 @@ impl StoredIds {
             return Ok(());
         }
         let query_id_prefix = sessions.query_id_prefix(session.number);
-        if let Some(known) = &mut self.known
+        if let Some(known_ids) = &mut self.known
             && self.rows < rows
         {
             let condition = format!("session >= {}", self.below);
-            self.rows += read_ids::<E>(sessions, known, &condition, &query_id_prefix).await?;
+            self.rows += read_ids::<E>(sessions, known_ids, &condition, &query_id_prefix).await?;
         }
         if self.known.is_some() && self.rows != rows {
             // The table was changed by hand, or an insert was late. All ids are read again.
@@ -83,8 +83,14 @@ impl StoredIds {
             }
         }
         // Events that were written since may have made the set too large.
-        let known = self.known.take().filter(|known| known.bytes() as u64 <= MAX_KNOWN_IDS_BYTES);
-        *self = StoredIds { known, below: session.number, rows, session: Some(session.number), stored_in_session: 0 };
+        let known_ids = self.known.take().filter(|known_ids| known_ids.bytes() as u64 <= MAX_KNOWN_IDS_BYTES);
+        *self = StoredIds {
+            known: known_ids,
+            below: session.number,
+            rows,
+            session: Some(session.number),
+            stored_in_session: 0,
+        };
         Ok(())
     }
 
@@ -95,30 +101,30 @@ impl StoredIds {
         ids: impl Iterator<Item = Uuid>,
     ) -> Result<HashSet<Uuid>, StatementFailure> {
         let suspects: Vec<Uuid> = match &self.known {
-            Some(known) => ids.filter(|id| known.may_contain(*id)).collect(),
+            Some(known_ids) => ids.filter(|id| known_ids.may_contain(*id)).collect(),
             None => ids.collect(),
         };
         let mut stored = HashSet::new();
         for ids in suspects.chunks(IDS_PER_QUERY) {
             let (database, table, list) = (&sessions.database, E::TABLE, tables::ids(ids));
             let sql = format!("SELECT event_id FROM {database}.{table} WHERE event_id IN ({list})");
-            let found = retry(|| async {
-                let mut found = HashSet::new();
+            let lookup = retry(|| async {
+                let mut stored_ids = HashSet::new();
                 let take = |id| {
-                    found.insert(id);
+                    stored_ids.insert(id);
                 };
                 sessions.server.ids(&sql, &Uuid::new_v4().to_string(), take).await?;
-                Ok(found)
+                Ok(stored_ids)
             });
-            stored.extend(found.await?);
+            stored.extend(lookup.await?);
         }
         Ok(stored)
     }
 
     /// Adds the ids of a successful insert.
     pub(super) fn add(&mut self, ids: impl Iterator<Item = Uuid>, count: u64) {
-        if let Some(known) = &mut self.known {
-            ids.for_each(|id| known.add(id));
+        if let Some(known_ids) = &mut self.known {
+            ids.for_each(|id| known_ids.add(id));
         }
         self.stored_in_session += count;
     }
@@ -136,7 +142,7 @@ impl StoredIds {
 /// Adds the ids of stored events that meet a condition. Returns their number.
 async fn read_ids<E: EventTable>(
     sessions: &Sessions,
-    known: &mut KnownIds,
+    known_ids: &mut KnownIds,
     condition: &str,
     query_id_prefix: &str,
 ) -> Result<u64, StatementFailure> {
@@ -145,7 +151,7 @@ async fn read_ids<E: EventTable>(
     loop {
         let mut count = 0;
         let take = |id| {
-            known.add(id);
+            known_ids.add(id);
             count += 1;
         };
         match sessions.server.ids(&sql, &format!("{query_id_prefix}{}", Uuid::new_v4()), take).await {
@@ -153,7 +159,7 @@ async fn read_ids<E: EventTable>(
                 Some(delay) => tokio::time::sleep(*delay).await,
                 None => return Err(fault),
             },
-            read => return read.map(|()| count),
+            outcome => return outcome.map(|()| count),
         }
     }
 }

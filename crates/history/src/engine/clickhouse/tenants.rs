@@ -57,7 +57,7 @@ impl Tenants {
         match self.make(SERVICE, &Uuid::new_v4().to_string()).await {
             // Another process was faster, or the first answer was lost.
             Err(fault) if fault.already_exists() => {}
-            made => made?,
+            result => result?,
         }
         let missing = || EngineError::Unavailable("the id of the service is being made".to_owned());
         self.comment(SERVICE).await?.ok_or_else(missing)
@@ -83,16 +83,16 @@ impl Tenants {
     }
 
     /// Returns the first tenants after a client id, or of all.
-    pub(super) async fn list(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
-        let behind = behind.map_or_else(String::new, |id| id.simple().to_string());
+    pub(super) async fn list(&self, after: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
+        let after = after.map_or_else(String::new, |id| id.simple().to_string());
         let sql = format!(
             "SELECT substring(name, length('client_') + 1) AS id, comment FROM system.tables \
-             WHERE database = '{}' AND startsWith(name, 'client_') AND id > '{behind}' ORDER BY id LIMIT {limit}",
+             WHERE database = '{}' AND startsWith(name, 'client_') AND id > '{after}' ORDER BY id LIMIT {limit}",
             self.registry
         );
-        let found: Vec<(String, String)> = self.server.rows(&sql).await?;
-        let known = found.iter().filter_map(|(id, comment)| Some((Uuid::try_parse(id).ok()?, comment)));
-        known.map(|(client_id, comment)| parse(client_id, comment)).collect()
+        let rows: Vec<(String, String)> = self.server.rows(&sql).await?;
+        let entries = rows.iter().filter_map(|(id, comment)| Some((Uuid::try_parse(id).ok()?, comment)));
+        entries.map(|(client_id, comment)| parse(client_id, comment)).collect()
     }
 
     pub(super) async fn initialize(&self, tenant: &Tenant) -> Result<bool, EngineError> {
@@ -108,7 +108,7 @@ impl Tenants {
         match self.make(&format!("pending_{id}"), &hexadecimal(&comment)).await {
             // This call created it, but the first answer was lost: the tenant's id is unique.
             Err(fault) if fault.already_exists() => {}
-            made => made?,
+            result => result?,
         }
         for (kind, table) in claims(tenant) {
             if !self.claim(kind, &table, tenant.client_id).await? {
@@ -232,8 +232,8 @@ impl Tenants {
              FROM system.tables WHERE database = '{}' AND startsWith(name, 'gone_')",
             self.registry
         );
-        let found: Vec<(String, String, u64)> = self.server.rows(&sql).await?;
-        for (table, comment, age) in found {
+        let rows: Vec<(String, String, u64)> = self.server.rows(&sql).await?;
+        for (table, comment, age) in rows {
             // Renaming does not change a table's time, but changing its comment does. The retention begins then.
             if comment != "gone" {
                 let sql = format!("ALTER TABLE {}.{table} MODIFY COMMENT 'gone'", self.registry);
@@ -293,8 +293,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
 fn parse(client_id: Uuid, comment: &str) -> Result<Tenant, EngineError> {
     let digits = comment.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
     let bytes: Option<Vec<u8>> = digits.collect();
-    let found = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let entry = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let Comment { secret_hash, database_name, client_label } =
-        found.ok_or_else(|| EngineError::Failed(format!("the entry of tenant {client_id} cannot be read")))?;
+        entry.ok_or_else(|| EngineError::Failed(format!("the entry of tenant {client_id} cannot be read")))?;
     Ok(Tenant { client_id, secret_hash, database_name, client_label })
 }

@@ -224,12 +224,12 @@ impl TenantWriter {
         history: &mut Option<InsertGroup<HistoryEvent>>,
         system: &mut Option<InsertGroup<SystemEvent>>,
     ) -> Result<(), NoSession> {
-        let until = self.first_deadline(history, system);
+        let deadline = self.first_deadline(history, system);
         let opening = async {
             self.load_ids(state, history.is_some(), system.is_some()).await?;
             self.sessions.open(state.next_session.take()).await
         };
-        let Ok(opened) = tokio::time::timeout_at(until.into(), opening).await else {
+        let Ok(opened) = tokio::time::timeout_at(deadline.into(), opening).await else {
             let error = "other processes do not stop writing, or the server does not answer";
             return Err(NoSession { error: EngineError::Unavailable(error.to_owned()), is_late: true });
         };
@@ -278,12 +278,12 @@ impl TenantWriter {
 
     /// Waits a short time for events to write in the same session. Returns whether any have arrived.
     async fn wait_for_more(&self, session: &WriterSession) -> bool {
-        let until = (Instant::now() + LINGER).min(session.opened_at + MAX_SESSION);
+        let deadline = (Instant::now() + LINGER).min(session.opened_at + MAX_SESSION);
         loop {
             if self.has_jobs() {
                 return true;
             }
-            let woken = tokio::time::timeout_at(until.into(), self.wake.notified()).await;
+            let woken = tokio::time::timeout_at(deadline.into(), self.wake.notified()).await;
             if woken.is_err() || self.is_closing.load(Ordering::SeqCst) {
                 return self.has_jobs();
             }
@@ -376,12 +376,12 @@ impl TenantWriter {
         }
         stored.catch_up::<E>(&self.sessions, session, E::rows(session)).await?;
         let ids = || group.jobs.iter().flat_map(|job| job.events.iter().map(EventTable::id));
-        let mut seen = stored.stored_of::<E>(&self.sessions, ids()).await?;
+        let mut stored_ids = stored.stored_of::<E>(&self.sessions, ids()).await?;
         // Of equal ids the first is new. Within one request ids differ. An empty list means that all are new.
-        let mut is_new = if group.jobs.len() == 1 && seen.is_empty() {
+        let mut is_new = if group.jobs.len() == 1 && stored_ids.is_empty() {
             Vec::new()
         } else {
-            ids().map(|id| seen.insert(id)).collect::<Vec<bool>>()
+            ids().map(|id| stored_ids.insert(id)).collect::<Vec<bool>>()
         };
         let counts: Vec<u64> = if is_new.is_empty() {
             group.jobs.iter().map(|job| job.events.len() as u64).collect()

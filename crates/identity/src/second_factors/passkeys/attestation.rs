@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn short_data_is_refused() {
-        let data = |flags: u8, rest: &[u8]| [&[7; HASH], [flags].as_slice(), &[0, 0, 1, 0], rest].concat();
+        let data = |flags: u8, credential: &[u8]| [&[7; HASH], [flags].as_slice(), &[0, 0, 1, 0], credential].concat();
         let plain = data(USER_PRESENT, &[]);
         let parsed = AuthenticatorData::parse(&plain).unwrap();
         assert_eq!((parsed.sign_count, parsed.is_user_present, parsed.is_user_verified), (256, true, false));

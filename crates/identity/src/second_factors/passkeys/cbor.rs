@@ -67,9 +67,9 @@ impl<'a> CborReader<'a> {
 
     /// Skips a value.
     pub fn skip(&mut self) -> Option<()> {
-        let mut left = 1_usize;
-        while left > 0 {
-            left -= 1;
+        let mut items_left = 1_usize;
+        while items_left > 0 {
+            items_left -= 1;
             let more = match self.header()? {
                 Header::Map(Some(pairs)) => pairs.checked_mul(2)?,
                 Header::Array(Some(items)) => items,
@@ -81,7 +81,7 @@ impl<'a> CborReader<'a> {
                 Header::Positive(_) | Header::Negative(_) | Header::Float(_) | Header::Simple(_) => 0,
                 _ => return None,
             };
-            left = left.checked_add(more).filter(|left| *left <= MAX_ITEMS)?;
+            items_left = items_left.checked_add(more).filter(|count| *count <= MAX_ITEMS)?;
         }
         Some(())
     }

@@ -51,10 +51,10 @@ impl SentCredential {
         if text.len() > MAX_TEXT {
             return None;
         }
-        let sent: SentCredential = serde_json::from_str(text).ok()?;
+        let credential: SentCredential = serde_json::from_str(text).ok()?;
         let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        let has_id = !sent.id.is_empty() && sent.id.len() <= MAX_ID && sent.id.bytes().all(is_id);
-        (has_id && sent.kind == "public-key").then_some(sent)
+        let has_id = !credential.id.is_empty() && credential.id.len() <= MAX_ID && credential.id.bytes().all(is_id);
+        (has_id && credential.kind == "public-key").then_some(credential)
     }
 
     pub fn client_data_bytes(&self) -> Option<Vec<u8>> {

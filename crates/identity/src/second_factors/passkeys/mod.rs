@@ -76,8 +76,8 @@ impl RelyingParty {
     }
 
     /// Checks the answer to a creation. Returns `None` if it is wrong.
-    pub fn check_creation(&self, sent: &str, is_challenge: impl Fn(&str) -> bool) -> Option<CreatedCredential> {
-        let credential = SentCredential::parse(sent)?;
+    pub fn check_creation(&self, text: &str, is_challenge: impl Fn(&str) -> bool) -> Option<CreatedCredential> {
+        let credential = SentCredential::parse(text)?;
         let client_data = credential.client_data()?;
         self.check_client_data(&client_data, "webauthn.create", is_challenge)?;
         let data = attestation::authenticator_data(&credential.attestation_object()?)?;
@@ -93,24 +93,25 @@ impl RelyingParty {
     fn check_assertion(
         &self,
         stored: &StoredPasskey,
-        sent: &SentCredential,
-        asked: &AssertionRequest<'_>,
+        credential: &SentCredential,
+        assertion_request: &AssertionRequest<'_>,
     ) -> Option<i64> {
-        let client_data = sent.client_data()?;
-        let is_challenge = |challenge: &str| bool::from(challenge.as_bytes().ct_eq(asked.challenge.as_bytes()));
+        let client_data = credential.client_data()?;
+        let is_challenge =
+            |challenge: &str| bool::from(challenge.as_bytes().ct_eq(assertion_request.challenge.as_bytes()));
         self.check_client_data(&client_data, "webauthn.get", is_challenge)?;
-        let bytes = sent.authenticator_data()?;
+        let bytes = credential.authenticator_data()?;
         let data = AuthenticatorData::parse(&bytes)?;
         // A passkey alone must name its owner, since no password has named the account.
-        let is_of_owner = match sent.user_handle() {
+        let is_of_owner = match credential.user_handle() {
             Some(handle) => handle == stored.user_handle,
-            None => !asked.must_verify_user,
+            None => !assertion_request.must_verify_user,
         };
-        if !is_of_owner || !self.has_created(&data, asked.must_verify_user) {
+        if !is_of_owner || !self.has_created(&data, assertion_request.must_verify_user) {
             return None;
         }
-        let signed = [bytes.as_slice(), &Sha256::digest(sent.client_data_bytes()?)].concat();
-        let is_signed = PublicKey::from_text(&stored.public_key)?.verify(&signed, &sent.signature()?);
+        let signed = [bytes.as_slice(), &Sha256::digest(credential.client_data_bytes()?)].concat();
+        let is_signed = PublicKey::from_text(&stored.public_key)?.verify(&signed, &credential.signature()?);
         is_signed.then_some(data.sign_count.into())
     }
 
@@ -144,13 +145,14 @@ pub fn use_assertion(
     request: &Request,
     conn: &mut Conn,
     credential: &str,
-    asked: &AssertionRequest<'_>,
+    assertion_request: &AssertionRequest<'_>,
 ) -> Result<AssertionOutcome, StoreError> {
-    let Some(sent) = SentCredential::parse(credential) else { return Ok(AssertionOutcome::Wrong) };
-    let Some(stored) = load(conn, &sent.id)? else { return Ok(AssertionOutcome::Wrong) };
-    let is_asked = asked.user.is_none_or(|user| user == stored.user);
-    let count =
-        RelyingParty::new(request).filter(|_| is_asked).and_then(|party| party.check_assertion(&stored, &sent, asked));
+    let Some(sent_credential) = SentCredential::parse(credential) else { return Ok(AssertionOutcome::Wrong) };
+    let Some(stored) = load(conn, &sent_credential.id)? else { return Ok(AssertionOutcome::Wrong) };
+    let is_asked = assertion_request.user.is_none_or(|user| user == stored.user);
+    let count = RelyingParty::new(request)
+        .filter(|_| is_asked)
+        .and_then(|party| party.check_assertion(&stored, &sent_credential, assertion_request));
     let Some(count) = count else { return Ok(AssertionOutcome::Wrong) };
     if count != 0 && stored.sign_count != 0 && count <= stored.sign_count {
         return Ok(AssertionOutcome::Copied(stored.user));
@@ -178,8 +180,8 @@ fn load(conn: &mut Conn, credential_id: &str) -> Result<Option<StoredPasskey>, S
 
 /// Returns the owner of the passkey that a credential names.
 pub fn owner(conn: &mut Conn, credential: &str) -> Result<Option<UserId>, StoreError> {
-    let Some(sent) = SentCredential::parse(credential) else { return Ok(None) };
-    Ok(load(conn, &sent.id)?.map(|stored| stored.user))
+    let Some(sent_credential) = SentCredential::parse(credential) else { return Ok(None) };
+    Ok(load(conn, &sent_credential.id)?.map(|stored| stored.user))
 }
 
 /// Returns whether a passkey with an id exists.

@@ -32,10 +32,10 @@ pub fn check(
         errors.add(DEFAULT.name(), "This field cannot be set for the type document.");
         return Ok(());
     }
-    let kept = JsonBody::from_json(default);
+    let stored_default = JsonBody::from_json(default);
     // The sent form is checked, because the stored form of any JSON may have lost digits of a decimal.
-    let sent = body.get(DEFAULT.name()).filter(|_| changes.contains(&DEFAULT));
-    let value = match after.checked_default(sent.unwrap_or(kept.as_value())) {
+    let sent_default = body.get(DEFAULT.name()).filter(|_| changes.contains(&DEFAULT));
+    let value = match after.checked_default(sent_default.unwrap_or(stored_default.as_value())) {
         Ok(value) => value,
         Err(wrong) => {
             wrong.into_iter().for_each(|wrong| errors.add(DEFAULT.name(), wrong));

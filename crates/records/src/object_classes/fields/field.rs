@@ -206,14 +206,15 @@ fn write_added(out: &mut JsonWriter, _: RowForm, row: &RowCells<'_>, at: usize, 
 
 /// The schema of a field in answers.
 pub fn shown_schema() -> Json {
-    let (mut schema, all) = (openapi::response(&SHOWN, RowForm::Detail), openapi::response(&FIELD, RowForm::Detail));
+    let (mut schema, field_schema) =
+        (openapi::response(&SHOWN, RowForm::Detail), openapi::response(&FIELD, RowForm::Detail));
     for name in ADDED {
         let types: Vec<&str> = FieldType::ALL
             .iter()
             .filter(|(kind, _, _)| added_by(*kind).contains(&name))
             .map(|(_, name, _)| *name)
             .collect();
-        let mut member = all["properties"][name].clone();
+        let mut member = field_schema["properties"][name].clone();
         member["description"] = format!("Of the type {}", types.join(", ")).into();
         schema["properties"][name] = member;
     }

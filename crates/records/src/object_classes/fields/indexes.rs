@@ -31,7 +31,7 @@ pub static INDEX: JobKind = JobKind {
 /// Checks whether the future state of a field may be unique or indexed.
 pub fn check(kind: Option<FieldType>, after: &ClassField, wants_index: bool, errors: &mut Errors) {
     for (name, _) in
-        [(IS_UNIQUE.name(), after.is_unique), (IS_INDEXED.name(), wants_index)].iter().filter(|(_, is)| *is)
+        [(IS_UNIQUE.name(), after.is_unique), (IS_INDEXED.name(), wants_index)].iter().filter(|(_, is_set)| *is_set)
     {
         if let Some(kind) = kind.filter(|kind| !kind.is_indexable()) {
             errors.add(name, format!("This field cannot be true for the type {}.", kind.name()));
@@ -82,15 +82,19 @@ async fn make(build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let failed = |error: StoreError| JobFailure::new(error.to_string());
     let id = |name: &str| job.payload[name].as_i64().unwrap_or(0);
     let (class, field) = (ClassId::new(id("class")), FieldId::new(id("field")));
-    let wanted = move |conn: &mut Conn| -> Result<Option<ClassField>, StoreError> {
+    let load_field = move |conn: &mut Conn| -> Result<Option<ClassField>, StoreError> {
         let mut sql = Sql::new("SELECT ");
         sql.push(FIELD_COLUMNS)
             .push(" FROM object_class_fields f WHERE f.wants_index = 1 AND f.is_indexed = 0 AND f.id = ");
         conn.query_optional(sql.bind(field), read_field)
     };
-    let Some(field) = build.db.read(wanted).await.map_err(failed)? else { return Ok(()) };
-    let made = field.clone();
-    build.db.run_outside_transaction(move |conn| tables::make_index(conn, class, &made)).await.map_err(failed)?;
+    let Some(field) = build.db.read(load_field).await.map_err(failed)? else { return Ok(()) };
+    let indexed_field = field.clone();
+    build
+        .db
+        .run_outside_transaction(move |conn| tables::make_index(conn, class, &indexed_field))
+        .await
+        .map_err(failed)?;
     let finish = move |conn: &mut Conn| -> Result<(), StoreError> {
         let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
         conn.query_optional(&lock, |_| Ok(()))?;

@@ -45,15 +45,18 @@ static STORED: RowShape = RowShape::from_declaration(Declaration::Static(&FIELD)
 pub fn routes() -> Vec<Route> {
     let collection = "/api/object-classes/{class_id}/fields/";
     let single = "/api/object-classes/{class_id}/fields/{field_id}/";
-    let one = || Schema::OneOf(shown_schema);
+    let answer = || Schema::OneOf(shown_schema);
     vec![
         Route::list(collection, &FIELD, list)
             .answers(200, Schema::PageOf(shown_schema))
             .instance("object_classes.view"),
-        Route::create(collection, &FIELD, create).answers(201, one()).instance("object_classes.edit").alters_tables(),
+        Route::create(collection, &FIELD, create)
+            .answers(201, answer())
+            .instance("object_classes.edit")
+            .alters_tables(),
         Route::options_below(collection, document),
-        Route::view(single, &FIELD, view).with_read(view).answers(200, one()).instance("object_classes.view"),
-        Route::edit(single, &FIELD, edit).answers(200, one()).instance("object_classes.edit").alters_tables(),
+        Route::view(single, &FIELD, view).with_read(view).answers(200, answer()).instance("object_classes.view"),
+        Route::edit(single, &FIELD, edit).answers(200, answer()).instance("object_classes.edit").alters_tables(),
         Route::delete(single, delete).instance("object_classes.edit").alters_tables(),
     ]
 }
@@ -227,7 +230,7 @@ fn load_from_path(request: &Request, conn: &mut Conn) -> Result<ClassField, Refu
 }
 
 fn type_sent(body: &SentObject<'_>) -> Option<FieldType> {
-    body.get(TYPE.name()).and_then(|sent| FieldType::parse(&sent.as_str()?))
+    body.get(TYPE.name()).and_then(|value| FieldType::parse(&value.as_str()?))
 }
 
 /// Checks a body by the rules of the declaration and of the type. Members of other types are ignored.
@@ -325,17 +328,17 @@ fn complete(
 /// Derives an alias from a label that no field of the class has.
 fn unused_alias(conn: &mut Conn, class: ClassId, label: &str) -> Result<String, StoreError> {
     let sql = Sql::new("SELECT alias FROM object_class_fields WHERE class_id = $1").arg(class);
-    let taken = conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))?;
-    let is_taken = |alias: &str| RESERVED.contains(&alias) || taken.iter().any(|other| other == alias);
+    let aliases = conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))?;
+    let is_taken = |alias: &str| RESERVED.contains(&alias) || aliases.iter().any(|other_alias| other_alias == alias);
     Ok(free_alias(&default_alias(label, "field_"), is_taken))
 }
 
 /// Refuses bounds beyond those of the build, and bounds that exclude each other.
 fn check_bounds(conn: &mut Conn, after: &ClassField, changes: &Changes, errors: &mut Errors) -> Result<(), StoreError> {
     for (key, limit) in [(&MAX_LENGTH, &STRING_LENGTH), (&MAX_FILES, &FILES)] {
-        if let Some(sent) = changes.get(key) {
+        if let Some(bound) = changes.get(key) {
             let most = limits::value(conn, limit)?;
-            if sent > most {
+            if bound > most {
                 errors.add(key.name(), message::too_big(most));
             }
         }
@@ -373,7 +376,7 @@ fn check_limits(conn: &mut Conn, class: ClassId, changes: &Changes, wants_index:
 /// Finds the table for the columns of a new field. Returns whether the table must be created.
 fn take_table(conn: &mut Conn, class: ClassId, field: &mut ClassField) -> Result<bool, Refusal> {
     let sql = Sql::new("SELECT fields_made, statuses_made FROM object_classes WHERE id = $1").arg(class);
-    let (made, statuses) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let (field_count, statuses) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     if field.kind == FieldType::Status {
         if statuses >= MAX_STATUSES_MADE {
             return Err(Errors::single(TYPE.name(), "This class cannot have another status field.").into());
@@ -381,12 +384,12 @@ fn take_table(conn: &mut Conn, class: ClassId, field: &mut ClassField) -> Result
         conn.exec(&Sql::new("UPDATE object_classes SET statuses_made = statuses_made + 1 WHERE id = $1").arg(class))?;
         return Ok(false);
     }
-    if made >= MAX_FIELDS_MADE {
+    if field_count >= MAX_FIELDS_MADE {
         return Err(Refusal::bad_request("This class cannot have another field."));
     }
-    field.table_number = made / FIELDS_IN_TABLE;
+    field.table_number = field_count / FIELDS_IN_TABLE;
     conn.exec(&Sql::new("UPDATE object_classes SET fields_made = fields_made + 1 WHERE id = $1").arg(class))?;
-    Ok(made % FIELDS_IN_TABLE == 0)
+    Ok(field_count % FIELDS_IN_TABLE == 0)
 }
 
 /// Clears the label field of a class if it is the field that is deleted.

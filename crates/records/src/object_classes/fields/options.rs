@@ -17,9 +17,9 @@ const MAX_AT_ONCE: usize = 500;
 
 /// Checks the sent options, and converts them to their stored form.
 pub fn check(changes: &mut Changes, max_items: usize, errors: &mut Errors) {
-    let Some(sent) = changes.get(&OPTIONS) else { return };
-    let Json::Array(items) = &sent else {
-        return errors.add(OPTIONS.name(), message::not_a_list(resource::type_name(&sent)));
+    let Some(list) = changes.get(&OPTIONS) else { return };
+    let Json::Array(items) = &list else {
+        return errors.add(OPTIONS.name(), message::not_a_list(resource::type_name(&list)));
     };
     if items.is_empty() {
         return errors.add(OPTIONS.name(), message::EMPTY_LIST);
@@ -68,11 +68,11 @@ fn option(item: &Json) -> Result<(String, String), OptionsRefusal> {
     let mut errors = Errors::new();
     let mut member = |name: &'static str, max: usize| {
         let field = resource::Field::new(name, resource::FieldKind::text(max)).required();
-        let Some(sent) = item.get(name) else {
+        let Some(value) = item.get(name) else {
             errors.add(name, message::REQUIRED);
             return String::new();
         };
-        match resource::check_value(&field, JsonBody::from_json(sent).as_value()) {
+        match resource::check_value(&field, JsonBody::from_json(value).as_value()) {
             Ok(CheckedValue::Text(text)) if name == "value" && text.contains(',') => errors.add(name, message::VALUE),
             Ok(CheckedValue::Text(text)) => return text,
             Ok(_) => errors.add(name, message::STRING),
@@ -106,7 +106,7 @@ pub fn check_removed(
         return Ok(());
     }
     let after = options_of(changes.get(&OPTIONS));
-    let is_kept = |value: &str| after.iter().any(|kept| kept.value == value);
+    let is_kept = |value: &str| after.iter().any(|option| option.value == value);
     let removed: Vec<&str> =
         before.options.iter().map(|option| option.value.as_ref()).filter(|value| !is_kept(value)).collect();
     let is_default = |value: &str| match &before.default {
@@ -119,9 +119,9 @@ pub fn check_removed(
             || (!changes.contains(&INITIAL) && before.initial.as_deref() == Some(**value))
     };
     let mut used = removed.iter().find(is_used).map(|value| (*value).to_owned());
-    for some in removed.chunks(MAX_AT_ONCE) {
+    for chunk in removed.chunks(MAX_AT_ONCE) {
         if used.is_none() {
-            used = first_held(conn, class, before, some)?;
+            used = first_held(conn, class, before, chunk)?;
         }
     }
     if let Some(value) = used {
@@ -129,11 +129,11 @@ pub fn check_removed(
         return Ok(());
     }
     // The members of a set are stored in the order of its options.
-    let kept = |options: &[EnumOption], others: &[EnumOption]| -> Vec<StaticText> {
-        let is_in_both = |value: &&StaticText| others.iter().any(|other| other.value == **value);
+    let common_values = |options: &[EnumOption], other_options: &[EnumOption]| -> Vec<StaticText> {
+        let is_in_both = |value: &&StaticText| other_options.iter().any(|option| option.value == **value);
         options.iter().map(|option| &option.value).filter(is_in_both).cloned().collect()
     };
-    let is_reordered = kept(&before.options, &after) != kept(&after, &before.options);
+    let is_reordered = common_values(&before.options, &after) != common_values(&after, &before.options);
     if before.kind == FieldType::Set && is_reordered && crate::tables::has_values(conn, class, before)? {
         errors.add(OPTIONS.name(), "The order of options in use cannot be changed.");
     }
@@ -167,9 +167,9 @@ fn first_held(
         }
         sql.push(")");
     }
-    let held = conn.query_optional(sql.push(" LIMIT 1"), |row| match field.kind {
+    let stored_values = conn.query_optional(sql.push(" LIMIT 1"), |row| match field.kind {
         FieldType::Set => row.json::<Vec<String>>(0),
         _ => Ok(vec![row.text(0)?.to_owned()]),
     })?;
-    Ok(held.and_then(|held| held.into_iter().find(|value| options.contains(&value.as_str()))))
+    Ok(stored_values.and_then(|values| values.into_iter().find(|value| options.contains(&value.as_str()))))
 }

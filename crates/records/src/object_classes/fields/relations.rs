@@ -83,22 +83,22 @@ struct Chain {
 
 /// Follows relations to their ends. The relations must not contain a cycle.
 fn chain(from: ClassId, next: impl Fn(&HashSet<ClassId>) -> HashSet<ClassId>) -> Chain {
-    let (mut seen, mut level, mut length) = (HashSet::new(), HashSet::from([from]), 0);
+    let (mut visited, mut level, mut length) = (HashSet::new(), HashSet::from([from]), 0);
     while !level.is_empty() {
         length += 1;
         let further = next(&level);
-        seen.extend(level);
+        visited.extend(level);
         level = further;
     }
-    Chain { seen, length }
+    Chain { seen: visited, length }
 }
 
 /// Refuses one more relation of a class, or to a class, if it would exceed the limits.
 pub fn check_limits(conn: &mut Conn, class: ClassId, related: ClassId) -> Result<(), Refusal> {
     let of_class = "SELECT count(*) FROM object_class_fields WHERE class_id = $1 AND related_object_class IS NOT NULL";
     let to_class = "SELECT count(*) FROM object_class_fields WHERE related_object_class = $1";
-    for (text, of, limit) in [(of_class, class, &PARENTS), (to_class, related, &CHILDREN)] {
-        let count = conn.query_one(&Sql::new(text).arg(of), |row| row.int(0))?;
+    for (text, class_id, limit) in [(of_class, class, &PARENTS), (to_class, related, &CHILDREN)] {
+        let count = conn.query_one(&Sql::new(text).arg(class_id), |row| row.int(0))?;
         limits::check(conn, limit, count, 1)?;
     }
     Ok(())

@@ -45,8 +45,9 @@ impl ExportColumns {
     /// The current fields of the columns. `None` for a field that was deleted.
     fn fields<'c>(&self, class: &'c Class) -> Vec<Option<(&'c ClassField, &'c Field)>> {
         let [_, declared, _] = class.record.parts();
-        let known: HashMap<FieldId, _> = class.fields.iter().zip(declared).map(|both| (both.0.id, both)).collect();
-        self.fields.iter().map(|(_, id)| known.get(id).copied()).collect()
+        let field_by_id: HashMap<FieldId, _> =
+            class.fields.iter().zip(declared).map(|pair| (pair.0.id, pair)).collect();
+        self.fields.iter().map(|(_, id)| field_by_id.get(id).copied()).collect()
     }
 }
 
@@ -69,21 +70,21 @@ pub fn piece(
     numbers: &[u32],
 ) -> Result<Option<Vec<u8>>, Refusal> {
     let fields = columns.fields(class);
-    let there = || fields.iter().flatten();
+    let existing_fields = || fields.iter().flatten();
     let mut sql = Sql::new("SELECT t.n, t.id, t.owner, t.created_at, t.created_by, t.modified_at, t.modified_by");
-    for (_, declared) in there() {
+    for (_, declared) in existing_fields() {
         value(sql.push(", "), OWN, declared, 0);
     }
     sql.push(" FROM ").name(&class.table()).push(" t");
-    push_joins(&mut sql, OWN, &class.record, there().map(|(_, declared)| *declared));
+    push_joins(&mut sql, OWN, &class.record, existing_fields().map(|(_, declared)| *declared));
     sql.push(" WHERE t.n").push_any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
     let mut lines = CsvLines::default();
-    let read = conn.for_each_row_until(&sql, |row| {
+    let outcome = conn.for_each_row_until(&sql, |row| {
         lines.push(row, &fields)?;
         let is_too_large = lines.ends.len() > 1 && lines.text.len() > MAX_PIECE_BYTES;
         Ok(if is_too_large { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    if read.is_break() {
+    if outcome.is_break() {
         return Ok(None);
     }
     let names = names(caller, conn, &lines)?;

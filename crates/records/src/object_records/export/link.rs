@@ -93,9 +93,9 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 /// Returns the parameters of a body as a query. A list becomes its values with commas between them, as in parameters.
 fn query_text(body: &SentObject<'_>) -> Result<String, Refusal> {
     let (mut text, mut errors) = (String::new(), Errors::new());
-    for (name, sent) in body.iter() {
+    for (name, value) in body.iter() {
         // A list with more values exceeds the maximum size anyway.
-        let values = sent.as_list(MAX_QUERY).map_or_else(|| vec![sent], |(values, _)| values);
+        let values = value.as_list(MAX_QUERY).map_or_else(|| vec![value], |(values, _)| values);
         match values.into_iter().map(value_text).collect::<Option<Vec<_>>>() {
             Some(values) => {
                 push_encoded(&mut text, name);
@@ -114,12 +114,12 @@ fn query_text(body: &SentObject<'_>) -> Result<String, Refusal> {
 }
 
 /// A string, a number or a boolean as a value of a query. Null is an empty value.
-fn value_text(sent: JsonValue<'_>) -> Option<String> {
-    match sent.type_name() {
-        "str" => sent.as_str().map(|text| text.into_owned()),
+fn value_text(value: JsonValue<'_>) -> Option<String> {
+    match value.type_name() {
+        "str" => value.as_str().map(|text| text.into_owned()),
         "NoneType" => Some(String::new()),
         "list" | "dict" => None,
-        _ => Some(sent.text().to_owned()),
+        _ => Some(value.text().to_owned()),
     }
 }
 
@@ -136,7 +136,7 @@ fn push_encoded(out: &mut String, text: &str) {
 /// The prefix of the kind of credential by which a caller was admitted. Empty for a kind without a prefix.
 fn kind_of(admission: &Admission) -> &'static str {
     let kinds = registered().iter().flat_map(|domain| domain.callers);
-    let own = kinds.filter(|(_, by)| std::ptr::eq(by, admission.by)).map(|(kind, _)| *kind).next();
+    let own = kinds.filter(|(_, functions)| std::ptr::eq(functions, admission.by)).map(|(kind, _)| *kind).next();
     if let Some(Credential::Prefix(prefix)) = own { prefix } else { "" }
 }
 
@@ -151,14 +151,14 @@ struct ExportLink {
 pub async fn download(request: Arc<Request>) -> Outcome {
     let hash = sha256_hex(request.query.last_value(TOKEN).unwrap_or(""));
     let (class, now) = (request.id::<ClassId>(), request.now);
-    let wanted = hash.clone();
+    let query_hash = hash.clone();
     // Requests need no credentials, so the permit and the write follow only after a read has found the link.
     let look = move |conn: &mut Conn| {
         let sql = Sql::new(
             "SELECT user_id, session, credential, query FROM export_links \
              WHERE token = $1 AND class_id = $2 AND expires_at > $3",
         );
-        conn.query_optional(&sql.arg(wanted.clone()).arg(class).arg(now), |row| {
+        conn.query_optional(&sql.arg(query_hash.clone()).arg(class).arg(now), |row| {
             let claims = CredentialClaims::of_session(row.id(0)?, row.id(1)?, i64::MAX);
             Ok(ExportLink { claims, credential: row.text(2)?.to_owned(), query: row.text(3)?.to_owned() })
         })
@@ -172,8 +172,8 @@ pub async fn download(request: Arc<Request>) -> Outcome {
         return Err(Refusal::not_found());
     }
     let kinds = registered().iter().flat_map(|domain| domain.callers);
-    let by = functions_for_token(kinds, &link.credential).ok_or_else(Refusal::not_found)?;
-    let admission = Admission { claims: link.claims, by };
+    let functions = functions_for_token(kinds, &link.credential).ok_or_else(Refusal::not_found)?;
+    let admission = Admission { claims: link.claims, by: functions };
     let caller = admission.caller(&request.app, &request.build, request.address, Some(request.requirement)).await?;
     begin(Arc::new(request.with_caller(caller)), admission, &Query::parse(&link.query), place).await
 }

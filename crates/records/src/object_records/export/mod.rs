@@ -67,17 +67,17 @@ const OF_PAGES: [&str; 2] = ["limit", "offset"];
 
 /// The parameters of the list except those of its pages, and the format.
 fn parameters() -> Vec<Json> {
-    let mut all = super::list::parameters();
-    all.retain(|parameter| !OF_PAGES.iter().any(|name| parameter["name"] == *name));
+    let mut list = super::list::parameters();
+    list.retain(|parameter| !OF_PAGES.iter().any(|name| parameter["name"] == *name));
     let formats = json!({"type": "string", "enum": ["csv", "ndjson"], "default": "csv"});
-    all.push(openapi::query(FORMAT, "The format", formats));
+    list.push(openapi::query(FORMAT, "The format", formats));
     let bom = json!({"type": "boolean", "default": false});
-    all.push(openapi::query(
+    list.push(openapi::query(
         BOM,
         "True to begin a CSV with a byte order mark, by which some programs recognize UTF-8",
         bom,
     ));
-    all
+    list
 }
 
 /// The parameters of exports that are not filters: parameters of exports only, parameters of lists, and `delimiter`.
@@ -187,9 +187,9 @@ fn select(request: &Request, conn: &mut Conn, query: &Query) -> Result<ExportSel
     let has_bom = format.has_bom(query)?;
     let related: RelatedClasses = related_classes(request, conn, &opened.class, query)?;
     refuse_unknown_filters(query, &opened.class, &related)?;
-    let wanted = ListQuery::from_request(query, conn, &opened, &related, request.now)?;
+    let list_query = ListQuery::from_request(query, conn, &opened, &related, request.now)?;
     let numbers =
-        if opened.visible.is_none() { Vec::new() } else { wanted.numbers(conn, &opened.class, request.now)? };
+        if opened.visible.is_none() { Vec::new() } else { list_query.numbers(conn, &opened.class, request.now)? };
     let columns = ExportColumns::from_view(&View::from_query(query, opened.class.clone()), has_bom);
     Ok((format, opened.class.alias.clone(), columns, numbers))
 }
@@ -224,17 +224,17 @@ impl Export {
         if let ExportForm::Csv(columns) = &self.shown {
             producer.send(columns.header()).await?;
         }
-        let (mut at, mut many) = (0, RECORDS_IN_PIECE);
+        let (mut at, mut piece_length) = (0, RECORDS_IN_PIECE);
         while at < self.numbers.len() {
-            let end = self.numbers.len().min(at + many);
+            let end = self.numbers.len().min(at + piece_length);
             let piece = self.piece(self.numbers[at..end].to_vec()).await;
             match piece.map_err(|refusal| io::Error::other(format!("{} {}", refusal.status, refusal.body())))? {
                 Some(bytes) => {
                     producer.send(bytes).await?;
-                    (at, many) = (end, (2 * many).min(RECORDS_IN_PIECE));
+                    (at, piece_length) = (end, (2 * piece_length).min(RECORDS_IN_PIECE));
                 }
                 // A single record always fits.
-                None => many = (many / 2).max(1),
+                None => piece_length = (piece_length / 2).max(1),
             }
         }
         Ok(())
@@ -278,15 +278,15 @@ fn ndjson(
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     };
-    let read = RecordPage::read_while(&view, conn, &sql, check, |row, at| {
+    let outcome = RecordPage::read_while(&view, conn, &sql, check, |row, at| {
         places.insert(row.int(at)?, places.len());
         Ok(())
     })?;
-    let ControlFlow::Continue(records) = read else { return Ok(None) };
-    let beside = records.load(request, conn, opened.on_class)?;
+    let ControlFlow::Continue(records) = outcome else { return Ok(None) };
+    let meta = records.load(request, conn, opened.on_class)?;
     let mut out = JsonWriter::with_capacity(records.bytes() + 200 * records.items.len());
     for at in numbers.iter().filter_map(|number| places.get(&i64::from(*number)).copied()) {
-        records.write_one(at, &beside, &mut out, false);
+        records.write_one(at, &meta, &mut out, false);
         out.raw("\n");
     }
     Ok(Some(out.into_bytes()))

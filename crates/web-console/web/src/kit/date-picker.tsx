@@ -1,4 +1,4 @@
-// Dates and moments, typed as a text or chosen from a calendar.
+// Dates, with or without times, typed as a text or chosen from a calendar.
 
 import {
   type CalendarDate,

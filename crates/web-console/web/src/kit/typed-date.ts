@@ -6,7 +6,7 @@ import { isoDay, type WrittenDay, writtenDay, writtenTime } from './written-date
 export interface DateKind {
   /** True for a date with a time. */
   hasTime: boolean
-  /** The time zone in which moments are typed. */
+  /** The time zone in which dates with times are typed. */
   zone: string
   /** A year before 1900 that the person confirmed. */
   oldYear?: number | undefined

@@ -19,7 +19,7 @@ let zone: string | undefined
 let day = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium' })
 let moment = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeStyle: 'short' })
 
-/** Shows moments in a time zone from now on. */
+/** Shows dates and times in a time zone from now on. */
 export function showIn(timezone: string) {
   if (zone === timezone) return
   zone = timezone

@@ -17,7 +17,7 @@ function plainDecimal(value: Json): string {
   return `${minus}${whole || '0'}${places && `.${places}`}`
 }
 
-/** A moment as seconds and fraction, for comparing. */
+/** A date and time as seconds and fraction, for comparing. */
 function instant(value: Json): string {
   const [, before = '', fraction = '', offset = ''] =
     `${value}`.match(/^([^.]*)(?:\.(\d+))?(Z|[+-]\d{2}:?\d{2})$/i) ?? []
