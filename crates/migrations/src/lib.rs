@@ -66,5 +66,6 @@ pub const fn build(conversions: &Conversions) -> [Migration; 30] {
         Migration::sql("0028_second_factors", include_str!("../build/0028_second_factors.sql")),
         Migration::sql("0029_api_keys", include_str!("../build/0029_api_keys.sql")),
         Migration::sql("0030_scim", include_str!("../build/0030_scim.sql")),
+        Migration::sql("0034_comments", include_str!("../build/0034_comments.sql")),
     ]
 }

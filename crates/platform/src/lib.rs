@@ -5,7 +5,7 @@ pub mod limits;
 mod text_forms;
 
 pub use identity::builds;
-pub use {administration, agents, documents, events, extensions, files, identity, kit, records, scim, tasks};
+pub use {administration, agents, comments, documents, events, extensions, files, identity, kit, records, scim, tasks};
 
 use kit::app::{App, OpenError};
 use kit::domain::{self, Module};
@@ -16,7 +16,7 @@ use std::ops::{Deref, DerefMut};
 use store::Migrations;
 
 /// All modules. A module uses only those before it.
-pub static MODULES: [&Module; 12] = [
+pub static MODULES: [&Module; 13] = [
     &events::MODULE,
     &files::MODULE,
     &administration::MODULE,
@@ -25,6 +25,7 @@ pub static MODULES: [&Module; 12] = [
     &records::MODULE,
     &documents::MODULE,
     &tasks::MODULE,
+    &comments::MODULE,
     &extensions::MODULE,
     &agents::MODULE,
     &web_console::MODULE,

@@ -13,6 +13,7 @@ use identity::sessions::TaskLinks;
 use kit::domain::Module;
 use records::single_records::RecordHooks;
 use tasks::per_record::KnownBlocks;
+pub use tasks::task_access;
 
 /// The registration of the tasks module.
 pub static MODULE: Module = Module {
