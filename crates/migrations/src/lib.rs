@@ -33,7 +33,7 @@ const REFERENCES_TO_USERS: [DroppedReference; 4] = [
 ];
 
 /// Returns the migrations of the database of a build.
-pub const fn build(conversions: &Conversions) -> [Migration; 30] {
+pub const fn build(conversions: &Conversions) -> [Migration; 31] {
     [
         Migration::sql("0001_identity", include_str!("../build/0001_identity.sql")),
         Migration::sql("0002_outbound_mail", include_str!("../build/0002_outbound_mail.sql")),
