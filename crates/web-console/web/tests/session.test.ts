@@ -53,6 +53,7 @@ const {
   begin,
   addConfigured: isConfigured,
   mayBeConfigured,
+  onSignIn,
   renew,
   session,
   signOut,
@@ -162,4 +163,23 @@ test('signing out empties the tab, and all the others', async () => {
   kept.set('chancery.return-to', '/console/admin/users?full_name__icontains=x')
   channel.onmessage?.({ data: 'signed-out' })
   assert.deepEqual([told, led.splice(0), emptied, session(), kept.size], [[], ['/sign-in/'], 2, undefined, 0])
+})
+
+test('a part of the page continues after a sign-in in another window', async () => {
+  answers = { [TOKEN]: start }
+  await renew()
+  let continued = 0
+  const stop = onSignIn(() => continued++)
+  asked.splice(0)
+  const signedIn = async (id: number | undefined) => {
+    channel.onmessage?.({ data: { signedIn: id } })
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await signedIn(session()?.user?.id)
+  assert.deepEqual([asked.splice(0), continued], [[TOKEN], 1])
+  // Without a session there is nothing to continue with.
+  answers = { [TOKEN]: () => Response.json({}, { status: 401 }) }
+  await signedIn(session()?.user?.id)
+  assert.equal(continued, 1)
+  stop()
 })
