@@ -51,6 +51,7 @@ Object.assign(globalThis, {
 
 const {
   begin,
+  isUnrestricted,
   addConfigured: isConfigured,
   mayBeConfigured,
   onSignIn,
@@ -182,4 +183,23 @@ test('a part of the page continues after a sign-in in another window', async () 
   await signedIn(session()?.user?.id)
   assert.equal(continued, 1)
   stop()
+})
+
+test('a session whose user must add a second factor is renewed, so that the frame says so', async () => {
+  let isRequired = false
+  answers = {
+    [TOKEN]: () =>
+      Response.json({ access_token: 'x', expires_in: 900, user: { id: 7 }, second_factor_required: isRequired }),
+    '/api/roles/': () => Response.json({ detail: 'Second factor required.' }, { status: 403 }),
+  }
+  await renew()
+  assert.ok(isUnrestricted())
+  isRequired = true
+  asked.splice(0)
+  await assert.rejects(call('GET', '/api/roles/'), (error) => error instanceof Refusal && error.status === 403)
+  await renew()
+  assert.deepEqual([asked.splice(0), isUnrestricted()], [['/api/roles/', TOKEN], false])
+  // Further refusals ask for nothing.
+  await assert.rejects(call('GET', '/api/roles/'), Refusal)
+  assert.deepEqual(asked.splice(0), ['/api/roles/'])
 })

@@ -21,7 +21,12 @@ const configurations = page('/api/single-sign-on/', 'limit=100&ordering=name')
 function Configuration({ credential: { single_sign_on: value } }: { credential: Instance }) {
   const { data } = useQuery(configurations)
   const found = data?.results.find(({ id }) => id === value)
-  return <Link to={`/admin/single-sign-on/${value}`}>{`${found?.name ?? value}`}</Link>
+  return (
+    <>
+      {`${t('scim-tokens.for')} `}
+      <Link to={`/admin/single-sign-on/${value}`}>{`${found?.name ?? value}`}</Link>
+    </>
+  )
 }
 
 function ConfigurationInput({ field, name, value, onChange }: InputProps) {

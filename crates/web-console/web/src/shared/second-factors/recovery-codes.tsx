@@ -9,8 +9,8 @@ import { AskFirst } from '../../generic/ask-first.tsx'
 import { saveAs } from '../../generic/save.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
+import { copyText } from '../../kit/copyable.tsx'
 import { Dialog } from '../../kit/dialogs.tsx'
-import { say } from '../../kit/toasts.tsx'
 import { t } from '../../texts.ts'
 import { codesLeft, RECOVERY_CODES } from './own-factors.ts'
 import look from './second-factors.module.css'
@@ -21,7 +21,6 @@ const FEW = 3
 /** Shows new codes. They are only in this dialog, so it must be answered. */
 export function ShownCodes({ codes, onClose }: { codes: string[]; onClose: () => void }) {
   const text = codes.join('\n')
-  const copy = () => navigator.clipboard.writeText(text).then(() => say(t('copied')))
   const build = session()?.build ?? ''
   const download = () => saveAs(new Blob([`${text}\n`], { type: 'text/plain' }), `recovery-codes-${build}.txt`)
   return (
@@ -35,7 +34,7 @@ export function ShownCodes({ codes, onClose }: { codes: string[]; onClose: () =>
         ))}
       </ul>
       <div className={css.actions}>
-        <Button icon="copy" onPress={() => void copy()}>
+        <Button icon="copy" onPress={() => copyText(text)}>
           {t('recovery-codes.copy')}
         </Button>
         <Button icon="download" onPress={download}>
