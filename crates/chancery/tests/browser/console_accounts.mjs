@@ -250,7 +250,7 @@ for (const [width, type] of [[1280, 'full'], [320, 'external']]) {
     await use(page, 'Edit second factors')
     await tabTo(page, `main select[name=${type}]`)
     await page.keyboard.type('Required')
-    await shows(page, 'People of these types who have no second factor must add one')
+    await shows(page, 'People of this type who have no second factor must add one')
     await tab.isAccessible('rules that are edited')
     await press(page, 'Control+s')
     await shows(page, 'Saved.')

@@ -141,6 +141,7 @@ function New({ path, title, fields, initial, inputs, onCreated, onDone }: NewPro
   return (
     <FormDialog
       title={title}
+      isWide={fields.some(({ alias }) => alias === 'permissions')}
       fields={fields}
       sections={[]}
       values={values}

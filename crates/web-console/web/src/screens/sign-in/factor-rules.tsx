@@ -1,11 +1,10 @@
 // The rules for second factors by account type, edited in place.
 
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { instance as instanceQuery, options } from '../../api/query.ts'
 import { session } from '../../api/session.ts'
-import type { Fields, Options } from '../../api/shapes.ts'
-import { isEqual } from '../../generic/changes.ts'
+import type { Options } from '../../api/shapes.ts'
 import { Facts } from '../../generic/detail.tsx'
 import { Edit } from '../../generic/edit.tsx'
 import { Reading } from '../../generic/failure.tsx'
@@ -14,7 +13,7 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Select } from '../../kit/fields.tsx'
 import { mayHaveFactors, ownFactors } from '../../shared/second-factors/own-factors.ts'
-import { labelOf, named, t } from '../../texts.ts'
+import { labelOf, t } from '../../texts.ts'
 
 const PATH = '/api/security/second-factors/'
 const SECTIONS = [
@@ -25,16 +24,23 @@ const SECTIONS = [
   },
 ]
 
-const RuleInput = ({ field, name, value, onChange }: InputProps) => (
-  <Select
-    name={name}
-    label={labelOf(field)}
-    isRequired
-    value={value as string}
-    choices={field.values ?? []}
-    onChange={onChange}
-  />
-)
+/** The rule of an account type. A changed rule names its consequences below. */
+function RuleInput({ field, name, value, onChange, instance }: InputProps) {
+  const isChanged = instance !== undefined && instance[name] !== value
+  return (
+    <>
+      <Select
+        name={name}
+        label={labelOf(field)}
+        isRequired
+        value={value as string}
+        choices={field.values ?? []}
+        onChange={onChange}
+      />
+      {isChanged && value !== 'optional' && <Consequence type={name} isRequired={value === 'required'} />}
+    </>
+  )
+}
 const INPUTS = { internal: RuleInput, external: RuleInput, full: RuleInput, super_admin: RuleInput }
 
 /** Every type has a rule. Only super admins change their own. */
@@ -48,30 +54,16 @@ function chosen(details: Options['details']): Options['details'] {
   return { ...details, schema }
 }
 
-/** What the changed rules mean for people, before they are saved. */
-function Consequences({ before, values }: { before: Fields; values: Fields }) {
-  const changed = Object.keys(values).filter((type) => !isEqual(before[type] ?? null, values[type] ?? null))
-  const namesOf = (rule: string) => changed.filter((type) => values[type] === rule).map((type) => named('field', type))
-  const isOwn = mayHaveFactors() && changed.includes(`${session()?.user?.account_type}`)
+/** What a changed rule means for people, before it is saved. */
+function Consequence({ type, isRequired }: { type: string; isRequired: boolean }) {
+  const isOwn = isRequired && mayHaveFactors() && type === session()?.user?.account_type
   const own = useQuery({ ...ownFactors, enabled: isOwn })
-  const required = namesOf('required')
-  const off = namesOf('off')
-  const isDueForMe =
-    isOwn && values[`${session()?.user?.account_type}`] === 'required' && own.data?.results.length === 0
-  const texts = [
-    ...(required.length > 0 ? [t('factors.rules.required', { names: required.join(', ') })] : []),
-    ...(isDueForMe ? [t('factors.rules.own')] : []),
-    ...(off.length > 0 ? [t('factors.rules.off', { names: off.join(', ') })] : []),
-  ]
+  const notice = useRef<HTMLDivElement>(null)
+  useEffect(() => notice.current?.scrollIntoView({ block: 'nearest' }), [])
   return (
-    <div role="status">
-      {texts.length > 0 && (
-        <div className={css.notice} data-tone="warn">
-          {texts.map((text) => (
-            <p key={text}>{text}</p>
-          ))}
-        </div>
-      )}
+    <div ref={notice} role="status" className={css.notice} data-tone="warn">
+      <p>{t(isRequired ? 'factors.rules.required' : 'factors.rules.off')}</p>
+      {own.data?.results.length === 0 && <p>{t('factors.rules.own')}</p>}
     </div>
   )
 }
@@ -91,7 +83,6 @@ export function FactorRules() {
         inputs={INPUTS}
         read={read.data}
         details={details}
-        warning={(before, values) => <Consequences before={before} values={values} />}
         onDone={() => setIsEditing(false)}
       />
     )
