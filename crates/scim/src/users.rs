@@ -324,7 +324,8 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Stores the id that the directory has given to a user, which is unique for the configuration.
+/// Stores the id that the directory has given to a user, which is unique for the configuration. Without an id the row still records
+/// that the directory looks after the user.
 fn store_external_id(
     conn: &mut Conn,
     directory: &Directory,
@@ -332,16 +333,13 @@ fn store_external_id(
     external_id: Option<&str>,
 ) -> Result<(), Refusal> {
     let configuration = directory.configuration;
-    let Some(external_id) = external_id else {
-        let sql = Sql::new("UPDATE scim_users SET external_id = NULL WHERE single_sign_on = $1 AND user_id = $2");
-        conn.exec(&sql.arg(configuration).arg(id))?;
-        return Ok(());
-    };
-    let sql = Sql::new("SELECT user_id FROM scim_users WHERE single_sign_on = $1 AND external_id = $2");
-    match conn.query_optional(&sql.arg(configuration).arg(external_id), |row| row.id::<UserId>(0))? {
-        Some(holder) if holder == id => return Ok(()),
-        Some(_) => return Err(uniqueness("externalId")),
-        None => {}
+    if let Some(external_id) = external_id {
+        let sql = Sql::new("SELECT user_id FROM scim_users WHERE single_sign_on = $1 AND external_id = $2");
+        match conn.query_optional(&sql.arg(configuration).arg(external_id), |row| row.id::<UserId>(0))? {
+            Some(holder) if holder == id => return Ok(()),
+            Some(_) => return Err(uniqueness("externalId")),
+            None => {}
+        }
     }
     let sql = Sql::new(
         "INSERT INTO scim_users(single_sign_on, user_id, external_id, is_deactivated, is_deleted) VALUES ($1, $2, $3, 0, 0) \

@@ -1,1 +1,1 @@
-import{r as e}from"./rolldown-runtime.js";import{E as t,T as n}from"./vendor.js";import{en as r}from"./main.js";var i=e(t(),1),a=n();function o(){return(0,i.useEffect)(()=>{window.close()},[]),(0,a.jsx)(`h1`,{tabIndex:-1,children:r(`session.back`)})}export{o as SignedIn};
+import{r as e}from"./rolldown-runtime.js";import{E as t,T as n}from"./vendor.js";import{nn as r}from"./main.js";var i=e(t(),1),a=n();function o(){return(0,i.useEffect)(()=>{window.close()},[]),(0,a.jsx)(`h1`,{tabIndex:-1,children:r(`session.back`)})}export{o as SignedIn};

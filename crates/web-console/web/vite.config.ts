@@ -146,6 +146,7 @@ export default defineConfig({
               name: 'records',
               test: RECORDS,
             },
+            { name: 'qr', test: /node_modules\/qr\// },
             { name: 'home', test: HOME },
             {
               name: 'main',

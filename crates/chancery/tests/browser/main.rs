@@ -17,10 +17,11 @@ use testkit::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
+mod accounts;
 mod everywhere;
 mod office;
 
-const SOURCES: [(&str, &str); 18] = [
+const SOURCES: [(&str, &str); 19] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),
@@ -39,6 +40,7 @@ const SOURCES: [(&str, &str); 18] = [
     ("console_office.mjs", include_str!("console_office.mjs")),
     ("console_component.mjs", include_str!("console_component.mjs")),
     ("console_values.mjs", include_str!("console_values.mjs")),
+    ("console_accounts.mjs", include_str!("console_accounts.mjs")),
 ];
 
 /// Returns whether pages are tested in every appearance and with the maximum number of objects.

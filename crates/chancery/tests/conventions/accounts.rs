@@ -51,6 +51,7 @@ async fn beyond_the_bound_no_way_of_signing_in_reads_what_is_sent() {
         "/oauth/authorize/single-sign-on/",
         "/password-reset/",
         "/sign-in/",
+        "/sign-in/passkey/",
         "/sign-in/second-factor/",
         "/sign-in/single-sign-on/",
         "/task/",

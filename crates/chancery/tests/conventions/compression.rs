@@ -342,6 +342,7 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
             "GET /sign-in/",
             "POST /sign-in/",
             "POST /sign-in/second-factor/",
+            "POST /sign-in/passkey/",
             "POST /sign-in/single-sign-on/",
             "GET /activate/",
             "POST /activate/",

@@ -201,6 +201,7 @@ async fn public_endpoints_need_no_token() {
         "GET /sign-in/",
         "POST /sign-in/",
         "POST /sign-in/second-factor/",
+        "POST /sign-in/passkey/",
         "POST /sign-in/single-sign-on/",
         "GET /activate/",
         "POST /activate/",

@@ -10,7 +10,7 @@ use kit::domain::front_end;
 use kit::html::{self, escape};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The maximum length of a path to which a sign-in redirects, in bytes. It is part of the cookie of a sign-in at a provider.
 pub const MAX_RETURN_TO: usize = 512;
@@ -71,6 +71,20 @@ impl Aim {
             Aim::Tokens { .. } => None,
         };
         SignInStart { return_to: self.return_to(), way_back: "", browser }
+    }
+
+    /// Returns the address of the page to sign in for this purpose.
+    pub fn address(&self) -> String {
+        let purpose = match self {
+            Aim::Tokens { is_chosen: true, .. } => Some(format!("for={PROGRAM}")),
+            _ => None,
+        };
+        let path = match self.return_to() {
+            "/" => None,
+            path => Some(format!("return_to={}", utf8_percent_encode(path, NON_ALPHANUMERIC))),
+        };
+        let query: Vec<String> = purpose.into_iter().chain(path).collect();
+        format!("/sign-in/{}{}", if query.is_empty() { "" } else { "?" }, query.join("&"))
     }
 
     /// Returns the hidden fields of a form that carry the purpose, as HTML.
@@ -191,6 +205,16 @@ mod tests {
         ] {
             assert!(!is_below("/console/", elsewhere), "{elsewhere}");
         }
+    }
+
+    #[test]
+    fn the_address_of_the_page_carries_the_purpose() {
+        let browser = Aim::Browser { return_to: "/console/users?a=b&c".to_owned(), is_kept: true };
+        assert_eq!(browser.address(), "/sign-in/?return_to=%2Fconsole%2Fusers%3Fa%3Db%26c");
+        let tokens = |return_to: &str, is_chosen| Aim::Tokens { return_to: return_to.to_owned(), is_chosen }.address();
+        assert_eq!(tokens("/api/docs/", true), "/sign-in/?for=program&return_to=%2Fapi%2Fdocs%2F");
+        assert_eq!(tokens("/", true), "/sign-in/?for=program");
+        assert_eq!(tokens("/", false), "/sign-in/");
     }
 
     #[test]

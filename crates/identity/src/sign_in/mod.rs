@@ -3,6 +3,7 @@
 pub mod aim;
 mod form;
 pub mod login;
+mod page_script;
 pub mod pages;
 pub mod passkey;
 pub mod second_factor;

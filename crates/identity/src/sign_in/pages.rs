@@ -4,6 +4,7 @@
 use super::aim::{Aim, MAX_RETURN_TO, lead_on};
 use super::form::form_field;
 use super::login::{FirstStep, SESSION, SignInPurpose};
+use super::page_script::PageScript;
 use super::second_form::{self, SentForm};
 use super::second_step::repeat_second_step;
 use super::set_password;
@@ -37,6 +38,10 @@ const NOT_IN_MAILTO: &AsciiSet = &NON_ALPHANUMERIC.remove(b'@').remove(b'.').rem
 /// The address of the form of the second step.
 const SECOND_STEP: &str = "/sign-in/second-factor/";
 
+/// Signs in with a passkey alone: it asks for a challenge and sends the answer of the passkey with the form.
+const PASSKEY_SCRIPT: PageScript =
+    PageScript { text: include_str!("passkey_button.js"), directives: "; connect-src 'self'" };
+
 pub fn routes() -> Vec<Route> {
     let show =
         |path, summary, handler| Route::new(Method::GET, path, summary, handler).public().answers(200, Schema::Html);
@@ -66,6 +71,14 @@ pub fn routes() -> Vec<Route> {
             "Prove a second factor from the page",
             Handler::Async(prove_factor),
             &["challenge", "code", "credential", "keep", "for", "return_to"],
+        )
+        .from_own_pages_alone()
+        .also_answers(303, Schema::Nothing),
+        send(
+            "/sign-in/passkey/",
+            "Sign in with a passkey alone from the page",
+            Handler::Async(sign_in_with_passkey),
+            &["challenge", "credential", "keep", "for", "return_to"],
         )
         .from_own_pages_alone()
         .also_answers(303, Schema::Nothing),
@@ -187,9 +200,28 @@ fn second_step_page(request: &Request, status: StatusCode, error: &str, step: &S
     };
     let hidden = aim.fields() + keep;
     let mut answer =
-        page(request, status, "Sign in", &second_form::form(step, SECOND_STEP, &hidden, error, "/sign-in/"));
+        page(request, status, "Sign in", &second_form::form(step, SECOND_STEP, &hidden, error, &aim.address()));
     second_form::permit_script(&mut answer);
     answer
+}
+
+fn sign_in_with_passkey(request: Arc<Request>) -> HandlerFuture {
+    Box::pin(async move {
+        let (challenge, credential) = (form_field(&request, "challenge")?, form_field(&request, "credential")?);
+        let aim = Aim::from_form(&request)?;
+        let session = match &aim {
+            Aim::Browser { .. } => {
+                BROWSER_SESSION.sign_in_by_passkey(&request, challenge, credential).await.map(PageSession::Browser)
+            }
+            Aim::Tokens { .. } => {
+                SESSION.sign_in_by_passkey(&request, challenge, credential).await.map(PageSession::Tokens)
+            }
+        };
+        match session {
+            Ok(session) => session.answer(&request, &aim).await,
+            Err(refusal) => sign_in_failed(&request, refusal, "", &aim).await,
+        }
+    })
 }
 
 /// Signing in to a session of a browser.
@@ -356,18 +388,27 @@ fn sign_in_page(
         }
         Aim::Tokens { .. } => String::new(),
     };
+    // The script shows the button in browsers that have passkeys.
+    let passkey = "<input name=\"challenge\" type=\"hidden\"><input name=\"credential\" type=\"hidden\">\
+                   <p hidden><button class=\"second\" type=\"button\" \
+                   data-failed=\"No passkey was used. Try again, or sign in with your password.\">\
+                   Sign in with a passkey</button></p>";
+    let script = PASSKEY_SCRIPT.element();
     let (at_username, at_password) = if username.is_empty() { (" autofocus", "") } else { ("", " autofocus") };
     let form = format!(
         "{}<form method=\"post\" action=\"/sign-in/\">{}<label>E-mail address \
          <input name=\"username\" type=\"email\" value=\"{}\" autocomplete=\"username\" required{at_username}></label>\
          <label>Password \
          <input name=\"password\" type=\"password\" autocomplete=\"current-password\" required{at_password}></label>{keep}\
-         <button>Sign in</button>{providers}</form><p><a href=\"/password-reset/\">Forgot the password?</a></p>",
+         <button>Sign in</button>{passkey}{providers}{script}</form>\
+         <p><a href=\"/password-reset/\">Forgot the password?</a></p>",
         alert(error),
         aim.fields(),
         escape(username)
     );
-    page(request, status, "Sign in", &form)
+    let mut answer = page(request, status, "Sign in", &form);
+    PASSKEY_SCRIPT.permit(&mut answer);
+    answer
 }
 
 /// Returns the page that requests a reset link, with a note above the form.

@@ -20,6 +20,10 @@ pub static DESCRIPTION: FieldKey<String> = FieldKey::new("description");
 /// A field that only filters. The members of a group have addresses of their own.
 pub static MEMBER: FieldKey<i64> = FieldKey::new("member");
 
+/// A group that a directory has made.
+const IS_PROVISIONED: &str =
+    "(CASE WHEN EXISTS (SELECT 1 FROM scim_groups x WHERE x.group_id = t.id) THEN 1 ELSE 0 END)";
+
 /// A user group.
 pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
@@ -34,6 +38,7 @@ pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
             .sort(),
         DESCRIPTION.text(500).default(""),
         MEMBER.declare(FieldKind::UserId).members("user_group_members", "group_id", "user_id").filter_only(),
+        Field::new("is_provisioned", FieldKind::Boolean).sql(IS_PROVISIONED).filter_only(),
     ];
     let fields = fields.into_iter().chain(Field::audit().map(Field::sort));
     Resource::new("user_groups", "UserGroup", "user_groups", fields)

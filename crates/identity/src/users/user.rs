@@ -46,6 +46,9 @@ pub const SHOWN_STATUS: &str =
 const IS_AVAILABLE: &str =
     "(CASE WHEN t.status = 'active' AND (t.locked_until IS NULL OR t.locked_until <= {now}) THEN 1 ELSE 0 END)";
 const IS_SUPER_ADMIN: &str = "(CASE WHEN t.account_type = 'super_admin' THEN 1 ELSE 0 END)";
+/// An account that a directory has created or changed, and still sees.
+const IS_PROVISIONED: &str = "(CASE WHEN t.account_type IN ('internal', 'external') AND EXISTS (SELECT 1 FROM scim_users x \
+    WHERE x.user_id = t.id AND x.is_deleted = 0) THEN 1 ELSE 0 END)";
 const EXPIRES_AT: &str = "(t.password_set_at + (SELECT NULLIF(x.password_rotation_interval, 0) FROM security x WHERE x.id = 1) * 86400000000)";
 
 /// A user.
@@ -109,6 +112,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             STATUS.declare(FieldKind::choices(STATUSES)).sql(SHOWN_STATUS).read_only().filter(),
             Field::new("is_available", FieldKind::Boolean).sql(IS_AVAILABLE).filter_only(),
             Field::new("is_super_admin", FieldKind::Boolean).sql(IS_SUPER_ADMIN).filter_only(),
+            Field::new("is_provisioned", FieldKind::Boolean).sql(IS_PROVISIONED).filter_only(),
             date_time("last_login").list_only().filter().sort(),
             date_time("activated_at").filter().sort(),
             date_time("password_set_at").filter().sort(),

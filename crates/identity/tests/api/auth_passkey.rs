@@ -205,3 +205,42 @@ async fn missing_fields_are_named() {
         server.anonymous().post(CONFIRM, body).await.refuses(errors);
     }
 }
+
+// ---- The page ------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn the_page_signs_in_with_a_passkey_alone() {
+    let server = TestServer::start().await;
+    let passkey = add_passkey(&server.admin().await, "ES256", "Laptop").await;
+    let browser = server.anonymous().with_header("accept", "text/html");
+    let page = browser.get("/sign-in/").await;
+    assert!(page.text.contains("Sign in with a passkey"), "{}", page.text);
+    let policy = page.header("content-security-policy");
+    assert!(policy.contains("script-src 'sha256-") && policy.ends_with("; connect-src 'self'"), "{policy}");
+    let send = async |begun: &Value, credential: &str, more: &[(&str, &str)]| {
+        let challenge = begun["challenge"].as_str().unwrap();
+        // The fields of the first step are sent, too.
+        let form = [&[("username", ""), ("challenge", challenge), ("credential", credential)], more].concat();
+        browser.call("POST", "/sign-in/passkey/").form(&form).send().await
+    };
+    let begun = begin(&server).await;
+    let credential = passkey.sign(&begun["options"]).to_string();
+    let done = send(&begun, &credential, &[("keep", "true"), ("return_to", "/console/users")]).await;
+    assert_eq!((done.status, done.header("location")), (303, "/console/users"));
+    assert!(done.header("set-cookie").contains("Max-Age=604800"), "{}", done.header("set-cookie"));
+
+    // A challenge works once. The page keeps its purpose.
+    let again = send(&begun, &credential, &[("for", "program"), ("return_to", "/api/docs/")]).await;
+    assert_eq!(again.status, 401);
+    assert!(again.text.contains("Unable to sign in with the credentials given."), "{}", again.text);
+    assert!(again.text.contains("name=\"return_to\" type=\"hidden\" value=\"/api/docs/\""), "{}", again.text);
+
+    let begun = begin(&server).await;
+    let credential = passkey.sign(&begun["options"]).to_string();
+    let tokens = send(&begun, &credential, &[("for", "program")]).await;
+    assert_eq!((tokens.status, tokens.header("set-cookie")), (200, ""));
+    assert!(tokens.text.contains("name=\"access_token\""), "{}", tokens.text);
+
+    let begun = begin(&server).await;
+    assert_eq!(send(&begun, "", &[]).await.status, 401);
+}

@@ -492,3 +492,20 @@ async fn the_page_takes_the_answer_of_a_passkey() {
     let done = browser.call("POST", "/sign-in/second-factor/").form(&form).send().await;
     assert_eq!((done.status, done.header("location")), (303, "/console/"));
 }
+
+#[tokio::test]
+async fn the_second_form_leads_back_to_the_first_one_as_it_was_opened() {
+    let server = TestServer::start().await;
+    add_generator(&server, server.admin().await).await;
+    let browser = server.anonymous().with_header("accept", "text/html");
+    for (form, address) in [
+        (vec![], "/sign-in/?return_to=%2Fconsole%2F"),
+        (vec![("return_to", "/console/users?a=b&c")], "/sign-in/?return_to=%2Fconsole%2Fusers%3Fa%3Db%26c"),
+        (vec![("for", "program"), ("return_to", "/api/docs/")], "/sign-in/?for=program&amp;return_to=%2Fapi%2Fdocs%2F"),
+        (vec![("for", "program")], "/sign-in/?for=program"),
+    ] {
+        let page = send_password(&browser, &form).await;
+        let link = format!("<a href=\"{address}\">Begin again</a>");
+        assert!(page.text.contains(&link), "{link}: {}", page.text);
+    }
+}

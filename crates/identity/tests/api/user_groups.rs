@@ -385,5 +385,8 @@ async fn options_describe_groups() {
     let sortable: Vec<_> = columns.iter().filter(|column| column["sort_ok"] == true).map(|it| &it["alias"]).collect();
     assert_eq!(sortable, ["id", "name", "created_at", "created_by", "modified_at", "modified_by"]);
     let filters: Vec<_> = columns.iter().filter(|it| it["predicates"] != json!([])).map(|it| &it["alias"]).collect();
-    assert_eq!(filters, ["id", "name", "member", "created_at", "created_by", "modified_at", "modified_by"]);
+    assert_eq!(
+        filters,
+        ["id", "name", "member", "is_provisioned", "created_at", "created_by", "modified_at", "modified_by"]
+    );
 }

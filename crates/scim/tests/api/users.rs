@@ -2,7 +2,7 @@
 
 use crate::TestServer;
 use crate::set_up::{
-    CORE, ENTERPRISE, USERS, configuration, directory, expect_refusal, patch, send, user, with_directory,
+    CORE, ENTERPRISE, USERS, configuration, directory, expect_refusal, group, patch, send, user, with_directory,
 };
 use serde_json::{Value, json};
 use store::{Sql, StoreError};
@@ -397,4 +397,28 @@ async fn identities_of_the_configuration_stay_at_a_rename() {
     let left = api.get(&format!("/api/users/{id}/identities/")).await.ok();
     let issuers: Vec<&Value> = left["results"].as_array().unwrap().iter().map(|identity| &identity["issuer"]).collect();
     assert_eq!(issuers, ["https://issuer.example/company"]);
+}
+
+#[tokio::test]
+async fn people_find_what_a_directory_manages() {
+    let server = TestServer::start().await;
+    let (api, client) = with_directory(&server).await;
+    let person = json!({"username": "b@example.com", "account_type": "internal", "first_name": "B", "last_name": "B"});
+    let by_people = api.post("/api/users/", person).await.id();
+    // Also without an id of the directory.
+    let made: i64 = user(&client, "a@example.com").await.parse().unwrap();
+    assert_eq!(api.get("/api/users/?is_provisioned=true").await.ids(), [made]);
+    assert_eq!(api.get("/api/users/?is_provisioned=false").await.ids(), [1, by_people]);
+    let title = json!([{"op": "replace", "path": "title", "value": "Clerk"}]);
+    patch(&client, &format!("{USERS}{by_people}"), title).await.ok();
+    assert_eq!(api.get("/api/users/?is_provisioned=true").await.ids(), [by_people, made]);
+
+    // An account that the directory deleted, or no longer sees, is not managed by it.
+    client.delete(&format!("{USERS}{made}")).await.expect_empty();
+    api.patch(&format!("/api/users/{by_people}/"), json!({"account_type": "super_admin"})).await.ok();
+    assert_eq!(api.get("/api/users/?is_provisioned=true").await.ids(), Vec::<i64>::new());
+
+    api.post("/api/user-groups/", json!({"name": "People"})).await.expect_created();
+    let group: i64 = group(&client, "Sales", &[]).await.parse().unwrap();
+    assert_eq!(api.get("/api/user-groups/?is_provisioned=true").await.ids(), [group]);
 }

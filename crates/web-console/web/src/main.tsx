@@ -118,6 +118,11 @@ const screens = [
     path: '/admin/sign-in',
     component: screen(() => import('./screens/sign-in/sign-in.tsx'), 'SignIn'),
   }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/provisioning',
+    component: screen(() => import('./screens/provisioning/provisioning.tsx'), 'Provisioning'),
+  }),
   createRoute({ getParentRoute: () => root, path: '/admin/limits', component: screen(organisation, 'Limits') }),
   createRoute({ getParentRoute: () => root, path: '/admin/log', component: screen(log, 'Log') }),
   createRoute({

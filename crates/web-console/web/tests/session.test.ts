@@ -51,8 +51,10 @@ Object.assign(globalThis, {
 
 const {
   begin,
+  isUnrestricted,
   addConfigured: isConfigured,
   mayBeConfigured,
+  onSignIn,
   renew,
   session,
   signOut,
@@ -162,4 +164,42 @@ test('signing out empties the tab, and all the others', async () => {
   kept.set('chancery.return-to', '/console/admin/users?full_name__icontains=x')
   channel.onmessage?.({ data: 'signed-out' })
   assert.deepEqual([told, led.splice(0), emptied, session(), kept.size], [[], ['/sign-in/'], 2, undefined, 0])
+})
+
+test('a part of the page continues after a sign-in in another window', async () => {
+  answers = { [TOKEN]: start }
+  await renew()
+  let continued = 0
+  const stop = onSignIn(() => continued++)
+  asked.splice(0)
+  const signedIn = async (id: number | undefined) => {
+    channel.onmessage?.({ data: { signedIn: id } })
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await signedIn(session()?.user?.id)
+  assert.deepEqual([asked.splice(0), continued], [[TOKEN], 1])
+  // Without a session there is nothing to continue with.
+  answers = { [TOKEN]: () => Response.json({}, { status: 401 }) }
+  await signedIn(session()?.user?.id)
+  assert.equal(continued, 1)
+  stop()
+})
+
+test('a session whose user must add a second factor is renewed, so that the frame says so', async () => {
+  let isRequired = false
+  answers = {
+    [TOKEN]: () =>
+      Response.json({ access_token: 'x', expires_in: 900, user: { id: 7 }, second_factor_required: isRequired }),
+    '/api/roles/': () => Response.json({ detail: 'Second factor required.' }, { status: 403 }),
+  }
+  await renew()
+  assert.ok(isUnrestricted())
+  isRequired = true
+  asked.splice(0)
+  await assert.rejects(call('GET', '/api/roles/'), (error) => error instanceof Refusal && error.status === 403)
+  await renew()
+  assert.deepEqual([asked.splice(0), isUnrestricted()], [['/api/roles/', TOKEN], false])
+  // Further refusals ask for nothing.
+  await assert.rejects(call('GET', '/api/roles/'), Refusal)
+  assert.deepEqual(asked.splice(0), ['/api/roles/'])
 })

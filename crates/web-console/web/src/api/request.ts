@@ -2,7 +2,7 @@
 
 import { parseJson, writeJson } from './json.ts'
 import { type Asked, Refusal } from './refusal.ts'
-import { renew, sessionIsOver, signedIn, token } from './session.ts'
+import { renew, session, sessionIsOver, signedIn, token } from './session.ts'
 import type { Json } from './shapes.ts'
 
 export { Refusal }
@@ -58,6 +58,9 @@ interface Received {
   headers: { get(name: string): string | null }
 }
 
+/** The refusal of a session whose user must add a second factor. */
+const FACTOR_REQUIRED = 'Second factor required.'
+
 /** Returns the body of an answer, or throws its refusal. */
 function received<T>(answer: Received, text: string, request: Asked): Answer<T> {
   const isJson = answer.headers.get('Content-Type')?.startsWith('application/json')
@@ -65,6 +68,8 @@ function received<T>(answer: Received, text: string, request: Asked): Answer<T> 
   if (answer.status >= 200 && answer.status < 300)
     return { status: answer.status, data, etag: answer.headers.get('ETag') }
   const body = isJson ? (data as { [field: string]: Json }) : {}
+  // The rule is newer than the start of the session. The next start says so, and the frame shows what to do.
+  if (answer.status === 403 && body.detail === FACTOR_REQUIRED && !session()?.second_factor_required) void renew()
   throw new Refusal(
     answer.status,
     Array.isArray(body) ? { detail: body } : body,

@@ -22,6 +22,8 @@ let isOver = false
 let renewing: Promise<boolean> | undefined
 let timer: ReturnType<typeof setTimeout> | undefined
 const signedInAgain: (() => void)[] = []
+/** The parts of the page that wait for a sign-in in another window, although the session lasts. */
+const awaitingSignIn = new Set<() => void>()
 
 function changed() {
   for (const listener of listeners) listener()
@@ -126,6 +128,23 @@ export const token = () => current?.access_token
 export const session = () => current
 export const sessionIsOver = () => isOver
 
+/**
+ * False while the user must first change the password or add a second factor. The API then refuses nearly all other
+ * requests.
+ */
+export const isUnrestricted = () =>
+  current !== undefined && !current.password_change_required && !current.second_factor_required
+
+/** Opens the page for signing in in a window of its own, which closes after the sign-in. */
+export const openSignIn = () =>
+  window.open(`/sign-in/?return_to=${encodeURIComponent('/console/signed-in')}`, '_blank', 'width=480,height=720')
+
+/** Calls `run` after each sign-in of the user in another window, with the token of the new session at hand. */
+export function onSignIn(run: () => void): () => void {
+  awaitingSignIn.add(run)
+  return () => awaitingSignIn.delete(run)
+}
+
 /** True if the server has another version of the console than this page; undefined if it cannot be reached. */
 export async function checkUpdate(): Promise<boolean | undefined> {
   if (!(await renew())) return undefined
@@ -179,11 +198,15 @@ function leave(to: string) {
   location.replace(to)
 }
 
+function tellSignIn(isRenewed: boolean) {
+  if (isRenewed) for (const run of awaitingSignIn) run()
+}
+
 tabs.onmessage = ({ data }) => {
   if (data.signedIn !== undefined && current) {
     // The contents of this page belong to a user who is no longer signed in here.
     if (current.user && current.user.id !== data.signedIn) location.reload()
-    else if (isOver || !current.user) void renew()
+    else if (isOver || !current.user || awaitingSignIn.size > 0) void renew().then(tellSignIn)
   }
   if (data === 'signed-out') leave('/sign-in/')
 }

@@ -3,6 +3,7 @@ import { queries } from '../api/query.ts'
 import { Refusal } from '../api/request.ts'
 import { Confirmation } from '../kit/dialogs.tsx'
 import { Failure } from './failure.tsx'
+import { needsSignIn, SignInAgain } from './recent-sign-in.tsx'
 
 /** Asks before an action, and shows its refusal in the dialog. `run` closes the dialog if it succeeds. */
 export function AskFirst({
@@ -46,7 +47,7 @@ export function AskFirst({
       onClose={onClose}
     >
       {children}
-      {error !== undefined && <Failure error={error} />}
+      {error !== undefined && (needsSignIn(error) ? <SignInAgain onSignedIn={confirm} /> : <Failure error={error} />)}
     </Confirmation>
   )
 }

@@ -7,8 +7,6 @@ import { call } from '../api/request.ts'
 import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
-import { Copyable } from '../kit/copyable.tsx'
-import { Dialog } from '../kit/dialogs.tsx'
 import { useShortcuts } from '../kit/keys.ts'
 import { say } from '../kit/toasts.tsx'
 import { Moment, nameOf, Value } from '../kit/values.tsx'
@@ -34,11 +32,11 @@ import {
   type Parts,
   pathOf,
   type Resource,
-  type Secret,
   type Section,
   titleOf,
 } from './resource.ts'
 import { describedBy, instanceOf, invalidateResource, sendFields } from './shape.ts'
+import { type Shown, ShownOnce, shownOnce } from './shown-once.tsx'
 
 /** Switched on and off without a form. */
 const isSwitch = ({ alias, editable }: Field) => alias === 'is_enabled' && editable !== false
@@ -379,39 +377,6 @@ function About({ instance }: { instance: Instance }) {
       <dt>{t('identifier')}</dt>
       <dd>{`${instance.id ?? instance.uuid}`}</dd>
     </dl>
-  )
-}
-
-interface Shown extends Secret {
-  value: string
-  /** The end of the validity; undefined if it has none. */
-  end: string | undefined
-}
-
-/** The secret of an answer, which is shown once. */
-function shownOnce(secret: Secret | undefined, answer: Fields | undefined): Shown | undefined {
-  const value = secret && answer?.[secret.field]
-  const end = secret?.until && answer?.[secret.until]
-  if (!secret || typeof value !== 'string') return undefined
-  return { ...secret, value, end: typeof end === 'string' ? end : undefined }
-}
-
-function ShownOnce({ secret, onClose }: { secret: Shown; onClose: () => void }) {
-  return (
-    <Dialog title={t(secret.title)} isOpen mustBeAnswered onClose={onClose}>
-      <p>{t(secret.text)}</p>
-      <Copyable text={secret.value} />
-      {secret.end && (
-        <p>
-          {t('secret.until')} <Moment value={secret.end} />
-        </p>
-      )}
-      <div className={css.actions}>
-        <Button look="primary" onPress={onClose}>
-          {t('secret.done')}
-        </Button>
-      </div>
-    </Dialog>
   )
 }
 

@@ -4,7 +4,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { queries } from '../api/query.ts'
 import { call, get } from '../api/request.ts'
-import { session } from '../api/session.ts'
+import { isUnrestricted } from '../api/session.ts'
 import type { Fields, Page } from '../api/shapes.ts'
 import { switchSingleKeys } from '../kit/keys.ts'
 import { sayError } from './failure.tsx'
@@ -76,7 +76,7 @@ export type Change = (now: Settings) => Partial<Settings>
 let writing = Promise.resolve()
 
 export function useSettings(): [Settings, (change: Change) => void] {
-  const { data } = useQuery({ ...query, enabled: session()?.password_change_required === false })
+  const { data } = useQuery({ ...query, enabled: isUnrestricted() })
   const change = (changes: Change) => {
     const show = (next: Settings) => {
       queries.setQueryData([PATH], next)

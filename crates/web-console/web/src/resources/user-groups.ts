@@ -9,7 +9,7 @@ export const userGroups: Resource = {
   one: 'user-groups.one',
   label: ({ name }) => `${name}`,
   columns: ['name', 'description', 'created_at', 'modified_at', 'modified_by'],
-  filtersOnly: ['member'],
+  filtersOnly: ['member', 'is_provisioned'],
   search: 'name__icontains',
   sections: [{ title: 'section.group', fields: ['name', 'description'] }],
   deletes: 'user-groups.deletes',

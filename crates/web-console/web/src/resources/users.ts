@@ -1,7 +1,7 @@
 import { call } from '../api/request.ts'
 import { session } from '../api/session.ts'
 import type { Instance } from '../api/shapes.ts'
-import type { Action, Resource } from '../generic/resource.ts'
+import { type Action, may, type Resource } from '../generic/resource.ts'
 import type { Key } from '../texts.ts'
 
 const NAMES = ['send_activation_link', 'unlock', 'deactivate', 'reactivate', 'anonymize'] as const
@@ -41,6 +41,23 @@ const activationLink: Action = {
   },
 }
 
+const PEOPLE = ['internal', 'external', 'full', 'super_admin']
+
+/** True for an account type that can have second factors. */
+export const isPerson = (accountType: unknown): boolean => PEOPLE.includes(`${accountType}`)
+
+/** For a person who lost their factors. */
+const resetSecondFactors: Action = {
+  id: 'reset_second_factors',
+  text: 'users.reset_second_factors',
+  title: 'users.reset_second_factors.title',
+  question: 'users.reset_second_factors.question',
+  isDangerous: true,
+  isShown: (user) => may(user, 'edit') && isPerson(user.account_type) && user.status !== 'anonymized',
+  run: ({ id }) => call('POST', `/api/users/${id}/reset-second-factors/`),
+  done: 'users.reset_second_factors.done',
+}
+
 export const users: Resource = {
   name: 'users',
   path: '/api/users/',
@@ -51,7 +68,7 @@ export const users: Resource = {
   label: ({ full_name, first_name, last_name, username }) =>
     `${full_name ?? `${first_name ?? ''} ${last_name ?? ''}`}`.trim() || `${username}`,
   columns: ['full_name', 'username', 'account_type', 'status', 'roles', 'last_login'],
-  filtersOnly: ['is_available', 'is_super_admin'],
+  filtersOnly: ['is_available', 'is_super_admin', 'is_provisioned'],
   search: 'full_name__icontains',
   sections: [
     {
@@ -78,6 +95,12 @@ export const users: Resource = {
     },
   ],
   hidden: ['next_actions'],
-  actions: [action('send_activation_link'), activationLink, ...NAMES.slice(1).map(action)],
+  actions: [
+    action('send_activation_link'),
+    activationLink,
+    action('unlock'),
+    resetSecondFactors,
+    ...NAMES.slice(2).map(action),
+  ],
   canDelete: false,
 }

@@ -3,7 +3,7 @@
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { page } from '../api/query.ts'
 import { get } from '../api/request.ts'
-import { session } from '../api/session.ts'
+import { isUnrestricted, session } from '../api/session.ts'
 import type { Page } from '../api/shapes.ts'
 import { BASE } from '../generic/go.tsx'
 import { useSettings } from '../generic/settings.ts'
@@ -55,7 +55,7 @@ export const classByAlias = (alias: string) => ({
  * sections of the interface, the first classes by name and a link to all classes follow.
  */
 export function useMenu(): Part[] {
-  const isPerson = session()?.password_change_required === false
+  const isPerson = isUnrestricted()
   const { data } = useQuery({
     ...page(CLASSES, `ordering=name&limit=${FIRST}`),
     staleTime: 60_000,
@@ -65,7 +65,7 @@ export function useMenu(): Part[] {
   const { content, isKnown } = useConfiguration('menu', readMenu, isPerson)
   const first = (data?.results ?? []).map(({ name, alias }) => ({ name: `${name}`, alias: `${alias}` }))
   const names = useNames(content, first, !data || data.next === null)
-  const parts = menu()
+  const parts = isPerson ? menu() : []
   if (!isKnown || !data) return parts
   const configured = sectionsOf(content, names)
   if (first.length === 0) return parts.toSpliced(1, 0, ...configured)
@@ -149,6 +149,7 @@ export function menu(): Part[] {
       entries: [
         ...(may('standard_authentication', 'list') ? [entry('/admin/sign-in', 'sign-in', 'shield')] : []),
         ...entriesOf('single_sign_on'),
+        ...(isSuper ? [entry('/admin/provisioning', 'provisioning', 'users')] : []),
         ...(may('administration_log', 'list') ? [entry('/admin/sign-ins', 'sign-ins', 'history')] : []),
       ],
     },

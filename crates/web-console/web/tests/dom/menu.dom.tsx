@@ -11,6 +11,8 @@ async function addresses(accountType: string): Promise<string[]> {
     expires_in: 900,
     user: { id: 1, account_type: accountType },
     permissions: {},
+    password_change_required: false,
+    second_factor_required: false,
     ui_config: [],
   }
   await open('/', <p />, { 'POST /api/auth/browser/token/': session })
@@ -21,10 +23,10 @@ async function addresses(accountType: string): Promise<string[]> {
   return menu().flatMap(({ entries }) => entries.map(({ to }) => to))
 }
 
-test('only those who may read the limits have them in the menu', async () => {
+test('only super admins have limits and provisioning in the menu', async () => {
   const own = ['/', '/tasks', '/forms']
-  assert.deepEqual(await addresses('super_admin'), [...own, '/admin/limits'])
-  assert.deepEqual(await addresses('service_internal'), [...own, '/admin/limits'])
+  assert.deepEqual(await addresses('super_admin'), [...own, '/admin/provisioning', '/admin/limits'])
+  assert.deepEqual(await addresses('service_internal'), [...own, '/admin/provisioning', '/admin/limits'])
   assert.deepEqual(await addresses('full'), own)
   assert.deepEqual(await addresses('internal'), own)
 })

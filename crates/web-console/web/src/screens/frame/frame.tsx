@@ -20,6 +20,7 @@ import look from './frame.module.css'
 const sessionOver = () => import('./session-over.tsx')
 const SessionOver = part(() => sessionOver().then((module) => module.default))
 const Password = part(() => import('../../shared/password.tsx').then((module) => module.Password))
+const SecondFactorDue = part(() => import('../../shared/second-factors/due.tsx').then((module) => module.default))
 const Palette = part(() => import('./palette.tsx').then((module) => module.default))
 const Shortcuts = part(() => import('./shortcuts.tsx').then((module) => module.default))
 
@@ -48,8 +49,9 @@ export function Frame({ children }: { children: ReactNode }) {
   useEffect(() => {
     if (path) setIsOpen(false)
   }, [path])
-  const start = session()
+  const start = useSyncExternalStore(onSession, session)
   const user = start?.user
+  const isFactorDue = useFromNowOn(start?.second_factor_required === true)
   return (
     <div className={look.frame}>
       <a className={look.skip} href="#main">
@@ -109,7 +111,7 @@ export function Frame({ children }: { children: ReactNode }) {
         ))}
       </nav>
       <main ref={main} id="main" className={look.main} tabIndex={-1}>
-        {start?.password_change_required ? <PasswordDue /> : children}
+        {start?.password_change_required ? <PasswordDue /> : isFactorDue ? <SecondFactorDue /> : children}
       </main>
       <Fetching />
       <Toasts />
@@ -118,6 +120,16 @@ export function Frame({ children }: { children: ReactNode }) {
       {openDialog === 'shortcuts' && <Shortcuts onClose={() => setOpenDialog(undefined)} />}
     </div>
   )
+}
+
+/**
+ * True from the first time on, until the page is loaded again. The page of the second factor therefore stays while it
+ * shows recovery codes, although the session is no longer restricted.
+ */
+function useFromNowOn(isSo: boolean): boolean {
+  const [was, setWas] = useState(isSo)
+  if (isSo && !was) setWas(true)
+  return isSo || was
 }
 
 /** A thin bar while missing data is fetched. It appears after a moment, so that it does not flash. */

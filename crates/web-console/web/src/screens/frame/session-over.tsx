@@ -1,3 +1,4 @@
+import { openSignIn } from '../../api/session.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
@@ -8,13 +9,11 @@ import { t } from '../../texts.ts'
  * window.
  */
 export default function SessionOver() {
-  const open = () =>
-    window.open(`/sign-in/?return_to=${encodeURIComponent('/console/signed-in')}`, '_blank', 'width=480,height=720')
   return (
     <Dialog title={t('session.over')} isOpen mustBeAnswered onClose={() => {}}>
       <p>{t('session.over.text')}</p>
       <div className={css.actions}>
-        <Button look="primary" autoFocus onPress={open}>
+        <Button look="primary" autoFocus onPress={openSignIn}>
           {t('sign-in.again')}
         </Button>
       </div>

@@ -10,6 +10,7 @@ const PLACES: { [resource: string]: string } = {
   limits: '/admin/limits',
   files: '/admin/files',
   custom_component_repositories: '/admin/components',
+  scim_tokens: '/admin/provisioning',
 }
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/

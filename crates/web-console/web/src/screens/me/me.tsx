@@ -8,6 +8,7 @@ import { Single } from '../../generic/single.tsx'
 import css from '../../kit/controls.module.css'
 import { Identities } from '../../shared/identities.tsx'
 import { Password } from '../../shared/password.tsx'
+import { SecondFactors } from '../../shared/second-factors/second-factors.tsx'
 import { type Key, t } from '../../texts.ts'
 import { Sessions } from './sessions.tsx'
 
@@ -32,7 +33,7 @@ export function Me() {
       hidden={['next_actions']}
       canEdit
       onSaved={(user) => setUser(user as unknown as User)}
-      panels={[Looks, OwnPassword, Sessions, OwnIdentities]}
+      panels={[Looks, OwnPassword, SecondFactors, Sessions, OwnIdentities]}
     />
   )
 }

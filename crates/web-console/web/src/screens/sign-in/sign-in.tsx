@@ -13,6 +13,7 @@ import css from '../../kit/controls.module.css'
 import { Fieldset, Select, TextField } from '../../kit/fields.tsx'
 import { RuleList } from '../../shared/rule-list.tsx'
 import { labelOf, named, t } from '../../texts.ts'
+import { FactorRules } from './factor-rules.tsx'
 import own from './sign-in.module.css'
 
 /** Tries a password against the rules. The password is visible, because it must not be a real one. */
@@ -139,6 +140,7 @@ export function SignIn() {
       ]}
       inputs={{ authentication_method: Methods, password_complexity: Complexity, systemconf: Conf }}
       views={{ password_complexity: Rules }}
+      panels={[FactorRules]}
       warning={(before, values) => (
         <LastWay
           before={(before.authentication_method ?? {}) as Fields}

@@ -1,5 +1,6 @@
 import { Members } from '../../generic/members.tsx'
 import { may, type PanelProps, type Parts } from '../../generic/resource.ts'
+import { ManagedGroup } from '../../shared/managed.tsx'
 import { PermissionSets } from '../../shared/permission-sets.tsx'
 
 const People = ({ instance, path }: PanelProps) => (
@@ -13,4 +14,4 @@ const Sets = ({ instance, path }: PanelProps) => (
   <PermissionSets path={`${path}permission-sets/`} canChange={may(instance, 'edit_perm_set')} />
 )
 
-export const parts: Parts = { panels: [People, Sets] }
+export const parts: Parts = { above: [ManagedGroup], panels: [People, Sets] }

@@ -10,7 +10,9 @@ import css from '../../kit/controls.module.css'
 import { Lines } from '../../kit/fields.tsx'
 import { isMailSetUp, users } from '../../resources/users.ts'
 import { Identities } from '../../shared/identities.tsx'
+import { ManagedUser } from '../../shared/managed.tsx'
 import { labelOf, t } from '../../texts.ts'
+import { ApiKeys } from './api-keys.tsx'
 import { GroupsOf } from './groups-of.tsx'
 
 /** Offers only the types that this account may get. */
@@ -102,6 +104,6 @@ const LinkedSignIns = ({ instance, path }: PanelProps) =>
 
 export const parts: Parts = {
   inputs: { account_type: AccountType, roles: Roles, password: Password, allowed_ip_ranges: AddressRanges },
-  above: [NotSent],
-  panels: [GroupsOf, LinkedSignIns],
+  above: [NotSent, ManagedUser],
+  panels: [ApiKeys, GroupsOf, LinkedSignIns],
 }

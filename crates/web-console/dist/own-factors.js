@@ -1,0 +1,1 @@
+import{h as e,on as t,un as n}from"./main.js";import{u as r}from"./session.js";var i=`/api/users/me/second-factors/`,a=`${i}recovery-codes/`,o=()=>e(r()?.user?.account_type),s=n(i,`limit=25`),c=t(a);export{s as a,o as i,a as n,c as r,i as t};
