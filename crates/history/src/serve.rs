@@ -187,7 +187,8 @@ fn readiness(engine: Result<(), EngineError>, files: Option<BlobHealth>) -> Hist
             body["warnings"] = json!([warning]);
         }
     }
-    HistoryReply::json(code, &body)
+    let reply = HistoryReply::json(code, &body);
+    if is_ready { reply } else { reply.with_header(header::RETRY_AFTER, "1") }
 }
 
 fn status(code: StatusCode, word: &str) -> HistoryReply {

@@ -7,6 +7,7 @@ use crate::app::{App, BuildHooks, OpenError};
 use crate::authenticate::{Authenticate, Credential};
 use crate::build::Build;
 use crate::description;
+use crate::idempotency::Turns;
 use crate::ids::UserId;
 use crate::jobs::{self, JobFuture, JobKind, Jobs, StandingJob};
 use crate::limits::Limit;
@@ -119,6 +120,7 @@ pub async fn open(
     let (keys, mut slots) = (Keys::new(&settings.secret_key), Slots::default());
     let mut for_builds = BuildHooks::default();
     slots.insert(AnswerCache::default());
+    slots.insert(Turns::default());
     let kinds = domains.iter().flat_map(|domain| domain.jobs).copied();
     let standing = domains.iter().flat_map(|domain| domain.standing_jobs).copied();
     slots.insert(Jobs::new(&settings.domains.get(), kinds, standing));

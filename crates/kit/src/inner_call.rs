@@ -64,6 +64,7 @@ pub async fn call(
         now: outer.now,
         admission: Some(by.admission),
         effects: Effects::default(),
+        idempotency: None,
     };
     let request = Arc::new(Request::new(Some(by.caller.clone()), received));
     let outcome = match route.handler {

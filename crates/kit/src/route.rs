@@ -209,6 +209,10 @@ pub struct Route {
     pub is_for_own_pages: bool,
     /// See [`Route::is_compressed`].
     stays_as_it_is: bool,
+    /// See [`Route::answers_secret`].
+    pub answers_secret: bool,
+    /// See [`Route::guards_replays`].
+    pub guards_replays: bool,
     /// See [`Route::is_tagged`].
     tags_itself: bool,
     /// A check that may refuse a request before its body is read.
@@ -262,6 +266,8 @@ impl Route {
             from_any_site: false,
             is_for_own_pages: false,
             stays_as_it_is: false,
+            answers_secret: false,
+            guards_replays: false,
             tags_itself: false,
             guard: None,
             alters_tables: false,
@@ -478,9 +484,10 @@ impl Route {
         !self.stays_as_it_is && !is_page(&self.answer) && !self.otherwise.iter().any(|(_, answer)| is_page(answer))
     }
 
-    /// Answers a token or another secret.
+    /// Answers a token or another secret, once. An `Idempotency-Key` is refused, since the answer is not stored.
     pub fn answers_secret(mut self) -> Route {
         self.stays_as_it_is = true;
+        self.answers_secret = true;
         self
     }
     /// Answers bytes that are already compressed for clients that accept it, or are never compressed.
@@ -489,6 +496,12 @@ impl Route {
         self
     }
 
+    /// Decides about replays of answers about its object: a caller who is refused here gets the id alone
+    /// (`docs/reference/conventions.md`).
+    pub fn guards_replays(mut self) -> Route {
+        self.guards_replays = true;
+        self
+    }
     /// Sets a handler that reads in one snapshot.
     pub fn with_read(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         self.handler = Handler::Read(handler);

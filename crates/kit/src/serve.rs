@@ -7,18 +7,19 @@ use crate::answer_cache;
 use crate::answer_room::{AnswerRoom, reserve_memory, reserve_or_refuse, with_permit, with_room};
 use crate::app::App;
 use crate::authenticate::{self, Admission};
-use crate::body::{self, has_body};
+use crate::body::{self, BodyUse, ReceivedBody, has_body};
 use crate::build::Build;
 use crate::caller::{Caller, RouteAccess};
-use crate::commit::{alter, write};
+use crate::commit::{alter_answer, write_answer};
 use crate::domain::{front_end, registered};
 use crate::html::{self, Theme};
+use crate::idempotency::{self, KeyParts, RequestKey, SentKey};
 use crate::jobs;
 use crate::origin;
 use crate::path::PathValue;
 use crate::refusal::Refusal;
 use crate::request::{Effects, ReceivedRequest, Request};
-use crate::route::{Handler, OwnAdmission, Route};
+use crate::route::{Handler, OwnAdmission, Route, Schema};
 use crate::snapshot;
 use crate::table::{MatchedRoutes, Table, allowed};
 use crate::upload::Upload;
@@ -177,7 +178,7 @@ async fn respond(
     let MatchedRoutes { routes, path_values } = found.ok_or_else(Refusal::not_found)?;
     let address = client_address(peer, header_values(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
     let origin = format!("{}://{host}", origin::scheme(&parts, is_trusted));
-    let arrival = Arrival { app, build, routes, path_values, host: &host, origin, address };
+    let arrival = Arrival { app, table, build, routes, path_values, host: &host, origin, address };
     arrival.respond(parts, body, seen).await
 }
 
@@ -197,6 +198,7 @@ async fn answer_of_process(app: &App, parts: &http::request::Parts) -> Option<Ou
 /// A request for a path of a build, before its caller is known.
 struct Arrival<'a> {
     app: &'a App,
+    table: &'static Table,
     build: Arc<Build>,
     /// The routes of the path, one for each method.
     routes: &'a [&'static Route],
@@ -226,6 +228,8 @@ struct ReadBody {
     room: Option<Permit>,
     /// The body of an upload, which its handler reads.
     unread: Option<Incoming>,
+    /// The hash of the bytes, if the request has an `Idempotency-Key`.
+    hash: Option<String>,
 }
 
 impl Arrival<'_> {
@@ -247,7 +251,8 @@ impl Arrival<'_> {
         if let Some(guard) = route.guard {
             guard(self.app, &self.build, self.address)?;
         }
-        let body = self.read_body(route, caller.as_deref(), &parts.headers, body).await?;
+        let key = SentKey::read(route, &parts.headers, parts.uri.query());
+        let mut body = self.read_body(route, caller.as_deref(), &parts.headers, body, &key).await?;
         seen.body_is_read = has_body(route) && body.unread.is_none();
         // A body may take long, and its caller may have lost the rights meanwhile.
         let caller = match seen.body_is_read {
@@ -260,9 +265,10 @@ impl Arrival<'_> {
             // This comes before anything is counted, since the page of another site may have sent the request.
             return Err(Refusal::detail(*status, detail.clone()));
         }
+        let idempotency = self.request_key(route, key, caller.as_deref(), &parts.uri, &mut body)?;
         let is_upload = body.unread.is_some();
         let admission = if is_upload { admission.map(Admission::admission_for_upload) } else { admission };
-        let ReadBody { sent, room, unread } = body;
+        let ReadBody { sent, room, unread, hash: _ } = body;
         let received = ReceivedRequest {
             app: self.app.clone(),
             build: self.build,
@@ -281,9 +287,14 @@ impl Arrival<'_> {
             now: self.app.clock.now(),
             admission,
             effects: Effects::default(),
+            idempotency,
         };
         let request = Arc::new(Request::new(caller, received));
-        let answer = run_declared(route, &request, unread).await?;
+        let answer = match &request.idempotency {
+            Some(_) => idempotency::run(route, request.clone()).await,
+            None => run_declared(route, &request, unread).await,
+        };
+        let answer = with_rate_limit(&request, answer)?;
         seen.body_is_read |= is_upload;
         Ok(send_at_pace(&request, answer, seen))
     }
@@ -359,21 +370,51 @@ impl Arrival<'_> {
         caller: Option<&Caller>,
         headers: &HeaderMap,
         body: Incoming,
+        key: &SentKey,
     ) -> Result<ReadBody, Refusal> {
         if matches!(route.handler, Handler::Upload(..)) {
-            return Ok(ReadBody { sent: Ok(JsonBody::from_json(&Json::Null)), room: None, unread: Some(body) });
+            let sent = Ok(JsonBody::from_json(&Json::Null));
+            return Ok(ReadBody { sent, room: None, unread: Some(body), hash: None });
         }
         let account = match caller {
             Some(caller) => ShareAccount::Id(caller.user.get()),
             None => ShareAccount::from_address(self.address),
         };
-        let (sent, room) = body::read(self.app, &self.build.holder(account), route, headers, body).await?;
-        Ok(ReadBody { sent, room, unread: None })
+        let body_use = if key.is_key() { BodyUse::ParsedAndHashed } else { BodyUse::Parsed };
+        let holder = self.build.holder(account);
+        let ReceivedBody { sent, room, hash } = body::read(self.app, &holder, route, headers, body, body_use).await?;
+        Ok(ReadBody { sent, room, unread: None, hash })
+    }
+
+    /// Returns the `Idempotency-Key` of a request whose body has arrived. Its refusals follow those of the caller and of the body's
+    /// media type.
+    fn request_key(
+        &self,
+        route: &Route,
+        key: SentKey,
+        caller: Option<&Caller>,
+        uri: &http::Uri,
+        body: &mut ReadBody,
+    ) -> Result<Option<RequestKey>, Refusal> {
+        if let Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)) = &body.sent
+            && !matches!((&key, &route.body), (SentKey::Nothing, _) | (_, Schema::Nothing))
+        {
+            return Err(Refusal::detail(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail.clone()));
+        }
+        let key = match key {
+            SentKey::Key(key) => key,
+            SentKey::Refused(refusal) => return Err(refusal),
+            SentKey::Nothing => return Ok(None),
+        };
+        let Some(caller) = caller else { return Ok(None) };
+        let (path, query, hash) = (uri.path(), uri.query().unwrap_or(""), body.hash.take().unwrap_or_default());
+        let parts = KeyParts { build: &self.build, account: caller.user, path, query, key: &key, body: hash };
+        Ok(Some(RequestKey::new(self.table, parts)))
     }
 }
 
 /// Runs the handler of a route, which may refuse with 429 only if the route declares it.
-async fn run_declared(route: &'static Route, request: &Arc<Request>, unread: Option<Incoming>) -> Outcome {
+pub(crate) async fn run_declared(route: &'static Route, request: &Arc<Request>, unread: Option<Incoming>) -> Outcome {
     let outcome = run(route, request.clone(), unread).await;
     debug_assert!(
         route.may_throttle()
@@ -382,6 +423,18 @@ async fn run_declared(route: &'static Route, request: &Arc<Request>, unread: Opt
         route.method,
         route.path
     );
+    outcome
+}
+
+/// Returns the outcome with the headers of the rate limit by which the request was counted.
+fn with_rate_limit(request: &Request, mut outcome: Outcome) -> Outcome {
+    let Some(state) = request.effects.rate_limit() else { return outcome };
+    match &mut outcome {
+        Ok(answer) => answer.headers.extend(state.headers()),
+        Err(refusal) if refusal.status == StatusCode::TOO_MANY_REQUESTS => refusal.headers.extend(state.headers()),
+        // The count was rolled back.
+        Err(_) => {}
+    }
     outcome
 }
 
@@ -445,8 +498,8 @@ pub(crate) async fn run(route: &'static Route, request: Arc<Request>, unread: Op
 async fn run_write(route: &Route, request: &Arc<Request>, handler: fn(&Request, &mut Conn) -> Outcome) -> Outcome {
     let script = move |request: &Request, conn: &mut Conn| reserve_or_refuse(request, handler(request, conn));
     match route.alters_tables {
-        true => with_room(request, || alter(request, script)).await,
-        false => with_room(request, || write(request, script)).await,
+        true => with_room(request, || alter_answer(request, script)).await,
+        false => with_room(request, || write_answer(request, script)).await,
     }
 }
 
@@ -586,6 +639,10 @@ fn render(
     }
     for (name, value) in answer.headers {
         headers.append(name, value);
+    }
+    // A client that does not know the time repeats too early, or never.
+    if matches!(answer.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        headers.entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("1"));
     }
     (response, cause)
 }

@@ -33,7 +33,7 @@ pub fn routes() -> Vec<Route> {
         Route::list(all, &TASK, list::list).parameters(task::parameters),
         Route::create(all, &TASK, create::create).instance("tasks.create, or task_templates.view without a record"),
         Route::options_below(all, document),
-        Route::view(one, &TASK, view).with_read(view).instance("tasks.view").for_narrowed(),
+        Route::view(one, &TASK, view).with_read(view).guards_replays().instance("tasks.view").for_narrowed(),
         Route::edit(one, &TASK, edit::edit).instance("tasks.edit, tasks.assign for assignees"),
         Route::delete(one, delete::delete).instance("tasks.delete"),
         Route::post("/api/tasks/{task_id}/send-link/", "Send new links", Handler::Write(edit::send_link))
