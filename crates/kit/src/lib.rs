@@ -26,6 +26,7 @@ pub mod jobs;
 pub mod limits;
 pub mod listed;
 pub mod log;
+pub mod metrics;
 pub mod multipart;
 pub mod openapi;
 pub mod origin;

@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::Conn;
+use web::metrics::RequestCounts;
 
 /// The boxed future of an asynchronous handler.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -187,6 +188,8 @@ pub struct Route {
     pub action: Option<&'static str>,
     /// Is true if OpenAPI marks it as `x-internal`, in addition to pages and schema documents: clients do not call it.
     pub is_internal: bool,
+    /// The answered requests. Clones count together.
+    pub requests: Arc<RequestCounts>,
     /// The cache of [`Route::declared_names`].
     names: OnceLock<Option<Vec<String>>>,
     /// Is true if the route may be called while the password must be changed (`docs/reference/sign-in.md`).
@@ -255,6 +258,7 @@ impl Route {
             parameters: None,
             is_internal: false,
             action,
+            requests: Arc::default(),
             names: OnceLock::new(),
             while_expired: false,
             while_lacking_factor: false,

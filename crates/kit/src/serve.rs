@@ -15,6 +15,7 @@ use crate::domain::{front_end, registered};
 use crate::html::{self, Theme};
 use crate::idempotency::{self, KeyParts, RequestKey, SentKey};
 use crate::jobs;
+use crate::metrics;
 use crate::origin;
 use crate::path::PathValue;
 use crate::refusal::Refusal;
@@ -61,13 +62,15 @@ pub async fn answer(
         origin = None;
     }
     let accepted = AcceptedCodings::from_headers(&parts.headers);
+    let address =
+        client_address(peer.ip(), header_values(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
     let mut seen = RequestTrace { theme: Theme::from_headers(&parts.headers), ..RequestTrace::default() };
     let sends_body = !body.is_end_stream();
     let is_by_tls = origin::is_by_tls(&app)
         && !origin::is_marked_plain(&parts.headers, app.settings.trusted_proxies.contains(peer.ip()));
     let outcome = match origin::preflight(&parts, origin.is_some()) {
         Some(answer) => Ok(answer),
-        None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
+        None => respond(&app, table, parts, body, Client { peer: peer.ip(), address }, &mut seen).await,
     };
     let form = match (seen.refusals, seen.page_of()) {
         (Some(render), _) => RefusalForm::Protocol(render),
@@ -96,18 +99,30 @@ pub async fn answer(
     }
     origin::allow(&app, origin, headers);
     let status = response.status().as_u16();
-    let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
+    let duration = started.elapsed();
+    metrics::count(seen.route, seen.is_front_end, status, duration);
+    let milliseconds = duration.as_micros() as f64 / 1000.0;
     let request_id = id.to_str().unwrap_or("");
     // The path is ASCII, like everything in the first line of a request.
     let path = uri.path().get(..MAX_LOGGED).unwrap_or(uri.path());
     let (build, user) = (seen.build.as_deref().map_or("", |build| &build.domain), seen.user);
     match cause {
         Some(cause) if status >= 500 => {
-            tracing::error!(request_id, method = method.as_str(), path, status, milliseconds, build, user, cause = %cause, "request");
+            tracing::error!(request_id, method = method.as_str(), path, status, milliseconds, build, user, %address, cause = %cause, "request");
         }
-        _ => tracing::info!(request_id, method = method.as_str(), path, status, milliseconds, build, user, "request"),
+        _ => {
+            tracing::info!(request_id, method = method.as_str(), path, status, milliseconds, build, user, %address, "request")
+        }
     }
     response
+}
+
+/// The client of a request.
+struct Client {
+    /// The address of the other end of the connection.
+    peer: IpAddr,
+    /// The address of the client, which a trusted proxy reports.
+    address: IpAddr,
 }
 
 /// The facts about a request beyond its address, for its log line and for the form of a refusal.
@@ -145,7 +160,7 @@ async fn respond(
     table: &'static Table,
     parts: http::request::Parts,
     body: Incoming,
-    peer: IpAddr,
+    Client { peer, address }: Client,
     seen: &mut RequestTrace,
 ) -> Outcome {
     app.unnamed_proxy.check_request(peer, &parts.headers, &app.settings.trusted_proxies);
@@ -176,7 +191,6 @@ async fn respond(
         return if seen.is_open_to_browsers { answer } else { page_not_found(&parts, name, seen.theme) };
     }
     let MatchedRoutes { routes, path_values } = found.ok_or_else(Refusal::not_found)?;
-    let address = client_address(peer, header_values(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
     let origin = format!("{}://{host}", origin::scheme(&parts, is_trusted));
     let arrival = Arrival { app, table, build, routes, path_values, host: &host, origin, address };
     arrival.respond(parts, body, seen).await

@@ -2,6 +2,7 @@
 
 pub mod key_rotation;
 pub mod limits;
+mod system;
 mod text_forms;
 
 pub use identity::builds;
@@ -16,7 +17,7 @@ use std::ops::{Deref, DerefMut};
 use store::Migrations;
 
 /// All modules. A module uses only those before it.
-pub static MODULES: [&Module; 12] = [
+pub static MODULES: [&Module; 13] = [
     &events::MODULE,
     &files::MODULE,
     &administration::MODULE,
@@ -29,6 +30,7 @@ pub static MODULES: [&Module; 12] = [
     &agents::MODULE,
     &web_console::MODULE,
     &text_forms::MODULE,
+    &system::MODULE,
 ];
 
 /// The migrations of the control database and of builds, with the conversions that modules implement.
