@@ -1,4 +1,4 @@
-//! Limits the calls of a grant to [`MAX_CALLS`] a minute (`docs/reference/mcp-server.md`).
+//! Limits the calls of a grant to 600 a minute (`docs/reference/mcp-server.md`).
 //!
 //! Each process counts a call before it runs, so that parallel calls never exceed the limit. A process stores its counts together with
 //! the lines of the activity log, and then reads the counts of the others. The limit is exact within a process. Several processes may
@@ -6,14 +6,15 @@
 
 use kit::build::Build;
 use kit::ids::SessionId;
+use kit::rate_limit::{RateLimit, RateLimitState};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use store::{BorrowedArgument, Conn, Sql, StoreError};
 
-/// The maximum number of calls of a grant in [`WINDOW_US`].
-const MAX_CALLS: i64 = 600;
-/// The length of a grant's window, in microseconds. The window begins with the first call.
-const WINDOW_US: i64 = 60_000_000;
+/// The maximum number of calls of a grant in a window, which begins with the first call.
+static CALLS: RateLimit = RateLimit { name: "tool-calls", most: 600, seconds: 60 };
+/// The length of a window, in microseconds.
+const WINDOW_US: i64 = CALLS.seconds * 1_000_000;
 
 /// The counts of one process, by the grants of a build.
 #[derive(Default)]
@@ -59,12 +60,19 @@ impl CallCounts {
         if count.since + WINDOW_US <= now {
             *count = WindowCount { since: now, ..WindowCount::default() };
         }
-        if count.calls + calls > MAX_CALLS {
+        if count.calls + calls > CALLS.most {
             return Err(TooMany { wait: count.since + WINDOW_US - now });
         }
         count.calls += calls;
         count.unstored += calls;
         Ok(())
+    }
+
+    /// Returns the state of the rate limit of a grant.
+    pub fn state(&self, grant: SessionId, now: i64) -> RateLimitState {
+        let count = self.counts().get(&grant).copied().unwrap_or(WindowCount { since: now, ..WindowCount::default() });
+        // The client gets whole seconds. An earlier call is refused again, so they are rounded up.
+        CALLS.state(count.calls, count.since + WINDOW_US - now + 999_999)
     }
 
     /// Takes the calls that are not stored yet. Removes grants whose window is over.

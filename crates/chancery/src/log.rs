@@ -1,4 +1,4 @@
-//! The log: a line of JSON on standard error for each event and each request.
+//! The log: a line on standard error for each event and each request, as JSON or for people.
 //!
 //! Every request writes a line, so a line must be cheap. Each thread reuses one buffer, and writes it with one call.
 
@@ -6,9 +6,9 @@ use crate::open::CommandFailure;
 use resource::json::JsonWriter;
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
-use std::io::Write as _;
+use std::io::{IsTerminal, Write as _};
 use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
@@ -43,10 +43,95 @@ fn parse(set: &str) -> Result<Targets, CommandFailure> {
     }
 }
 
+/// The form of the log (`CHANCERY_LOG_FORMAT`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Pretty on a terminal, JSON otherwise.
+    Auto,
+    Json,
+    Pretty,
+}
+
 /// Starts the log, once in a process.
-pub fn start(filter: Targets) {
+pub fn start(filter: Targets, format: LogFormat) {
+    let is_terminal = std::io::stderr().is_terminal();
+    let is_pretty = format == LogFormat::Pretty || (format == LogFormat::Auto && is_terminal);
     // The call fails if the log was started before, which is not an error.
-    let _ = registry().with(filter).with(JsonLogLayer).try_init();
+    let _ = match is_pretty {
+        true => registry().with(filter).with(PrettyLogLayer { has_colors: is_terminal }).try_init(),
+        false => registry().with(filter).with(JsonLogLayer).try_init(),
+    };
+}
+
+/// The layer that writes a line for people: time, level, message, fields and target.
+struct PrettyLogLayer {
+    has_colors: bool,
+}
+
+impl<S: Subscriber> Layer<S> for PrettyLogLayer {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        thread_local!(static LINE: RefCell<PrettyLine> = RefCell::default());
+        LINE.with_borrow_mut(|line| {
+            line.write(event, self.has_colors);
+            let _ = std::io::stderr().write_all(line.text.as_bytes());
+        });
+    }
+}
+
+/// The buffers of a line for people.
+#[derive(Default)]
+struct PrettyLine {
+    text: String,
+    message: String,
+    fields: String,
+    value: String,
+}
+
+impl PrettyLine {
+    fn write(&mut self, event: &Event<'_>, has_colors: bool) {
+        let metadata = event.metadata();
+        [&mut self.text, &mut self.message, &mut self.fields].into_iter().for_each(String::clear);
+        event.record(self);
+        let color = match *metadata.level() {
+            Level::ERROR => "31",
+            Level::WARN => "33",
+            Level::INFO => "32",
+            _ => "2",
+        };
+        let time = resource::time::show(web::clock::Clock::system().now());
+        let time = time.get(11..23).unwrap_or(&time);
+        let level = metadata.level().as_str();
+        let (message, fields, target) = (&self.message, &self.fields, metadata.target());
+        let _ = match has_colors {
+            true => {
+                writeln!(self.text, "{time} \x1b[{color}m{level:5}\x1b[0m {message}{fields} \x1b[2m{target}\x1b[0m")
+            }
+            false => writeln!(self.text, "{time} {level:5} {message}{fields} {target}"),
+        };
+    }
+
+    fn write_formatted(&mut self, field: &Field, value: std::fmt::Arguments<'_>) {
+        self.value.clear();
+        let _ = self.value.write_fmt(value);
+        // A control character of a value must not start a line or change the terminal.
+        let is_plain = !self.value.chars().any(char::is_control);
+        let _ = match (field.name(), is_plain) {
+            ("message", true) => write!(self.message, "{}", self.value),
+            ("message", false) => write!(self.message, "{}", self.value.escape_debug()),
+            (_, _) if self.value.is_empty() => Ok(()),
+            (name, true) if !self.value.contains([' ', '"', '=']) => write!(self.fields, " {name}={}", self.value),
+            (name, _) => write!(self.fields, " {name}={:?}", self.value),
+        };
+    }
+}
+
+impl Visit for PrettyLine {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.write_formatted(field, format_args!("{value:?}"));
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.write_formatted(field, format_args!("{value}"));
+    }
 }
 
 /// The layer that writes a line for each event.
@@ -115,6 +200,31 @@ impl Visit for LineBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Writes an event in the form for people, without its time.
+    fn pretty(event: impl FnOnce()) -> String {
+        #[derive(Clone, Default)]
+        struct Lines(std::sync::Arc<std::sync::Mutex<String>>);
+        impl<S: Subscriber> Layer<S> for Lines {
+            fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+                let mut line = PrettyLine::default();
+                line.write(event, false);
+                *web::lock(&self.0) = line.text[13..].to_owned();
+            }
+        }
+        let lines = Lines::default();
+        tracing::subscriber::with_default(registry().with(lines.clone()), event);
+        let line = web::lock(&lines.0).clone();
+        line
+    }
+
+    #[test]
+    fn a_line_for_people_begins_with_the_message() {
+        let line = pretty(|| tracing::info!(method = "GET", status = 200, user = None::<i64>, build = "", "request"));
+        assert_eq!(line, "INFO  request method=GET status=200 chancery::log::tests\n");
+        let line = pretty(|| tracing::error!(reason = "no \x1b[31m answer\n", "a job was given up"));
+        assert_eq!(line, "ERROR a job was given up reason=\"no \\u{1b}[31m answer\\n\" chancery::log::tests\n");
+    }
 
     #[test]
     fn levels_and_levels_of_parts_are_taken() {

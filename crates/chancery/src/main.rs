@@ -9,6 +9,7 @@ mod data_directory;
 mod demo;
 mod descriptors;
 mod log;
+mod metrics;
 mod open;
 mod output;
 mod passwords;

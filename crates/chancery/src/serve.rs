@@ -3,6 +3,7 @@
 use crate::data_directory;
 use crate::descriptors;
 use crate::log;
+use crate::metrics::{self, Measured};
 use crate::open::{
     CommandFailure, connect_history, first_start, is_history_api_key_lost, is_history_api_key_unknown, open,
     open_history,
@@ -108,6 +109,8 @@ async fn start(
     let (of_api, of_history) = descriptors::connections(descriptors::raise(), usual.connections, api, history);
     let is_key_lost = history && is_history_api_key_lost(settings);
     let is_key_new = !history && settings.history_url.is_some() && is_history_api_key_unknown(settings);
+    let metrics_listener =
+        settings.metrics_listen.map(|address| bind(address, "CHANCERY_METRICS_LISTEN")).transpose()?;
     let history_listener = match history {
         true => Some(bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?),
         false => None,
@@ -118,10 +121,12 @@ async fn start(
         false => None,
     };
     // The history service is served first, because the creation of a build calls it.
+    let mut listeners = Vec::new();
     let history = if let Some(listener) = history_listener {
         // The history service begins to stop later than the main API, and must end at the same time.
         let stop = usual.stop.saturating_sub(FLUSH_TIME);
-        let limits = Limits { stop, connections: of_history, ..usual.clone() };
+        let limits = Limits { stop, connections: of_history, counts: Arc::default(), ..usual.clone() };
+        listeners.push(("history", limits.counts.clone()));
         Some(serve_history(settings, listener, limits, stage.clone()).await?)
     } else {
         None
@@ -134,17 +139,30 @@ async fn start(
             }
             first_start(&opened.app, settings, is_making).await?;
             let console = console_address(&opened.app).await?;
-            log::start(filter.clone());
-            Some(serve_api(opened, console, Limits { connections: of_api, ..usual }, stage))
+            log::start(filter.clone(), settings.log_format);
+            listeners.push(("api", usual.counts.clone()));
+            Some(serve_api(opened, console, Limits { connections: of_api, ..usual }, stage.clone()))
         }
         None => None,
     };
     if let Some(history) = &history {
-        log::start(filter);
+        log::start(filter, settings.log_format);
         let _ = print_line(format_args!("The history service listens on http://{}", history.bound));
+    }
+    if let Some(listener) = metrics_listener {
+        let app = api.as_ref().map(|served| served.app.clone());
+        serve_metrics(listener, Measured { app, has_history: history.is_some(), listeners }, stage);
     }
     warn_about_settings(settings, is_key_new, is_key_lost);
     Ok((api, history))
+}
+
+fn serve_metrics(listener: TcpListener, measured: Measured, stage: watch::Receiver<ServeStage>) {
+    if let Ok(bound) = listener.local_addr() {
+        let _ = print_line(format_args!("Metrics are at http://{bound}/metrics"));
+    }
+    // The listener ends with the process, which does not wait for it.
+    drop(metrics::serve(listener, measured, wait_for_stage(stage, ServeStage::Stopped)));
 }
 
 /// Warns of a new or a lost key of the history service, and of variables that are no settings.

@@ -42,6 +42,7 @@ pub static MODULE: Module = Module {
     },
     standing_jobs: &[&relay::DELIVERY],
     health: Some(relay::health),
+    metrics: relay::write_metrics,
     health_schema: Some((relay::HEALTH, relay::health_schema)),
     start: relay::start,
     ..Module::EMPTY

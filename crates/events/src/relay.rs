@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::{Conn, StoreError};
 use web::clock::unique_id;
+use web::metrics::MetricsText;
 
 /// The maximum number of events of a batch.
 const MAX_BATCH_EVENTS: usize = 1000;
@@ -136,14 +137,27 @@ pub fn delivery_lag(app: &App) -> Lag {
     let (now, refused) = (app.clock.now(), relay(app).refused.load(Ordering::Relaxed));
     let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true, refused };
     for build in jobs::builds(app) {
-        let waiting = backlog(&build).current_estimate();
-        lag.waiting += waiting.rows;
-        if let Some(oldest) = waiting.oldest.filter(|_| waiting.rows > 0) {
-            lag.seconds = lag.seconds.max((now - oldest) / 1_000_000);
-        }
-        lag.is_reachable &= !delivery(&build).has_failed.load(Ordering::Relaxed);
+        lag.add(&build, now);
     }
     lag
+}
+
+/// Returns the state of the delivery of a build.
+pub fn lag_of_build(app: &App, build: &Build) -> Lag {
+    let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true, refused: 0 };
+    lag.add(build, app.clock.now());
+    lag
+}
+
+impl Lag {
+    fn add(&mut self, build: &Build, now: i64) {
+        let waiting = backlog(build).current_estimate();
+        self.waiting += waiting.rows;
+        if let Some(oldest) = waiting.oldest.filter(|_| waiting.rows > 0) {
+            self.seconds = self.seconds.max((now - oldest) / 1_000_000);
+        }
+        self.is_reachable &= !delivery(build).has_failed.load(Ordering::Relaxed);
+    }
 }
 
 fn relay(app: &App) -> &Relay {
@@ -204,6 +218,24 @@ pub fn health(app: &App) -> Option<HealthReport> {
         details["warning"] = json!("CHANCERY_HISTORY_URL: not the history service of this database");
     }
     Some(HealthReport { name: HEALTH, details, warning: None, is_ready: true })
+}
+
+/// Writes the metrics of the outbox.
+pub fn write_metrics(app: &App, out: &mut MetricsText) {
+    if client(app).is_none() {
+        return;
+    }
+    let lag = delivery_lag(app);
+    let reachable = u8::from(lag.is_reachable);
+    out.single("chancery_outbox_waiting", "gauge", "Events that wait for the history service.", lag.waiting);
+    out.single("chancery_outbox_lag_seconds", "gauge", "Age of the oldest waiting event, in seconds.", lag.seconds);
+    out.single("chancery_outbox_refused_total", "counter", "Events that the history service refused.", lag.refused);
+    out.single(
+        "chancery_history_reachable",
+        "gauge",
+        "1 if the last call of each build reached the history service.",
+        reachable,
+    );
 }
 
 /// The result of a round of delivery that did not fail.

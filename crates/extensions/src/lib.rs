@@ -47,6 +47,7 @@ pub static MODULE: Module = Module {
     },
     jobs: &[&integrations::COPY, &custom_components::IMPORT],
     standing_jobs: &[&integrations::DELIVERY, &custom_components::INSTALL],
+    metrics: integrations::write_metrics,
     start: integrations::start,
     ..Module::EMPTY
 };

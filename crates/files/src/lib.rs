@@ -29,6 +29,7 @@ pub static MODULE: Module = Module {
     removals: &[stored_files::RECORDS_REMOVED],
     standing_jobs: &[&removal::REMOVAL, &storage_limit::COUNT],
     health: Some(storage::health),
+    metrics: storage::write_metrics,
     health_schema: Some((storage::HEALTH, storage::health_schema)),
     start: storage::start_watch,
     remove_build: |app, uid| Box::pin(async move { storage::remove_build(&app, &uid).await }),

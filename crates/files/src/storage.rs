@@ -14,6 +14,7 @@ use std::time::Duration;
 use store::StoreError;
 use store::blobs::health::BlobWatch;
 use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
+use web::metrics::MetricsText;
 
 /// The prefix of the keys of the main API's files on S3. Tenants of the history service cannot have this name.
 const PREFIX: &str = "main-files";
@@ -81,6 +82,13 @@ pub(crate) fn health(app: &App) -> Option<HealthReport> {
         warning: health.warning(),
         is_ready: health.was_reached,
     })
+}
+
+/// Writes whether the storage is available.
+pub(crate) fn write_metrics(app: &App, out: &mut MetricsText) {
+    let Some(health) = app.slot::<Storage>().watch.health() else { return };
+    let is_available = u8::from(health.outage.is_none());
+    out.single("chancery_files_available", "gauge", "1 if the store of files answers.", is_available);
 }
 
 /// The name of the storage's state in `/readyz`.

@@ -18,7 +18,7 @@ pub mod filter;
 mod lists;
 pub mod openapi;
 mod reply;
-mod routes;
+pub mod routes;
 mod schema;
 mod serve;
 pub mod service;

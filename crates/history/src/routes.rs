@@ -2,6 +2,7 @@
 
 use http::Method;
 use http::header::HeaderName;
+use web::metrics::{MeasuredRoute, MetricsText, RequestCounts};
 
 /// The header of the service's key.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -63,11 +64,13 @@ pub struct HistoryRoute {
     /// The path without a slash at its end. A name between braces stands for a value.
     pub path: &'static str,
     pub access: RequiredCredentials,
+    /// The answered requests.
+    pub requests: RequestCounts,
 }
 
 impl HistoryRoute {
     const fn new(endpoint: Endpoint, method: Method, path: &'static str, access: RequiredCredentials) -> HistoryRoute {
-        HistoryRoute { endpoint, method, path, access }
+        HistoryRoute { endpoint, method, path, access, requests: RequestCounts::new() }
     }
 }
 
@@ -105,6 +108,25 @@ pub static ROUTES: [HistoryRoute; 15] = [
     HistoryRoute::new(Endpoint::Delete, Method::DELETE, "/api/delete-tenant", RequiredCredentials::Client),
     HistoryRoute::new(Endpoint::UploadUrl, Method::GET, "/api/files/upload-url", RequiredCredentials::Client),
 ];
+
+/// The requests without a route, and those of the contents of files.
+static WITHOUT_ROUTE: RequestCounts = RequestCounts::new();
+
+/// Returns the counts for a path.
+pub fn counts(path: &str) -> &'static RequestCounts {
+    find(path).map_or(&WITHOUT_ROUTE, |(route, _)| &route.requests)
+}
+
+/// Writes the metrics of the history service.
+pub fn write_metrics(out: &mut MetricsText) {
+    let of_routes = ROUTES.iter().map(|route| MeasuredRoute {
+        method: route.method.as_str(),
+        route: route.path,
+        counts: &route.requests,
+    });
+    let others = MeasuredRoute { method: "", route: "none", counts: &WITHOUT_ROUTE };
+    out.requests("chancery_history", "the history service", &of_routes.chain([others]).collect::<Vec<_>>());
+}
 
 /// Returns the route of a path, with or without a slash at its end, and the value in the path or an empty text.
 pub fn find(path: &str) -> Option<(&'static HistoryRoute, &str)> {

@@ -32,11 +32,12 @@ impl HistoryService {
     pub async fn answer(
         self: Arc<HistoryService>,
         request: Request<Incoming>,
-        _peer: SocketAddr,
+        peer: SocketAddr,
     ) -> Response<BodyContent> {
         let started = Instant::now();
         let id = request_id(request.headers());
         let method = request.method().clone();
+        let counts = routes::counts(request.uri().path());
         let path: String = request.uri().path().chars().take(MAX_LOGGED_PATH).collect();
         // The task is independent of the client: a write is completed although the client disconnects, so the log is
         // correct.
@@ -47,11 +48,15 @@ impl HistoryService {
         });
         response.headers_mut().insert(REQUEST_ID, id.clone());
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        let (status, milliseconds) = (response.status().as_u16(), started.elapsed().as_micros() as f64 / 1000.0);
+        let (status, duration) = (response.status().as_u16(), started.elapsed());
+        counts.count(status, duration);
+        let (milliseconds, address) = (duration.as_micros() as f64 / 1000.0, peer.ip().to_canonical());
         let (request_id, method) = (id.to_str().unwrap_or(""), method.as_str());
         match cause {
-            Some(cause) => tracing::error!(request_id, method, path, status, milliseconds, cause, "history request"),
-            None => tracing::info!(request_id, method, path, status, milliseconds, "history request"),
+            Some(cause) => {
+                tracing::error!(request_id, method, path, status, milliseconds, %address, cause, "history request")
+            }
+            None => tracing::info!(request_id, method, path, status, milliseconds, %address, "history request"),
         }
         response
     }
@@ -187,7 +192,8 @@ fn readiness(engine: Result<(), EngineError>, files: Option<BlobHealth>) -> Hist
             body["warnings"] = json!([warning]);
         }
     }
-    HistoryReply::json(code, &body)
+    let reply = HistoryReply::json(code, &body);
+    if is_ready { reply } else { reply.with_header(header::RETRY_AFTER, "1") }
 }
 
 fn status(code: StatusCode, word: &str) -> HistoryReply {

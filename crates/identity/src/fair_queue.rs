@@ -37,6 +37,11 @@ impl<T> FairQueue<T> {
         if self.root.len > self.max_len { self.root.take_newest(self.root.longest_lane()) } else { None }
     }
 
+    /// The number of queued items.
+    pub fn len(&self) -> usize {
+        self.root.len
+    }
+
     /// Removes and returns the next item.
     pub fn pop(&mut self) -> Option<T> {
         self.root.pop()

@@ -19,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use web::clock::random_bytes;
+use web::metrics::{Counter, Gauge, MetricsText};
 
 /// The maximum number of hashes that wait for a thread.
 const MAX_WAITING: usize = 512;
@@ -107,6 +108,9 @@ struct QueueOwner(Arc<HashQueue>);
 struct HashQueue {
     waiting: Mutex<QueuedHash>,
     changed: Condvar,
+    running: Gauge,
+    done: Counter,
+    refused: Counter,
 }
 
 struct QueuedHash {
@@ -149,7 +153,13 @@ impl Hasher {
     pub fn start(threads: usize, cost: HashCost) -> Hasher {
         let jobs = FairQueue::new(MAX_WAITING, MAX_WAITING_OF_BUILD);
         let waiting = Mutex::new(QueuedHash { jobs, is_closed: false });
-        let queue = Arc::new(HashQueue { waiting, changed: Condvar::new() });
+        let queue = Arc::new(HashQueue {
+            waiting,
+            changed: Condvar::new(),
+            running: Gauge::default(),
+            done: Counter::new(),
+            refused: Counter::new(),
+        });
         for _ in 0..threads.max(1) {
             let queue = Arc::clone(&queue);
             std::thread::Builder::new()
@@ -202,6 +212,21 @@ impl Hasher {
         .await
     }
 
+    /// Writes the metrics of the queue.
+    pub fn write_metrics(&self, out: &mut MetricsText) {
+        let queue = &self.owner.0;
+        let waiting = queue.lock().jobs.len();
+        out.single("chancery_hashing_waiting", "gauge", "Password hashes that wait for a thread.", waiting);
+        out.single("chancery_hashing_running", "gauge", "Password hashes that run.", queue.running.get());
+        out.single("chancery_hashing_done_total", "counter", "Password hashes that ended.", queue.done.get());
+        out.single(
+            "chancery_hashing_refused_total",
+            "counter",
+            "Password hashes that a full queue refused.",
+            queue.refused.get(),
+        );
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         path: &QueuePath,
@@ -217,6 +242,9 @@ impl Hasher {
         let queue = &self.owner.0;
         // Dropping the displaced job closes its channel, which wakes its caller. It is dropped outside the lock.
         let displaced = queue.lock().jobs.push(&path.0, job);
+        if displaced.is_some() {
+            queue.refused.increment();
+        }
         drop(displaced);
         queue.changed.notify_one();
         answered.await.map_err(|_| Busy)
@@ -225,10 +253,13 @@ impl Hasher {
 
 fn run_jobs(queue: &HashQueue) {
     while let Some(job) = queue.next() {
+        queue.running.increment();
         // A hash that panics (out of memory) must not end its thread. Its caller gets `Busy`.
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             tracing::error!("a password hash panicked");
         }
+        queue.running.decrement();
+        queue.done.increment();
     }
 }
 

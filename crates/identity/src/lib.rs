@@ -154,6 +154,7 @@ pub static MODULE: Module = Module {
         Ok(())
     },
     build_slots: |slots| slots.insert(Arc::<Attempts>::default()),
+    metrics: |app, out| app.slot::<Hasher>().write_metrics(out),
     start: single_sign_on::warn_at_start,
     ..Module::EMPTY
 };

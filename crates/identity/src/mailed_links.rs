@@ -14,6 +14,7 @@ use administration::mail::templates;
 use kit::app::App;
 use kit::build::Build;
 use kit::ids::{JobId, UserId};
+use kit::rate_limit::RateLimit;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use store::{Conn, Sql, StoreError};
@@ -23,7 +24,7 @@ const DAY_US: i64 = 24 * HOUR_US;
 const MINUTE_US: i64 = 60_000_000;
 const HOUR_US: i64 = 60 * MINUTE_US;
 /// The maximum number of activation links that are requested for an account in an hour.
-const ACTIVATIONS_AN_HOUR: i64 = 20;
+static ACTIVATIONS: RateLimit = RateLimit { name: "activation-links", most: 20, seconds: 3600 };
 /// The maximum number of reset mails of an account in an hour. At most one is sent in a minute.
 const RESETS_AN_HOUR: i64 = 5;
 /// The maximum number of links of a kind for an account. The oldest ones are deleted, since links may never expire.
@@ -55,7 +56,7 @@ impl LinkKind {
 
 /// Queues another activation mail (`send-activation-link`), within the limit of the account.
 pub fn send_activation_again(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Refusal> {
-    limit_activations(conn, user, request.now)?;
+    limit_activations(request, conn, user)?;
     match send_activation(request, conn, user)? {
         Some(job) => Ok(record_mail(conn, job, user, LinkKind::Activation, request.now)?),
         None => Ok(()),
@@ -63,9 +64,9 @@ pub fn send_activation_again(request: &Request, conn: &mut Conn, user: UserId) -
 }
 
 /// Refuses with 429 an account that has reached its maximum of activation links within an hour.
-fn limit_activations(conn: &mut Conn, user: UserId, now: i64) -> Result<(), Refusal> {
-    let (links, first, _) = recent_mails(conn, user, LinkKind::Activation, now)?;
-    if links >= ACTIVATIONS_AN_HOUR { Err(Refusal::too_many(first + HOUR_US - now)) } else { Ok(()) }
+fn limit_activations(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Refusal> {
+    let (links, first, _) = recent_mails(conn, user, LinkKind::Activation, request.now)?;
+    ACTIVATIONS.count(request, links, first)
 }
 
 /// Queues the activation mail and stores the caller as its sender. The sending time is stored when a mail server has accepted the
@@ -86,7 +87,7 @@ pub struct OneTimeLink {
 /// Creates an activation link without a mail, within the limit of the account. The earlier links of the account end, including
 /// those of mails that still wait.
 pub fn make_activation(request: &Request, conn: &mut Conn, user: UserId) -> Result<OneTimeLink, Refusal> {
-    limit_activations(conn, user, request.now)?;
+    limit_activations(request, conn, user)?;
     conn.exec(&Sql::new("UPDATE users SET status = 'invited' WHERE id = $1").arg(user))?;
     delete_links(conn, user)?;
     let token = random_token();

@@ -155,6 +155,14 @@ pub enum AnswerSubject {
 }
 
 impl AnswerSubject {
+    /// Returns the address of the record or the task.
+    pub fn address(self) -> Option<String> {
+        match self {
+            AnswerSubject::Class(_) => None,
+            AnswerSubject::Record { id, .. } => Some(format!("/api/object-records/{id}/")),
+            AnswerSubject::Task { id, .. } => Some(format!("/api/tasks/{id}/")),
+        }
+    }
     /// The id of the class, or of the class of the record.
     pub fn object_class(self) -> Option<ClassId> {
         match self {

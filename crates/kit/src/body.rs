@@ -9,6 +9,7 @@
 use crate::app::App;
 use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, PRESSED_RATE, ROOM_TIMEOUT, refuse};
 use crate::caller::RouteAccess;
+use crate::idempotency;
 use crate::refusal::Refusal;
 use crate::route::{Route, Schema};
 use http::header::{self, HeaderMap};
@@ -36,8 +37,23 @@ const MAX_PARSED_INLINE: usize = 64 * 1024;
 /// The interval at which a long body is compared with its pace.
 const PACE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A body, or the status and message of its error, and the memory that it has reserved.
-pub type BodyResult = (Result<JsonBody, (StatusCode, String)>, Option<Permit>);
+/// The body of a request that was read to its end.
+pub struct ReceivedBody {
+    /// The body, or the status and message of its error.
+    pub sent: Result<JsonBody, (StatusCode, String)>,
+    /// The memory that it has reserved.
+    pub room: Option<Permit>,
+    /// The hash of its bytes, in hexadecimal digits, if it was requested.
+    pub hash: Option<String>,
+}
+
+/// The use of a body's bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum BodyUse {
+    Parsed,
+    /// The bytes are hashed too, for an `Idempotency-Key`.
+    ParsedAndHashed,
+}
 
 /// Returns whether a route reads a body.
 pub fn has_body(route: &Route) -> bool {
@@ -51,15 +67,17 @@ pub async fn read(
     route: &Route,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<BodyResult, Refusal> {
+    body_use: BodyUse,
+) -> Result<ReceivedBody, Refusal> {
     if !has_body(route) {
-        return Ok((Ok(JsonBody::from_json(&Json::Null)), None));
+        return Ok(ReceivedBody { sent: Ok(JsonBody::from_json(&Json::Null)), room: None, hash: None });
     }
     let is_public = route.access == RouteAccess::Public;
     let most = if is_public { MAX_PUBLIC_BODY } else { MAX_BODY };
-    let (bytes, permit) = bytes(app, holder, most, body).await?;
+    let (bytes, room) = bytes(app, holder, most, body).await?;
     if bytes.is_empty() {
-        return Ok((Ok(JsonBody::from_json(&Json::Object(Map::new()))), permit));
+        let sent = Ok(JsonBody::from_json(&Json::Object(Map::new())));
+        return Ok(ReceivedBody { sent, room, hash: hash_for(body_use, &bytes) });
     }
     // A body without a type is JSON, except on a public route. There a page of another site could send it
     // without a preflight request.
@@ -68,13 +86,16 @@ pub async fn read(
     let essence = media_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     let most_values = if is_public { MAX_PUBLIC_VALUES } else { usize::MAX };
     Ok(match (&route.body, essence.as_str()) {
-        (Schema::Form(_), "application/x-www-form-urlencoded") => (form(&bytes, most_values), permit),
+        (Schema::Form(_), "application/x-www-form-urlencoded") => {
+            ReceivedBody { sent: form(&bytes, most_values), room, hash: hash_for(body_use, &bytes) }
+        }
         (_, essence) if essence == "application/json" || route.media_type == Some(essence) => {
-            parse(app, bytes, most_values, permit).await?
+            parse(app, bytes, most_values, room, body_use).await?
         }
         _ => {
             let detail = format!("Unsupported media type \"{media_type}\" in request.");
-            (Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)), permit)
+            let sent = Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+            ReceivedBody { sent, room, hash: hash_for(body_use, &bytes) }
         }
     })
 }
@@ -162,11 +183,21 @@ async fn parse(
     app: &App,
     bytes: Vec<u8>,
     most_values: usize,
-    permit: Option<Permit>,
-) -> Result<BodyResult, StoreError> {
-    let parsing = work_on(app, bytes.len(), move || (JsonBody::parse(bytes, most_values), permit));
-    let (parsed, permit) = parsing.await?;
-    Ok((parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}"))), permit))
+    room: Option<Permit>,
+    body_use: BodyUse,
+) -> Result<ReceivedBody, StoreError> {
+    let length = bytes.len();
+    let parsing = move || {
+        let hash = hash_for(body_use, &bytes);
+        let parsed = JsonBody::parse(bytes, most_values);
+        let sent = parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}")));
+        ReceivedBody { sent, room, hash }
+    };
+    work_on(app, length, parsing).await
+}
+
+fn hash_for(body_use: BodyUse, bytes: &[u8]) -> Option<String> {
+    (body_use == BodyUse::ParsedAndHashed).then(|| idempotency::body_hash(bytes))
 }
 
 /// Parses the fields of a form into an object of texts.

@@ -1,6 +1,8 @@
 //! Runs the write of a request: one transaction that checks the caller's rights again, and the effects after its commit.
 
+use crate::answer::Outcome;
 use crate::caller::Caller;
+use crate::idempotency;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::rights;
@@ -33,6 +35,22 @@ pub async fn write<T: Send + 'static>(
     script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + Sync + 'static,
 ) -> Result<T, Refusal> {
     run(request, script, false).await
+}
+
+/// Runs the write that makes the answer of a request. It stores the answer in its transaction, if the request has an `Idempotency-Key`.
+pub async fn write_answer(
+    request: &Arc<Request>,
+    script: impl Fn(&Request, &mut Conn) -> Outcome + Send + Sync + 'static,
+) -> Outcome {
+    write(request, move |request, conn| idempotency::run_script(request, conn, &script)).await
+}
+
+/// Runs a script that creates, changes or drops tables and makes the answer of a request, as [`write_answer`] does.
+pub async fn alter_answer(
+    request: &Arc<Request>,
+    script: impl Fn(&Request, &mut Conn) -> Outcome + Send + Sync + 'static,
+) -> Outcome {
+    alter(request, move |request, conn| idempotency::run_script(request, conn, &script)).await
 }
 
 /// Runs a script that creates, changes or drops tables, with the same checks as [`write`].

@@ -7,6 +7,7 @@ use crate::app::{App, BuildHooks, OpenError};
 use crate::authenticate::{Authenticate, Credential};
 use crate::build::Build;
 use crate::description;
+use crate::idempotency::Turns;
 use crate::ids::UserId;
 use crate::jobs::{self, JobFuture, JobKind, Jobs, StandingJob};
 use crate::limits::Limit;
@@ -21,6 +22,7 @@ use http::request::Parts;
 use serde_json::Value as Json;
 use std::sync::{LazyLock, OnceLock};
 use store::{Conn, Migrations, StoreError};
+use web::metrics::MetricsText;
 
 /// The description of a module: its routes, permissions, limits, jobs and hooks. `..Module::EMPTY` sets the defaults.
 pub struct Module {
@@ -50,6 +52,8 @@ pub struct Module {
     pub health: Option<Health>,
     /// The name and the schema of these details in the API description.
     pub health_schema: Option<HealthSchema>,
+    /// Writes the module's metrics.
+    pub metrics: fn(&App, &mut MetricsText),
     /// The front end that is part of the program.
     pub front_end: Option<FrontEnd>,
     /// Called when a server starts.
@@ -90,6 +94,7 @@ impl Module {
         build_slots: |_| {},
         health: None,
         health_schema: None,
+        metrics: |_, _| {},
         front_end: None,
         start: |_| {},
         remove_build: |_, _| Box::pin(async { Ok(()) }),
@@ -119,6 +124,7 @@ pub async fn open(
     let (keys, mut slots) = (Keys::new(&settings.secret_key), Slots::default());
     let mut for_builds = BuildHooks::default();
     slots.insert(AnswerCache::default());
+    slots.insert(Turns::default());
     let kinds = domains.iter().flat_map(|domain| domain.jobs).copied();
     let standing = domains.iter().flat_map(|domain| domain.standing_jobs).copied();
     slots.insert(Jobs::new(&settings.domains.get(), kinds, standing));

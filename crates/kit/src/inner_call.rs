@@ -64,6 +64,7 @@ pub async fn call(
         now: outer.now,
         admission: Some(admitted_caller.admission),
         effects: Effects::default(),
+        idempotency: None,
     };
     let request = Arc::new(Request::new(Some(admitted_caller.caller.clone()), request_parts));
     let outcome = match route.handler {

@@ -8,6 +8,7 @@
 
 use crate::caller::RouteAccess;
 use crate::domain::registered;
+use crate::idempotency::KeySupport;
 use crate::jobs;
 use crate::path::placeholders;
 use crate::refusal;
@@ -258,6 +259,13 @@ fn parameters(table: &Table, route: &Route) -> Vec<Json> {
     if is_repeatable(route) {
         list.push(openapi::if_none_match());
     }
+    if route.key_support() == KeySupport::Stored {
+        list.push(json!({
+            "name": "Idempotency-Key", "in": "header",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+            "description": "A name of the request. Within 24 hours a repetition has no effect and gets the first answer",
+        }));
+    }
     list
 }
 
@@ -285,16 +293,18 @@ fn is_repeatable(route: &Route) -> bool {
 }
 
 /// The meaning of a refusal, by its status.
-const REFUSALS: [(u16, &str); 11] = [
+const REFUSALS: [(u16, &str); 13] = [
     (400, "Errors of the request"),
     (401, "Not signed in, or not known"),
     (403, "Not allowed"),
     (404, "Not found; also when no build (tenant) has this host"),
     (408, "The body did not arrive in time"),
+    (409, "A request with the same `Idempotency-Key` is at work; `Retry-After` says when to try again"),
     (412, "Changed meanwhile: `If-Match` names another state"),
     (413, "The body is too large"),
     (415, "Not JSON"),
     (416, "The range begins behind the end of the file"),
+    (422, "The `Idempotency-Key` was used with another body"),
     (429, "Too many requests; `Retry-After` says when to try again"),
     (503, "Busy or not available; try again"),
 ];
@@ -312,6 +322,7 @@ fn responses(table: &Table, route: &Route) -> Json {
     // Pages and downloads ignore wrong parameters.
     let is_lenient = route.answers_pages() || matches!(route.answer, Schema::File);
     let has_checked_parameters = route.parameters.is_some() && !is_lenient;
+    let takes_key = route.key_support() == KeySupport::Stored;
     let refusals = [
         (400, writes || route.selects.is_some() || has_checked_parameters || route.is_list()),
         (401, !is_public || route.path.starts_with("/api/auth/") || route.optional_sign_in),
@@ -319,9 +330,11 @@ fn responses(table: &Table, route: &Route) -> Json {
         (403, !is_public || route.optional_sign_in || writes),
         (404, true),
         (408, writes),
+        (409, takes_key),
         (412, is_conditional(table, route)),
         (413, writes),
         (415, writes && !matches!(route.body, Schema::Binary)),
+        (422, takes_key),
         (429, route.may_throttle()),
         (503, true),
     ];
@@ -374,7 +387,7 @@ fn header(status: u16, schema: &Schema) -> Option<(&'static str, &'static str)> 
         (206, _) => Some(("Content-Range", "Which part of how many bytes")),
         (416, _) => Some(("Content-Range", "`bytes */` and how many the file has")),
         (401, Schema::Refusal) => Some(("WWW-Authenticate", "`JWT`")),
-        (429 | 503, Schema::Refusal) => Some(("Retry-After", "Seconds")),
+        (409 | 429 | 503, Schema::Refusal) => Some(("Retry-After", "Seconds")),
         _ => None,
     }
 }

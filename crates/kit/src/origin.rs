@@ -13,10 +13,11 @@ use url::Url;
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 /// The request headers that a front end of a configured origin may send.
 const ALLOWED_HEADERS: &str = "authorization, content-type, content-disposition, if-match, if-none-match, range, \
-                               x-request-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id, \
+                               x-request-id, idempotency-key, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id, \
                                x-requested-with, traceparent, tracestate, baggage, sentry-trace";
 /// The answer headers that such a front end may read.
-const EXPOSED_HEADERS: &str = "etag, x-request-id, retry-after, www-authenticate, content-disposition, content-range";
+const EXPOSED_HEADERS: &str = "etag, x-request-id, retry-after, www-authenticate, content-disposition, content-range, \
+                               idempotency-replayed, x-change-id, ratelimit, ratelimit-policy";
 
 /// Returns the host of a request with its port. It comes from a trusted proxy's `X-Forwarded-Host`, else
 /// from the absolute address in the request line, else from `Host`. `Host` must be sent exactly once.

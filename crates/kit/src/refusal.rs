@@ -15,6 +15,8 @@ enum RetryReason {
     Outdated,
     /// See [`Refusal::without_room`].
     Room,
+    /// See [`Refusal::meets_used_key`].
+    UsedKey,
 }
 
 /// The reason of a refusal.
@@ -165,6 +167,14 @@ impl Refusal {
     /// attempt has the same outcome.
     pub fn outdated() -> Refusal {
         Refusal { again: Some(RetryReason::Outdated), ..Refusal::overloaded() }
+    }
+    /// Marks a refusal as one of [`Refusal::meets_used_key`].
+    pub(crate) fn with_used_key(self) -> Refusal {
+        Refusal { again: Some(RetryReason::UsedKey), ..self }
+    }
+    /// Returns whether another process works on the request's `Idempotency-Key`, or has stored its answer.
+    pub(crate) fn meets_used_key(&self) -> bool {
+        self.again == Some(RetryReason::UsedKey)
     }
     /// Returns whether a rule refuses the request, not an error of the store.
     pub fn is_by_rule(&self) -> bool {

@@ -6,7 +6,9 @@ use crate::app::App;
 use crate::authenticate::Admission;
 use crate::build::Build;
 use crate::caller::{Caller, Requirement, RouteAccess};
+use crate::idempotency::RequestKey;
 use crate::path::PathValue;
+use crate::rate_limit::RateLimitState;
 use crate::refusal::Refusal;
 use http::{HeaderMap, Method, StatusCode, header};
 use resource::{Errors, Id, JsonBody, JsonValue, Query, SentObject, message};
@@ -66,6 +68,8 @@ pub struct ReceivedRequest {
     pub admission: Option<Admission>,
     /// The effects that follow the commit of the write.
     pub effects: Effects,
+    /// The `Idempotency-Key`; `None` if the request has none, or it has no effect.
+    pub idempotency: Option<RequestKey>,
 }
 
 /// The ids of a batch before its first item that is not an id. One of these ids may be wrong too. Of
@@ -98,6 +102,7 @@ pub struct Effects {
     caller_was_checked: AtomicBool,
     object_rights: AtomicI64,
     after_commit: Mutex<Vec<AfterCommit>>,
+    rate_limit: Mutex<Option<RateLimitState>>,
 }
 
 impl Effects {
@@ -132,6 +137,14 @@ impl Effects {
     /// Returns whether the caller was checked again.
     pub(crate) fn caller_was_checked(&self) -> bool {
         self.caller_was_checked.load(Ordering::Relaxed)
+    }
+    /// Sets the state of the rate limit by which the request was counted. Its answer reports it, refusals too.
+    pub fn set_rate_limit(&self, state: RateLimitState) {
+        *web::lock(&self.rate_limit) = Some(state);
+    }
+    /// Returns the state of the rate limit by which the request was counted.
+    pub(crate) fn rate_limit(&self) -> Option<RateLimitState> {
+        *web::lock(&self.rate_limit)
     }
     /// Registers a function that is called after the commit: once, even if it is registered several times.
     pub fn after_commit(&self, work: AfterCommit) {
@@ -192,6 +205,7 @@ impl Request {
             now: app.clock.now(),
             admission: None,
             effects: Effects::default(),
+            idempotency: None,
         };
         Request::new(None, request_parts)
     }

@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::Conn;
+use web::metrics::RequestCounts;
 
 /// The boxed future of an asynchronous handler.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -187,6 +188,8 @@ pub struct Route {
     pub action: Option<&'static str>,
     /// Is true if OpenAPI marks it as `x-internal`, in addition to pages and schema documents: clients do not call it.
     pub is_internal: bool,
+    /// The answered requests. Clones count together.
+    pub requests: Arc<RequestCounts>,
     /// The cache of [`Route::declared_names`].
     names: OnceLock<Option<Vec<String>>>,
     /// Is true if the route may be called while the password must be changed (`docs/reference/sign-in.md`).
@@ -209,6 +212,10 @@ pub struct Route {
     pub is_for_own_pages: bool,
     /// See [`Route::is_compressed`].
     stays_as_it_is: bool,
+    /// See [`Route::answers_secret`].
+    pub answers_secret: bool,
+    /// See [`Route::guards_replays`].
+    pub guards_replays: bool,
     /// See [`Route::is_tagged`].
     tags_itself: bool,
     /// A check that may refuse a request before its body is read.
@@ -251,6 +258,7 @@ impl Route {
             parameters: None,
             is_internal: false,
             action,
+            requests: Arc::default(),
             names: OnceLock::new(),
             while_expired: false,
             while_lacking_factor: false,
@@ -262,6 +270,8 @@ impl Route {
             from_any_site: false,
             is_for_own_pages: false,
             stays_as_it_is: false,
+            answers_secret: false,
+            guards_replays: false,
             tags_itself: false,
             guard: None,
             alters_tables: false,
@@ -487,9 +497,10 @@ impl Route {
         !self.stays_as_it_is && !is_page(&self.answer) && !self.otherwise.iter().any(|(_, answer)| is_page(answer))
     }
 
-    /// Answers a token or another secret.
+    /// Answers a token or another secret, once. An `Idempotency-Key` is refused, since the answer is not stored.
     pub fn answers_secret(mut self) -> Route {
         self.stays_as_it_is = true;
+        self.answers_secret = true;
         self
     }
     /// Answers bytes that are already compressed for clients that accept it, or are never compressed.
@@ -498,6 +509,12 @@ impl Route {
         self
     }
 
+    /// Decides about replays of answers about its object: a caller who is refused here gets the id alone
+    /// (`docs/reference/conventions.md`).
+    pub fn guards_replays(mut self) -> Route {
+        self.guards_replays = true;
+        self
+    }
     /// Sets a handler that reads in one snapshot.
     pub fn with_read(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         self.handler = Handler::Read(handler);

@@ -7,18 +7,20 @@ use crate::answer_cache;
 use crate::answer_room::{AnswerRoom, reserve_memory, reserve_or_refuse, with_permit, with_room};
 use crate::app::App;
 use crate::authenticate::{self, Admission};
-use crate::body::{self, has_body};
+use crate::body::{self, BodyUse, ReceivedBody, has_body};
 use crate::build::Build;
 use crate::caller::{Caller, RouteAccess};
-use crate::commit::{alter, write};
+use crate::commit::{alter_answer, write_answer};
 use crate::domain::{front_end, registered};
 use crate::html::{self, Theme};
+use crate::idempotency::{self, KeyParts, RequestKey, SentKey};
 use crate::jobs;
+use crate::metrics;
 use crate::origin;
 use crate::path::PathValue;
 use crate::refusal::Refusal;
 use crate::request::{Effects, ReceivedRequest, Request};
-use crate::route::{Handler, OwnAdmission, Route};
+use crate::route::{Handler, OwnAdmission, Route, Schema};
 use crate::snapshot;
 use crate::table::{MatchedRoutes, Table, allowed};
 use crate::upload::Upload;
@@ -60,13 +62,15 @@ pub async fn answer(
         origin = None;
     }
     let accepted = AcceptedCodings::from_headers(&parts.headers);
+    let address =
+        client_address(peer.ip(), header_values(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
     let mut trace = RequestTrace { theme: Theme::from_headers(&parts.headers), ..RequestTrace::default() };
     let sends_body = !body.is_end_stream();
     let is_by_tls = origin::is_by_tls(&app)
         && !origin::is_marked_plain(&parts.headers, app.settings.trusted_proxies.contains(peer.ip()));
     let outcome = match origin::preflight(&parts, origin.is_some()) {
         Some(answer) => Ok(answer),
-        None => respond(&app, table, parts, body, peer.ip(), &mut trace).await,
+        None => respond(&app, table, parts, body, Client { peer: peer.ip(), address }, &mut trace).await,
     };
     let form = match (trace.refusals, trace.page_of()) {
         (Some(render), _) => RefusalForm::Protocol(render),
@@ -95,18 +99,30 @@ pub async fn answer(
     }
     origin::allow(&app, origin, headers);
     let status = response.status().as_u16();
-    let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
+    let duration = started.elapsed();
+    metrics::count(seen.route, seen.is_front_end, status, duration);
+    let milliseconds = duration.as_micros() as f64 / 1000.0;
     let request_id = id.to_str().unwrap_or("");
     // The path is ASCII, like everything in the first line of a request.
     let path = uri.path().get(..MAX_LOGGED).unwrap_or(uri.path());
     let (build, user) = (trace.build.as_deref().map_or("", |build| &build.domain), trace.user);
     match cause {
         Some(cause) if status >= 500 => {
-            tracing::error!(request_id, method = method.as_str(), path, status, milliseconds, build, user, cause = %cause, "request");
+            tracing::error!(request_id, method = method.as_str(), path, status, milliseconds, build, user, %address, cause = %cause, "request");
         }
-        _ => tracing::info!(request_id, method = method.as_str(), path, status, milliseconds, build, user, "request"),
+        _ => {
+            tracing::info!(request_id, method = method.as_str(), path, status, milliseconds, build, user, %address, "request")
+        }
     }
     response
+}
+
+/// The client of a request.
+struct Client {
+    /// The address of the other end of the connection.
+    peer: IpAddr,
+    /// The address of the client, which a trusted proxy reports.
+    address: IpAddr,
 }
 
 /// The facts about a request beyond its address, for its log line and for the form of a refusal.
@@ -144,7 +160,7 @@ async fn respond(
     table: &'static Table,
     parts: http::request::Parts,
     body: Incoming,
-    peer: IpAddr,
+    Client { peer, address }: Client,
     trace: &mut RequestTrace,
 ) -> Outcome {
     app.unnamed_proxy.check_request(peer, &parts.headers, &app.settings.trusted_proxies);
@@ -175,9 +191,8 @@ async fn respond(
         return if trace.is_open_to_browsers { answer } else { page_not_found(&parts, name, trace.theme) };
     }
     let MatchedRoutes { routes, path_values } = matched_routes.ok_or_else(Refusal::not_found)?;
-    let address = client_address(peer, header_values(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
     let origin = format!("{}://{host}", origin::scheme(&parts, is_trusted));
-    let arrival = Arrival { app, build, routes, path_values, host: &host, origin, address };
+    let arrival = Arrival { app, table, build, routes, path_values, host: &host, origin, address };
     arrival.respond(parts, body, trace).await
 }
 
@@ -197,6 +212,7 @@ async fn answer_of_process(app: &App, parts: &http::request::Parts) -> Option<Ou
 /// A request for a path of a build, before its caller is known.
 struct Arrival<'a> {
     app: &'a App,
+    table: &'static Table,
     build: Arc<Build>,
     /// The routes of the path, one for each method.
     routes: &'a [&'static Route],
@@ -226,6 +242,8 @@ struct ReadBody {
     room: Option<Permit>,
     /// The body of an upload, which its handler reads.
     unread: Option<Incoming>,
+    /// The hash of the bytes, if the request has an `Idempotency-Key`.
+    hash: Option<String>,
 }
 
 impl Arrival<'_> {
@@ -247,7 +265,8 @@ impl Arrival<'_> {
         if let Some(guard) = route.guard {
             guard(self.app, &self.build, self.address)?;
         }
-        let body = self.read_body(route, caller.as_deref(), &parts.headers, body).await?;
+        let key = SentKey::read(route, &parts.headers, parts.uri.query());
+        let mut body = self.read_body(route, caller.as_deref(), &parts.headers, body, &key).await?;
         trace.body_is_read = has_body(route) && body.unread.is_none();
         // A body may take long, and its caller may have lost the rights meanwhile.
         let caller = match trace.body_is_read {
@@ -260,9 +279,10 @@ impl Arrival<'_> {
             // This comes before anything is counted, since the page of another site may have sent the request.
             return Err(Refusal::detail(*status, detail.clone()));
         }
+        let idempotency = self.request_key(route, key, caller.as_deref(), &parts.uri, &mut body)?;
         let is_upload = body.unread.is_some();
         let admission = if is_upload { admission.map(Admission::admission_for_upload) } else { admission };
-        let ReadBody { sent: request_body, room, unread } = body;
+        let ReadBody { sent, room, unread, hash: _ } = body;
         let received = ReceivedRequest {
             app: self.app.clone(),
             build: self.build,
@@ -281,9 +301,14 @@ impl Arrival<'_> {
             now: self.app.clock.now(),
             admission,
             effects: Effects::default(),
+            idempotency,
         };
         let request = Arc::new(Request::new(caller, received));
-        let answer = run_declared(route, &request, unread).await?;
+        let answer = match &request.idempotency {
+            Some(_) => idempotency::run(route, request.clone()).await,
+            None => run_declared(route, &request, unread).await,
+        };
+        let answer = with_rate_limit(&request, answer)?;
         trace.body_is_read |= is_upload;
         Ok(send_at_pace(&request, answer, trace))
     }
@@ -359,21 +384,51 @@ impl Arrival<'_> {
         caller: Option<&Caller>,
         headers: &HeaderMap,
         body: Incoming,
+        key: &SentKey,
     ) -> Result<ReadBody, Refusal> {
         if matches!(route.handler, Handler::Upload(..)) {
-            return Ok(ReadBody { sent: Ok(JsonBody::from_json(&Json::Null)), room: None, unread: Some(body) });
+            let sent = Ok(JsonBody::from_json(&Json::Null));
+            return Ok(ReadBody { sent, room: None, unread: Some(body), hash: None });
         }
         let account = match caller {
             Some(caller) => ShareAccount::Id(caller.user.get()),
             None => ShareAccount::from_address(self.address),
         };
-        let (request_body, room) = body::read(self.app, &self.build.holder(account), route, headers, body).await?;
-        Ok(ReadBody { sent: request_body, room, unread: None })
+        let body_use = if key.is_key() { BodyUse::ParsedAndHashed } else { BodyUse::Parsed };
+        let holder = self.build.holder(account);
+        let ReceivedBody { sent, room, hash } = body::read(self.app, &holder, route, headers, body, body_use).await?;
+        Ok(ReadBody { sent, room, unread: None, hash })
+    }
+
+    /// Returns the `Idempotency-Key` of a request whose body has arrived. Its refusals follow those of the caller and of the body's
+    /// media type.
+    fn request_key(
+        &self,
+        route: &Route,
+        key: SentKey,
+        caller: Option<&Caller>,
+        uri: &http::Uri,
+        body: &mut ReadBody,
+    ) -> Result<Option<RequestKey>, Refusal> {
+        if let Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)) = &body.sent
+            && !matches!((&key, &route.body), (SentKey::Nothing, _) | (_, Schema::Nothing))
+        {
+            return Err(Refusal::detail(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail.clone()));
+        }
+        let key = match key {
+            SentKey::Key(key) => key,
+            SentKey::Refused(refusal) => return Err(refusal),
+            SentKey::Nothing => return Ok(None),
+        };
+        let Some(caller) = caller else { return Ok(None) };
+        let (path, query, hash) = (uri.path(), uri.query().unwrap_or(""), body.hash.take().unwrap_or_default());
+        let parts = KeyParts { build: &self.build, account: caller.user, path, query, key: &key, body: hash };
+        Ok(Some(RequestKey::new(self.table, parts)))
     }
 }
 
 /// Runs the handler of a route, which may refuse with 429 only if the route declares it.
-async fn run_declared(route: &'static Route, request: &Arc<Request>, unread: Option<Incoming>) -> Outcome {
+pub(crate) async fn run_declared(route: &'static Route, request: &Arc<Request>, unread: Option<Incoming>) -> Outcome {
     let outcome = run(route, request.clone(), unread).await;
     debug_assert!(
         route.may_throttle()
@@ -382,6 +437,18 @@ async fn run_declared(route: &'static Route, request: &Arc<Request>, unread: Opt
         route.method,
         route.path
     );
+    outcome
+}
+
+/// Returns the outcome with the headers of the rate limit by which the request was counted.
+fn with_rate_limit(request: &Request, mut outcome: Outcome) -> Outcome {
+    let Some(state) = request.effects.rate_limit() else { return outcome };
+    match &mut outcome {
+        Ok(answer) => answer.headers.extend(state.headers()),
+        Err(refusal) if refusal.status == StatusCode::TOO_MANY_REQUESTS => refusal.headers.extend(state.headers()),
+        // The count was rolled back.
+        Err(_) => {}
+    }
     outcome
 }
 
@@ -445,8 +512,8 @@ pub(crate) async fn run(route: &'static Route, request: Arc<Request>, unread: Op
 async fn run_write(route: &Route, request: &Arc<Request>, handler: fn(&Request, &mut Conn) -> Outcome) -> Outcome {
     let script = move |request: &Request, conn: &mut Conn| reserve_or_refuse(request, handler(request, conn));
     match route.alters_tables {
-        true => with_room(request, || alter(request, script)).await,
-        false => with_room(request, || write(request, script)).await,
+        true => with_room(request, || alter_answer(request, script)).await,
+        false => with_room(request, || write_answer(request, script)).await,
     }
 }
 
@@ -586,6 +653,10 @@ fn render(
     }
     for (name, value) in answer.headers {
         headers.append(name, value);
+    }
+    // A client that does not know the time repeats too early, or never.
+    if matches!(answer.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        headers.entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("1"));
     }
     (response, cause)
 }

@@ -2,6 +2,7 @@
 
 pub mod key_rotation;
 pub mod limits;
+mod system;
 mod text_forms;
 
 pub use identity::builds;
@@ -30,6 +31,7 @@ pub static MODULES: [&Module; 13] = [
     &agents::MODULE,
     &web_console::MODULE,
     &text_forms::MODULE,
+    &system::MODULE,
 ];
 
 /// The migrations of the control database and of builds, with the conversions that modules implement.

@@ -42,6 +42,7 @@ pub use sql::{Argument, BorrowedArgument, Sql};
 pub use sqlite::make_directory;
 pub use state_tag::StateTag;
 pub use text_search::{SearchWord, Words, each_word, search_words};
+pub use work::StoreCounts;
 
 use slot::Slot;
 use web::lock;
@@ -60,6 +61,7 @@ struct StoreState {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     control: Arc<Slot>,
     backend: Backend,
+    counts: Arc<StoreCounts>,
 }
 
 enum Backend {
@@ -100,7 +102,7 @@ impl Store {
     }
 
     fn new(control: Arc<Slot>, backend: Backend) -> Store {
-        Store(Arc::new(StoreState { slots: Mutex::default(), control, backend }))
+        Store(Arc::new(StoreState { slots: Mutex::default(), control, backend, counts: Arc::default() }))
     }
 
     /// The control database, which lists the builds, their domains and limits.
@@ -188,6 +190,11 @@ impl Store {
         }
     }
 
+    /// The scripts that wait, run and failed, for metrics.
+    pub fn counts(&self) -> &StoreCounts {
+        &self.0.counts
+    }
+
     /// Returns whether the engine is embedded (SQLite).
     pub fn is_embedded(&self) -> bool {
         matches!(self.0.backend, Backend::Sqlite(_))
@@ -262,7 +269,7 @@ impl Database {
             }
             Backend::Sqlite(_) => self.run(ScriptMode::ShortRead, script).await,
             Backend::Postgres(postgres) => {
-                let (work, outcome) = work(script);
+                let (work, outcome) = work(script, self.store.counts.clone());
                 if let Some(work) = postgres.run_short_read(&self.slot, work).await {
                     postgres.submit(&self.slot, ScriptMode::ShortRead, work)?;
                 }
@@ -399,7 +406,7 @@ impl Database {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (work, outcome) = work(script);
+        let (work, outcome) = work(script, self.store.counts.clone());
         let (turn, patience) = match &self.store.backend {
             Backend::Sqlite(sqlite) => {
                 sqlite.submit(&self.slot, mode, work)?;

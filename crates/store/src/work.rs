@@ -4,11 +4,13 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use web::metrics::{Counter, Gauge};
 
 use crate::conn::Conn;
 use crate::error::StoreError;
@@ -41,6 +43,52 @@ pub(crate) struct ScriptWork {
     outcome: Option<Erased>,
     reply: oneshot::Sender<Erased>,
     turn: ScriptTurn,
+    count: ScriptCount,
+}
+
+/// The scripts of a store, for metrics. Short reads of SQLite, which run at once, are not among them.
+#[derive(Debug, Default)]
+pub struct StoreCounts {
+    /// Those that wait for a connection.
+    pub waiting: Gauge,
+    /// Those that run, or wait for their commit.
+    pub running: Gauge,
+    /// Those that ended.
+    pub ended: Counter,
+    /// Those that the store failed, for example because the server was not available or the commit failed.
+    pub failed: Counter,
+}
+
+/// Counts one script as waiting, then as running, until it is dropped.
+struct ScriptCount {
+    counts: Arc<StoreCounts>,
+    is_running: AtomicBool,
+}
+
+impl ScriptCount {
+    fn new(counts: Arc<StoreCounts>) -> ScriptCount {
+        counts.waiting.increment();
+        ScriptCount { counts, is_running: AtomicBool::new(false) }
+    }
+
+    fn begin(&self) {
+        if !self.is_running.swap(true, Ordering::Relaxed) {
+            self.counts.waiting.decrement();
+            self.counts.running.increment();
+        }
+    }
+}
+
+impl Drop for ScriptCount {
+    fn drop(&mut self) {
+        let is_running = *self.is_running.get_mut();
+        if is_running {
+            self.counts.running.decrement()
+        } else {
+            self.counts.waiting.decrement()
+        }
+        self.counts.ended.increment();
+    }
 }
 
 /// The decision whether a waiting script is begun or given up. The first call decides.
@@ -102,7 +150,7 @@ fn wait(
 }
 
 /// Erases the types of a script.
-pub(crate) fn work<T, E, F>(script: F) -> (ScriptWork, ScriptOutcome<T, E>)
+pub(crate) fn work<T, E, F>(script: F, counts: Arc<StoreCounts>) -> (ScriptWork, ScriptOutcome<T, E>)
 where
     F: Fn(&mut Conn) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
@@ -115,18 +163,24 @@ where
         (Box::new(outcome) as Erased, is_ok)
     });
     let refuse = |error| Box::new(Err::<T, E>(E::from(error))) as Erased;
-    let work = ScriptWork { attempt, refuse, outcome: None, reply, turn: turn.clone() };
+    let work =
+        ScriptWork { attempt, refuse, outcome: None, reply, turn: turn.clone(), count: ScriptCount::new(counts) };
     (work, ScriptOutcome { reply: outcome, turn, types: PhantomData })
 }
 
 impl ScriptWork {
     /// Claims the turn to run. Returns `false` if the caller has given up the script, so that it must not run any more.
     pub fn begin(&self) -> bool {
-        self.turn.begin()
+        let may_run = self.turn.begin();
+        if may_run {
+            self.count.begin();
+        }
+        may_run
     }
 
     /// Runs the script and stores its outcome. Returns `true` if that is `Ok`, so that the work is to be committed.
     pub fn run(&mut self, conn: &mut Conn) -> bool {
+        self.count.begin();
         let (outcome, is_ok) = (self.attempt)(conn);
         self.outcome = Some(outcome);
         is_ok
@@ -139,6 +193,7 @@ impl ScriptWork {
 
     /// Replaces the outcome by an error.
     pub fn fail(&mut self, error: StoreError) {
+        self.count.counts.failed.increment();
         self.outcome = Some((self.refuse)(error));
     }
 

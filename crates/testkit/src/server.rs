@@ -337,6 +337,7 @@ impl TestBuild {
             now,
             admission: claims.map(|claims| Admission { claims, by: functions }),
             effects: Effects::default(),
+            idempotency: None,
         };
         Request::new(caller, request_parts)
     }

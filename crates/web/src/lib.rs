@@ -6,6 +6,7 @@ pub mod compress;
 pub mod content;
 pub mod listener;
 mod lock;
+pub mod metrics;
 pub mod pace;
 pub mod places;
 pub mod request_id;

@@ -38,6 +38,7 @@ use tokio::sync::watch;
 use tokio::task::{consume_budget, unconstrained};
 use tokio::time::Instant;
 
+use crate::metrics::{Counter, Gauge};
 use crate::pace::Pace;
 use crate::places::{ConnectionActivity, ConnectionPermits, SpeaksForMany};
 use crate::stream::{AT_A_TIME, AnswerBodyStream, ConnectionState, HEADERS_TOGETHER, Patient, ReadTimeouts, Watch};
@@ -82,6 +83,17 @@ pub struct Limits {
     pub speaks_for_many: SpeaksForMany,
     /// The time for requests in flight when the server stops: 30 s.
     pub stop: Duration,
+    /// The connections, for metrics.
+    pub counts: Arc<ConnectionCounts>,
+}
+
+/// The connections of a listener.
+#[derive(Debug, Default)]
+pub struct ConnectionCounts {
+    /// The open ones.
+    pub open: Gauge,
+    /// Those that were answered with 503 since all permits were in use.
+    pub turned_away: Counter,
 }
 
 impl Default for Limits {
@@ -94,6 +106,7 @@ impl Default for Limits {
             connections: 12_288,
             speaks_for_many: SpeaksForMany::default(),
             stop: Duration::from_secs(30),
+            counts: Arc::default(),
         }
     }
 }
@@ -197,6 +210,7 @@ where
             None => self.places.take_from_idle(peer.ip(), LEAVING).await,
         };
         let Some(place) = place else {
+            self.limits.counts.turned_away.increment();
             turn_away(&stream);
             return consume_budget().await;
         };
@@ -204,7 +218,10 @@ where
         let (handler, limits, stage) = (Arc::clone(&self.handler), self.limits.clone(), self.stage.subscribe());
         // The future is created in the task. Created outside and moved in, it would occupy its memory twice.
         tokio::spawn(async move {
+            let counts = limits.counts.clone();
+            counts.open.increment();
             converse(stream, peer, handler, head, &place.occupant, limits, stage).await;
+            counts.open.decrement();
             drop(place);
         });
     }

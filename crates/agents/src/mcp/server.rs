@@ -266,7 +266,12 @@ pub async fn answer(request: Arc<Request>, admitted: grants::AdmittedAgent) -> O
 fn count_calls(request: &Request, admitted: &grants::AdmittedAgent, calls: i64) -> Result<(), TooMany> {
     match calls {
         0 => Ok(()),
-        calls => CallCounts::for_build(&request.build).begin(admitted.agent.caller.session, calls, request.now),
+        calls => {
+            let (counts, grant) = (CallCounts::for_build(&request.build), admitted.agent.caller.session);
+            let counted = counts.begin(grant, calls, request.now);
+            request.effects.set_rate_limit(counts.state(grant, request.now));
+            counted
+        }
     }
 }
 

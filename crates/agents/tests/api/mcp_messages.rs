@@ -245,6 +245,8 @@ async fn a_grant_calls_tools_600_times_a_minute() {
         |id: Value| json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "Too many requests."}});
     let refused = scene.send(&three, &revision).await;
     assert_eq!((refused.status, &refused.json, refused.header("retry-after")), (429, &too_many(json!(null)), "60"));
+    assert_eq!(refused.header("ratelimit-policy"), r#""tool-calls";q=600;w=60"#);
+    assert_eq!(refused.header("ratelimit"), r#""tool-calls";r=2;t=60"#);
     scene.send(&json!([call(1), call(2)]).to_string(), &revision).await.ok();
     scene.server.advance(testkit::SECOND);
     for revision in ["2025-06-18", "2025-03-26"] {

@@ -1,11 +1,12 @@
 //! The declaration of every setting. [`declare_settings`] describes its form and lists what is derived from it.
 
 use super::parsers::{
-    HTTP_SCHEMES, MAX, POSITIVE, POSTGRESQL, api_key, boolean, domain, list, listener, number, origins, path,
-    public_url, secret, text, url,
+    HTTP_SCHEMES, MAX, POSITIVE, POSTGRESQL, api_key, boolean, domain, list, listener, log_format, number, origins,
+    path, public_url, secret, text, url,
 };
 use super::setting::{Setting, SettingDefault, declare_settings};
 use super::sources::{SettingError, Sources};
+use crate::log::LogFormat;
 use platform::kit::address::{Ranges, TrustedProxies};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,6 +20,16 @@ declare_settings! {
 
     /// Address on which the history service listens
     history_listen: SocketAddr { unit: "ADDRESS:PORT", parse: listener("127.0.0.1:8001"), default: "127.0.0.1:8001" }
+
+    /// Address on which `GET /metrics` answers with metrics for Prometheus
+    ///
+    /// The listener has no sign-in. See [Metrics](#metrics).
+    metrics_listen: Option<SocketAddr> { unit: "ADDRESS:PORT", parse: listener("127.0.0.1:8002"), no_value: "no metrics" }
+
+    /// Form of the log: auto, json or pretty
+    ///
+    /// `auto` is `pretty` on a terminal and `json` otherwise. See [the log](logging.md).
+    log_format: LogFormat { unit: "FORMAT", parse: log_format(), default: "auto" }
 
     /// Database: `postgres://user:password@host/database`
     ///

@@ -1,6 +1,7 @@
 //! Parsers for the values of settings. Their errors state the expected value. Values that may contain a password are not
 //! repeated in errors.
 
+use crate::log::LogFormat;
 use crate::secrets_file::{API_KEY_TOO_SHORT, is_short_api_key};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -86,6 +87,16 @@ pub fn number<T: FromStr + PartialOrd + Display + 'static>(range: RangeInclusive
 pub fn listener(example: &'static str) -> Parser<SocketAddr> {
     Parser::new(ValueForm::Text, move |value| {
         value.parse().map_err(|_| format!("{value:?} is no address with a port, such as {example}"))
+    })
+}
+
+/// Parses the form of the log.
+pub fn log_format() -> Parser<LogFormat> {
+    Parser::new(ValueForm::Text, |value| match value {
+        "auto" => Ok(LogFormat::Auto),
+        "json" => Ok(LogFormat::Json),
+        "pretty" => Ok(LogFormat::Pretty),
+        _ => Err(format!("{value:?} is none of auto, json, pretty")),
     })
 }
 

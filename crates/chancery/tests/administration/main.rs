@@ -16,6 +16,7 @@ mod network;
 #[path = "../served/mod.rs"]
 mod served;
 mod smtp_settings;
+mod system;
 
 use served::TestServer;
 use testkit::{message, shown};

@@ -868,7 +868,7 @@ async fn configured_origins_may_call_and_their_preflight_needs_no_sign_in() {
     assert_eq!(allowed.header("access-control-allow-origin"), "https://app.example");
     assert!(allowed.header("access-control-allow-methods").contains("PATCH"));
     let headers = "authorization, content-type, content-disposition, if-match, if-none-match, range, x-request-id, \
-                   mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id, x-requested-with, traceparent, \
+                   idempotency-key, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id, x-requested-with, traceparent, \
                    tracestate, baggage, sentry-trace";
     assert_eq!(allowed.header("access-control-allow-headers"), headers);
     assert_eq!(allowed.header("vary"), "Origin");
@@ -886,7 +886,8 @@ async fn configured_origins_may_call_and_their_preflight_needs_no_sign_in() {
         "https://app.example",
         "a front end may read why it is refused"
     );
-    let exposed = "etag, x-request-id, retry-after, www-authenticate, content-disposition, content-range";
+    let exposed = "etag, x-request-id, retry-after, www-authenticate, content-disposition, content-range, \
+                   idempotency-replayed, x-change-id, ratelimit, ratelimit-policy";
     assert_eq!(schema.header("access-control-expose-headers"), exposed);
 }
 

@@ -13,6 +13,7 @@ mod conventions;
 mod declared_at_run_time;
 mod declared_classes;
 mod hostile_bodies;
+mod idempotency;
 mod many_filters;
 mod nonsense;
 mod openapi;

@@ -425,6 +425,7 @@ fn openapi_json_is_up_to_date() {
 
 const NAMES: &str = "
 GET /api/openapi.json openapi.retrieve
+GET /api/administration/system/ administration.system.retrieve
 GET /api/mcp/connectors/ mcp.connectors.list
 POST /api/mcp/connectors/ mcp.connectors.create
 GET /api/mcp/connectors/{id}/ mcp.connectors.retrieve

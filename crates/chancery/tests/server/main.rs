@@ -22,6 +22,7 @@ mod first_start;
 mod guessing;
 mod history_crash;
 mod keys;
+mod metrics;
 mod outages;
 mod process;
 mod processes;

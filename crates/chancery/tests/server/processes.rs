@@ -55,6 +55,24 @@ async fn the_links_of_tasks_work_and_end_in_every_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_has_one_effect_in_all_processes() {
+    let Some(installation) = Installation::postgresql(BINARY).map(Installation::and_build) else { return };
+    let processes = [installation.serve_api(), installation.serve_api()];
+    let admin = processes[0].client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let clients = processes.each_ref().map(|process| process.client("localhost").with_token(&admin.token));
+    for round in 0..20 {
+        let (key, body) = (format!("round {round}").replace(' ', "-"), json!({"name": format!("Role {round}")}));
+        let call = |client: &ApiClient| client.call("POST", "/api/roles/").header("idempotency-key", &key).json(&body);
+        let replies = send_concurrently((0..10).map(|n| call(&clients[n % 2]))).await;
+        assert_eq!(statuses(&replies), [201; 10], "{replies:?}");
+        assert!(replies.iter().all(|reply| reply.text == replies[0].text), "{replies:?}");
+        let replayed = replies.iter().filter(|reply| reply.header("idempotency-replayed") == "true");
+        assert_eq!(replayed.count(), 9);
+    }
+    assert_eq!(admin.get("/api/roles/").await["total_count"], 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rights_sessions_and_accounts_end_in_every_process() {
     let installation = Installation::with_build(BINARY);
     for name in ["bob", "eve"] {

@@ -9,7 +9,7 @@ use crate::templates::merge_fields::{hidden_classes, may_view, may_view_classes}
 use files::storage_limit;
 use files::stored_files::{FILE_COLUMNS, StoredFile, label_schema};
 use http::StatusCode;
-use kit::answer::{Answer, Outcome};
+use kit::answer::{Answer, AnswerSubject, Outcome};
 use kit::ids::{ClassId, DocumentTemplateId, FileId, RecordId, UserId};
 use kit::jobs;
 use kit::refusal::Refusal;
@@ -183,7 +183,8 @@ fn started(conn: &mut Conn, run_request: &RunRequest, status: &str) -> Outcome {
         "status": status,
         "_meta": {"labels": {OBJECT_RECORD: label, DOCUMENT_TEMPLATE: run_request.template_name}},
     });
-    Ok(Answer::json(StatusCode::CREATED, body.to_string()))
+    let subject = AnswerSubject::Record { id: asked.held.id, class: Some(asked.held.class.id) };
+    Ok(Answer { subject: Some(subject), ..Answer::json(StatusCode::CREATED, body.to_string()) })
 }
 
 /// Returns the id in a required member of a body.

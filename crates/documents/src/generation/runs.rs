@@ -6,6 +6,7 @@ use events::file_copies::FileCopy;
 use files::stored_files::{EndedReferences, FILE_COLUMNS, StoredFile, release_by_job};
 use kit::ids::{ApiKeyId, ClassId, DocumentTemplateId, FieldId, FileId, RecordId, RunId, UserId};
 use kit::jobs::{self, JobKind, NewJob};
+use kit::rate_limit::RateLimit;
 use kit::reactions::Removal;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -17,7 +18,7 @@ use store::{Conn, Sql, StoreError};
 const PAGE: i64 = 500;
 const HOUR_US: i64 = 3_600_000_000;
 /// The maximum number of runs that an account begins for one record within an hour.
-const RUNS_AN_HOUR: i64 = 60;
+static RUNS: RateLimit = RateLimit { name: "document-runs", most: 60, seconds: 3600 };
 
 pub const PROCESSING: &str = "processing";
 pub const CANCELED: &str = "canceled";
@@ -79,9 +80,7 @@ pub fn count(request: &Request, conn: &mut Conn, record: RecordId, requester: Us
     let recent =
         Sql::new("SELECT count(*), COALESCE(min(at), 0) FROM document_requests WHERE requester = $1 AND record = $2");
     let (runs, first) = conn.query_one(&recent.arg(requester).arg(record), |row| Ok((row.int(0)?, row.int(1)?)))?;
-    if runs >= RUNS_AN_HOUR {
-        return Err(Refusal::too_many(first + HOUR_US - request.now));
-    }
+    RUNS.count(request, runs, first)?;
     let sql = Sql::new("INSERT INTO document_requests(requester, record, at) VALUES ($1, $2, $3)");
     Ok(conn.exec(&sql.arg(requester).arg(record).arg(request.now)).map(drop)?)
 }

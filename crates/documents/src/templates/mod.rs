@@ -15,7 +15,7 @@ use files::stored_files::{
 use files::uploads::{invalid_token, load_by_token, load_by_tokens};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
-use kit::commit::write;
+use kit::commit::{write, write_answer};
 use kit::ids::{ClassId, DocumentTemplateId, FileId};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::reactions::{Reaction, ReactionTime};
@@ -151,7 +151,7 @@ fn check_class(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
 fn create(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let checked_file = read_sent(&request).await?;
-        write(&request, move |request, conn| insert(request, conn, checked_file.as_ref())).await
+        write_answer(&request, move |request, conn| insert(request, conn, checked_file.as_ref())).await
     })
 }
 

@@ -243,8 +243,11 @@ async fn an_account_begins_sixty_runs_an_hour_for_a_record() {
     let refused = begin(&api, id).await;
     refused.expect_reply(429, message::detail("Too many requests."));
     assert_eq!(refused.header("retry-after"), (3600 - 30).to_string());
+    assert_eq!(refused.header("ratelimit-policy"), r#""document-runs";q=60;w=3600"#);
+    assert_eq!(refused.header("ratelimit"), r#""document-runs";r=0;t=3570"#);
     // Other records and other accounts have counters of their own.
-    api.post(GENERATE, body(other, id)).await.expect_created();
+    let counted = api.post(GENERATE, body(other, id)).await;
+    assert_eq!((counted.status, counted.header("ratelimit")), (201, r#""document-runs";r=59;t=3600"#));
     server.as_type("super_admin").await.post(GENERATE, body(invoice, id)).await.expect_created();
     let cancel = format!("/api/object-records/{invoice}/documents/{id}/cancel/");
     api.post(&cancel, json!({})).await.expect_created();

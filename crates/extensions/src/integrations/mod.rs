@@ -32,7 +32,7 @@ pub use copies::COPY;
 pub use integration::PERMISSIONS;
 pub use leaving::REACTIONS;
 pub use subscriptions::{KnownSubscriptions, write_notifications as take_events};
-pub use webhooks::work::{DELIVERY, Webhooks, WebhooksOfBuild, start};
+pub use webhooks::work::{DELIVERY, Webhooks, WebhooksOfBuild, start, write_metrics};
 
 /// The column of the sealed secrets of webhooks.
 pub const SECRETS: SealedColumn = SealedColumn { table: TABLE, column: SECRET_COLUMN, row: SECRET_ROW };

@@ -20,6 +20,7 @@ use kit::commit::write;
 use kit::html::{self, Theme, alert, escape, page};
 use kit::ids::UserId;
 use kit::limits;
+use kit::rate_limit::RateLimit;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -30,7 +31,7 @@ use store::{Conn, Sql, StoreError};
 use web::clock::sha256_hex;
 
 /// The maximum number of trials of an account in an hour, since each trial makes this server call the provider.
-const TRIALS_AN_HOUR: usize = 20;
+static TRIALS: RateLimit = RateLimit { name: "sign-in-trials", most: 20, seconds: 3600 };
 const HOUR_US: i64 = 3_600_000_000;
 /// The maximum length of a provider's error on the page, in characters.
 const MAX_ERROR: usize = 200;
@@ -62,7 +63,7 @@ fn begin(request: Arc<Request>) -> HandlerFuture {
         let configuration = write(&request, move |request, conn| {
             let configuration =
                 SignInConfiguration::load(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
-            take_place(conn, tester.user, request.now)?;
+            take_place(request, conn, tester.user)?;
             Ok(configuration)
         })
         .await?;
@@ -74,8 +75,9 @@ fn begin(request: Arc<Request>) -> HandlerFuture {
 
 /// Acquires one of the trial permits of an account for an hour. Permits are stored with the values that may be used once, so that
 /// two processes never acquire the same permit.
-fn take_place(conn: &mut Conn, user: UserId, now: i64) -> Result<(), Refusal> {
-    let places: Vec<String> = (0..TRIALS_AN_HOUR).map(|n| format!("trial {n} of user {user}")).collect();
+fn take_place(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Refusal> {
+    let now = request.now;
+    let places: Vec<String> = (0..TRIALS.most).map(|n| format!("trial {n} of user {user}")).collect();
     let mut sql = Sql::new("SELECT hash, expires_at FROM single_sign_on_spent WHERE expires_at > ");
     sql.bind(now).push(" AND hash IN (");
     for (n, place) in places.iter().enumerate() {
@@ -84,12 +86,13 @@ fn take_place(conn: &mut Conn, user: UserId, now: i64) -> Result<(), Refusal> {
     sql.push(")");
     let trials = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
     let trials: HashMap<String, i64> = trials.into_iter().collect();
+    let next = trials.values().copied().min().unwrap_or(now + HOUR_US);
+    TRIALS.count(request, trials.len() as i64, next - HOUR_US)?;
     for place in places.iter().filter(|place| !trials.contains_key(&sha256_hex(place))) {
         if spend(conn, place, now + HOUR_US, now)? {
             return Ok(());
         }
     }
-    let next = trials.values().copied().min().unwrap_or(now + HOUR_US);
     Err(Refusal::too_many(next - now))
 }
 

@@ -19,7 +19,7 @@ use crate::super_admin_access;
 use http::StatusCode;
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
-use kit::commit::write;
+use kit::commit::{write, write_answer};
 use kit::ids::UserId;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -102,7 +102,7 @@ fn create(request: Arc<Request>) -> HandlerFuture {
             }
             None => None,
         };
-        write(&request, move |request, conn| {
+        write_answer(&request, move |request, conn| {
             let id = create_user(request, conn, prepared.as_ref())?;
             view::answer(request, conn, StatusCode::CREATED, id)
         })

@@ -23,6 +23,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Sql, StoreError};
+pub(crate) use work::write_metrics;
 pub use work::{
     JobPermit, Jobs, acquire_permit, builds, has_task, health, health_schema, is_on, start, start_task,
     start_task_and_wait, stop, wake, wake_for,

@@ -17,6 +17,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use web::clock::unique_id;
 use web::lock;
+use web::metrics::{Counter, MetricsText};
 
 /// The interval at which a process reads the jobs that other processes left, and the clock, which may have been set.
 const LOOK_INTERVAL: Duration = Duration::from_secs(300);
@@ -45,6 +46,7 @@ pub struct Jobs {
     standing: Vec<&'static StandingJob>,
     places: Semaphore,
     places_of_kinds: HashMap<&'static str, Semaphore>,
+    outcomes: HashMap<&'static str, OutcomeCounts>,
     /// The unique name of this process in leases.
     holder: String,
     lease: Duration,
@@ -127,6 +129,7 @@ impl Jobs {
         Jobs {
             is_on: AtomicBool::new(false),
             tasks: Mutex::default(),
+            outcomes: kinds.iter().map(|kind| (kind.name, OutcomeCounts::default())).collect(),
             places: Semaphore::new(MAX_RUNNING_JOBS),
             places_of_kinds: bounds.map(|(name, bound)| (name, Semaphore::new(bound))).collect(),
             holder: unique_id(),
@@ -245,6 +248,31 @@ pub fn health(app: &App) -> Json {
         running += lock(&task.running).len();
     }
     json!({"waiting": waiting, "running": running, "failed": failed})
+}
+
+/// The attempts of jobs of a kind, by their outcome.
+#[derive(Default)]
+struct OutcomeCounts {
+    done: Counter,
+    retried: Counter,
+    given_up: Counter,
+}
+
+/// Writes the metrics of jobs. Mails are jobs of the kind `mail`.
+pub(crate) fn write_metrics(app: &App, out: &mut MetricsText) {
+    let counts = health(app);
+    out.metric("chancery_jobs", "gauge", "Jobs of builds whose jobs this process runs. Failed ones wait for a retry.");
+    for state in ["waiting", "running", "failed"] {
+        out.sample("chancery_jobs", &[("state", state)], &counts[state]);
+    }
+    let name = "chancery_job_attempts_total";
+    out.metric(name, "counter", "Ended attempts of jobs.");
+    for kind in &jobs(app).kinds {
+        let Some(counts) = jobs(app).outcomes.get(kind.name) else { continue };
+        for (outcome, count) in [("done", &counts.done), ("retried", &counts.retried), ("given_up", &counts.given_up)] {
+            out.sample(name, &[("kind", kind.name), ("outcome", outcome)], count.get());
+        }
+    }
 }
 
 /// The schema of [`health`].
@@ -615,6 +643,16 @@ impl Drop for RunningJob<'_> {
     }
 }
 
+fn count_outcome(app: &App, kind: &str, outcome: &JobOutcome, is_over: bool) {
+    let Some(counts) = jobs(app).outcomes.get(kind) else { return };
+    match outcome {
+        JobOutcome::Withdrawn => {}
+        JobOutcome::Done => counts.done.increment(),
+        JobOutcome::Failed(failure) if is_over || failure.is_final => counts.given_up.increment(),
+        JobOutcome::Failed(_) => counts.retried.increment(),
+    }
+}
+
 /// Deletes a job that is done, canceled or failed for good; schedules the retry of any other failed job.
 async fn finish(
     app: &App,
@@ -627,6 +665,7 @@ async fn finish(
     let (number, attempts, age) = (job.id.get(), job.attempts + 1, now - job.created_at);
     let is_over = age >= kind.given_up_after.as_micros() as i64;
     let name = kind.name;
+    count_outcome(app, name, &outcome, is_over);
     match &outcome {
         JobOutcome::Withdrawn => tracing::info!(build, kind = name, job = number, "a job was canceled, or taken over"),
         JobOutcome::Done => tracing::debug!(build, kind = name, job = number, attempts, "a job was done"),

@@ -58,7 +58,7 @@ fn write_with_turn(request: Arc<Request>, write: fn(&Request, &mut Conn) -> Outc
     Box::pin(async move {
         let build = request.build.clone();
         let _turn = outbox::turn(&request.app, &build).await;
-        commit::write(&request, write).await
+        commit::write_answer(&request, write).await
     })
 }
 

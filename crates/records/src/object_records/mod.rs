@@ -61,6 +61,7 @@ pub fn routes() -> Vec<Route> {
         Route::new(Method::GET, path, "Get", Handler::ReadInOneStatement(one_statement::read_in_one_statement, view))
             .answers(200, Schema::OneOf(record_schema))
             .parameters(|| vec![list::fields_parameter()])
+            .guards_replays()
             .instance("object_records.view"),
         Route::new(Method::PATCH, path, "Change", Handler::Write(edit))
             .with_body(Schema::Json(body_schema))

@@ -100,7 +100,7 @@ impl PostgresEngine {
         slot: Arc<Slot>,
         run: impl Fn(&mut Conn) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
-        let (work, outcome) = work(run);
+        let (work, outcome) = work(run, Arc::default());
         self.pool.submit(&slot, TaskKind::Schema, work)?;
         outcome.wait_for(self.time_limit, NO_TIME_LIMIT).await
     }

@@ -34,7 +34,7 @@ pub fn routes() -> Vec<Route> {
         Route::create(collection, &TASK, create::create)
             .instance("tasks.create, or task_templates.view without a record"),
         Route::options_below(collection, document),
-        Route::view(single, &TASK, view).with_read(view).instance("tasks.view").for_narrowed(),
+        Route::view(single, &TASK, view).with_read(view).guards_replays().instance("tasks.view").for_narrowed(),
         Route::edit(single, &TASK, edit::edit).instance("tasks.edit, tasks.assign for assignees"),
         Route::delete(single, delete::delete).instance("tasks.delete"),
         Route::post("/api/tasks/{task_id}/send-link/", "Send new links", Handler::Write(edit::send_link))

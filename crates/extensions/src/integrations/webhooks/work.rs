@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use url::Url;
 use web::clock::unique_id;
+use web::metrics::{Counter, Gauge, MetricsText};
 use web::shares::ShareAccount;
 
 /// The maximum number of webhooks of a build to which a process sends at a time.
@@ -57,11 +58,24 @@ pub struct Webhooks {
     /// The id of this process in leases.
     holder: String,
     receivers: ReceiverConnections,
+    /// The attempts that run.
+    running: Gauge,
+    /// The attempts that a receiver answered with a status below 300, with another one, and not at all.
+    accepted: Counter,
+    refused: Counter,
+    unanswered: Counter,
 }
 
 impl Default for Webhooks {
     fn default() -> Webhooks {
-        Webhooks { holder: unique_id(), receivers: ReceiverConnections::default() }
+        Webhooks {
+            holder: unique_id(),
+            receivers: ReceiverConnections::default(),
+            running: Gauge::default(),
+            accepted: Counter::new(),
+            refused: Counter::new(),
+            unanswered: Counter::new(),
+        }
     }
 }
 
@@ -106,6 +120,24 @@ pub fn start(app: &App) {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
     });
+}
+
+/// Writes the metrics of deliveries.
+pub fn write_metrics(app: &App, out: &mut MetricsText) {
+    let counts = app.slot::<Webhooks>();
+    out.single(
+        "chancery_deliveries_running",
+        "gauge",
+        "Deliveries of webhooks that are being sent.",
+        counts.running.get(),
+    );
+    let name = "chancery_delivery_attempts_total";
+    out.metric(name, "counter", "Ended attempts to deliver webhooks.");
+    for (outcome, count) in
+        [("accepted", &counts.accepted), ("refused", &counts.refused), ("unanswered", &counts.unanswered)]
+    {
+        out.sample(name, &[("outcome", outcome)], count.get());
+    }
 }
 
 fn next_delivery_time(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, StoreError> {
@@ -303,8 +335,22 @@ async fn send_one(
         signature: sign(&secret, &delivery.event_id, timestamp, &body),
         body: body.into(),
     };
-    match receivers.send(&message, &app.settings.outbound_allow).await {
-        Some(status) => AttemptResult::Answered(status),
-        None => AttemptResult::Unanswered,
+    let counts = app.slot::<Webhooks>();
+    counts.running.increment();
+    let answer = receivers.send(&message, &app.settings.outbound_allow).await;
+    counts.running.decrement();
+    match answer {
+        Some(status) => {
+            if status < 300 {
+                counts.accepted.increment()
+            } else {
+                counts.refused.increment()
+            }
+            AttemptResult::Answered(status)
+        }
+        None => {
+            counts.unanswered.increment();
+            AttemptResult::Unanswered
+        }
     }
 }
