@@ -7,6 +7,7 @@
 mod agent_processes;
 mod classes;
 mod clients;
+mod command_output;
 mod connections;
 mod console;
 mod crash;
