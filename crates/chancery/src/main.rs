@@ -13,6 +13,7 @@ mod health;
 mod log;
 mod open;
 mod output;
+mod passed_sockets;
 mod passwords;
 mod secrets_file;
 mod serve;

@@ -28,6 +28,7 @@ mod process;
 mod processes;
 mod record_writers;
 mod second_factors;
+mod restarts;
 #[path = "../served/mod.rs"]
 mod served;
 mod sign_in_burst;
