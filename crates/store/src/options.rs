@@ -1,7 +1,5 @@
 //! The engine of a store, its sizes and its limits.
 
-use crate::error::StoreError;
-use crate::postgresql;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,30 +18,6 @@ pub enum StoreEngine {
         /// system's root certificates.
         url: String,
     },
-}
-
-impl StoreEngine {
-    /// Checks the address of the engine without a connection.
-    ///
-    /// # Errors
-    /// [`StoreError::Url`](crate::StoreError::Url), which contains neither the user nor the password.
-    pub fn check(&self) -> Result<(), StoreError> {
-        match self {
-            StoreEngine::Sqlite { .. } => Ok(()),
-            StoreEngine::Postgres { url } => postgresql::check(url),
-        }
-    }
-
-    /// Connects to the engine, signs in and disconnects. Blocks for at most the time limit of a connection. Changes nothing.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`](crate::StoreError::Unavailable).
-    pub fn check_connection(&self) -> Result<(), StoreError> {
-        match self {
-            StoreEngine::Sqlite { .. } => Ok(()),
-            StoreEngine::Postgres { url } => postgresql::check_connection(url),
-        }
-    }
 }
 
 /// Sizes and limits of a store.
