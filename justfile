@@ -155,6 +155,16 @@ idle *BINARY:
 keys *ROUNDS:
     reliability/keys {{ ROUNDS }}
 
+# Installs, restarts under load and purges the Debian package below a systemd of its own
+[group("reliability")]
+installing *BINARY:
+    reliability/installing {{ BINARY }}
+
+# Checks the files for containers without starting them
+[group("reliability")]
+manifests:
+    reliability/manifests
+
 # Tests the files of deploy/ with Caddy and nginx
 [group("reliability")]
 proxies *BINARY:
@@ -229,6 +239,11 @@ bench-tasks:
 [group("bench")]
 bench-webhooks:
     bench/webhooks
+
+# Makes the Debian package of a release build or of BINARY
+[group("release")]
+package *BINARY:
+    deploy/package {{ BINARY }}
 
 # Makes a release and tags it; with --dry-run it does not tag
 [group("release")]

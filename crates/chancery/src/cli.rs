@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use platform::kit::account_type::AccountType;
 
 use crate::settings::Flags;
@@ -57,6 +58,9 @@ pub enum Command {
         /// Change of the keys [default: print the API keys]
         #[command(subcommand)]
         command: Option<KeysCommand>,
+        /// As a JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Copy the embedded data directory into a new directory, while the server runs or not
     Backup {
@@ -66,6 +70,37 @@ pub enum Command {
         /// Leave out the files of the keys; a server started on the copy needs CHANCERY_SECRET_KEY
         #[arg(long)]
         without_keys: bool,
+    },
+    /// Check the settings
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Ask a running service on this machine whether it is ready; exit with 1 if it is not
+    Health {
+        /// The service
+        #[arg(default_value = "api")]
+        part: ServicePart,
+        /// Print the answer of /readyz, a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the script that completes commands and flags in a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Commands on the settings.
+#[derive(Subcommand)]
+pub enum ConfigCommand {
+    /// Read the settings as `chancery serve` does, and name every mistake; exit with 1 if there is one
+    Check {
+        /// Also connect to the database, to ClickHouse and to the store of files
+        #[arg(long)]
+        connect: bool,
+        /// As a JSON object
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -77,6 +112,9 @@ pub enum HistoryCommand {
         /// Create a new tenant there for each build, since the tenants of the former service are lost
         #[arg(long)]
         new_tenants: bool,
+        /// Print the service as a JSON object
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -84,7 +122,11 @@ pub enum HistoryCommand {
 #[derive(Subcommand)]
 pub enum KeysCommand {
     /// Replace the secret key by CHANCERY_NEW_SECRET_KEY, while no server runs
-    Rotate,
+    Rotate {
+        /// Print the result as a JSON object
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// One of the two services.
@@ -106,6 +148,9 @@ pub enum BuildCommand {
         /// The password of the super admin.
         #[command(flatten)]
         password: PasswordSource,
+        /// Print the build and its super admin as a JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// List the builds
     List {
@@ -123,6 +168,9 @@ pub enum BuildCommand {
         /// Also delete its history tenant
         #[arg(long)]
         with_history: bool,
+        /// Print the remaining history as a JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Show the limits of a build, or set one
     Limits {
@@ -132,6 +180,9 @@ pub enum BuildCommand {
         key: Option<String>,
         /// Its new value, or `default`; file extensions are separated by commas [default: show it]
         value: Option<String>,
+        /// As a JSON array
+        #[arg(long)]
+        json: bool,
     },
     /// Permit passwords again for a build's super admins, if their identity provider is unavailable
     AllowPasswords {
@@ -257,11 +308,13 @@ mod tests {
             Command::Build(BuildCommand::List { json: true })
         ));
         let cli = parse("chancery build limits a.example roles 200");
-        let Command::Build(BuildCommand::Limits { domain, key, value }) = cli.command else { panic!() };
+        let Command::Build(BuildCommand::Limits { domain, key, value, json: false }) = cli.command else { panic!() };
         assert_eq!((domain.as_str(), key.as_deref(), value.as_deref()), ("a.example", Some("roles"), Some("200")));
         assert!(is_refused("chancery build limits"));
         let cli = parse("chancery build delete a.example --yes");
-        let Command::Build(BuildCommand::Delete { domain, yes, with_history }) = cli.command else { panic!() };
+        let Command::Build(BuildCommand::Delete { domain, yes, with_history, json: false }) = cli.command else {
+            panic!()
+        };
         assert_eq!((domain.as_str(), yes, with_history), ("a.example", true, false));
     }
 
@@ -313,19 +366,87 @@ mod tests {
     #[test]
     fn a_history_service_is_adopted() {
         let cli = parse("chancery history adopt --history-url http://127.0.0.1:1");
-        assert!(matches!(cli.command, Command::History(HistoryCommand::Adopt { new_tenants: false })));
+        assert!(matches!(cli.command, Command::History(HistoryCommand::Adopt { new_tenants: false, .. })));
         let cli_with = parse("chancery history adopt --new-tenants");
-        assert!(matches!(cli_with.command, Command::History(HistoryCommand::Adopt { new_tenants: true })));
+        assert!(matches!(cli_with.command, Command::History(HistoryCommand::Adopt { new_tenants: true, .. })));
         assert_eq!(cli.flags.history_url.as_deref(), Some("http://127.0.0.1:1"));
         assert!(is_refused("chancery history"));
     }
 
     #[test]
     fn keys_are_printed_or_rotated() {
-        assert!(matches!(parse("chancery keys").command, Command::Keys { command: None }));
+        assert!(matches!(parse("chancery keys").command, Command::Keys { command: None, json: false }));
         let cli = parse("chancery keys rotate --new-secret-key x");
-        assert!(matches!(cli.command, Command::Keys { command: Some(KeysCommand::Rotate) }));
+        assert!(matches!(cli.command, Command::Keys { command: Some(KeysCommand::Rotate { json: false }), .. }));
         assert_eq!(cli.flags.new_secret_key.as_deref(), Some("x"));
         assert!(is_refused("chancery keys turn"));
+    }
+
+    /// Commands that print a sentence for people, or a text of another form.
+    const WITHOUT_DATA: [&str; 7] = [
+        "chancery serve",
+        "chancery build allow-passwords",
+        "chancery user create",
+        "chancery user set-password",
+        "chancery user reset-second-factors",
+        "chancery backup",
+        "chancery completions",
+    ];
+
+    /// The commands that do something, with their full names.
+    fn runnable(command: &clap::Command, name: &str) -> Vec<(String, clap::Command)> {
+        let below = command.get_subcommands();
+        let below =
+            below.flat_map(|below| runnable(below, &format!("{name} {}", below.get_name()))).collect::<Vec<_>>();
+        match below.is_empty() || name == "chancery keys" {
+            true => [vec![(name.to_owned(), command.clone())], below].concat(),
+            false => below,
+        }
+    }
+
+    #[test]
+    fn every_command_that_prints_data_prints_it_as_json() {
+        for (name, command) in runnable(&Cli::command(), "chancery") {
+            let has_json = command.get_arguments().any(|argument| argument.get_id() == "json");
+            assert_eq!(has_json, !WITHOUT_DATA.contains(&name.as_str()), "{name}");
+        }
+    }
+
+    /// Removes the subcommands `help`, which have no manual page.
+    fn without_help(command: clap::Command) -> clap::Command {
+        command.disable_help_subcommand(true).mut_subcommands(without_help)
+    }
+
+    /// The manual pages in `deploy/man`: one for each command. The page `chancery` lists the settings, the others do not.
+    fn manual_pages(command: &clap::Command) -> Vec<(String, String)> {
+        let is_root = command.get_name() == "chancery";
+        let page = command.clone().mut_args(|argument| match argument.is_global_set() && !is_root {
+            true => argument.hide(true),
+            false => argument,
+        });
+        let manual = clap_mangen::Man::new(page).date(" ").source("Chancery").manual("Chancery");
+        let mut text = Vec::new();
+        manual.render(&mut text).unwrap();
+        let own = (manual.get_filename(), String::from_utf8(text).unwrap());
+        std::iter::once(own).chain(command.get_subcommands().flat_map(manual_pages)).collect()
+    }
+
+    #[test]
+    fn the_manual_pages_are_those_of_the_declaration() {
+        let directory = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/man"));
+        let mut command = without_help(Cli::command());
+        command.build();
+        let pages = manual_pages(&command);
+        if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
+            let _ = std::fs::remove_dir_all(directory);
+            std::fs::create_dir_all(directory).unwrap();
+            return pages.iter().for_each(|(name, page)| std::fs::write(directory.join(name), page).unwrap());
+        }
+        let command = "UPDATE=1 cargo test -p chancery --bin chancery manual_pages";
+        for (name, page) in &pages {
+            let written = std::fs::read_to_string(directory.join(name)).unwrap_or_default();
+            assert!(written == *page, "deploy/man/{name} differs. Write it by: {command}");
+        }
+        assert_eq!(std::fs::read_dir(directory).unwrap().count(), pages.len(), "deploy/man has other files: {command}");
     }
 }

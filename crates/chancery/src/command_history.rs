@@ -112,9 +112,15 @@ impl ServiceIdentity {
     }
 }
 
-/// Adopts the history service of the settings for the database, for `chancery history adopt`. Returns a line that names the
-/// service.
-pub async fn adopt(app: &App, settings: &ProgramSettings, new_tenants: bool) -> Result<String, CommandFailure> {
+/// The history service that a database uses from now on.
+pub struct AdoptedService {
+    pub id: String,
+    /// Its address, its directory, or the setting that names its database.
+    pub place: String,
+}
+
+/// Adopts the history service of the settings for the database, for `chancery history adopt`.
+pub async fn adopt(app: &App, settings: &ProgramSettings, new_tenants: bool) -> Result<AdoptedService, CommandFailure> {
     let (id, url, place) = match &settings.history_url {
         Some(url) => {
             let service_answer = client(settings, url)?.service_id(PATIENCE).await;
@@ -145,7 +151,7 @@ pub async fn adopt(app: &App, settings: &ProgramSettings, new_tenants: bool) -> 
         }
     };
     own_history::adopt(&app.store, &id, url, new_tenants).await.map_err(|error| error.to_string())?;
-    Ok(format!("The history service of this database is {id} now ({place})."))
+    Ok(AdoptedService { id, place })
 }
 
 fn history_directory(settings: &ProgramSettings) -> PathBuf {

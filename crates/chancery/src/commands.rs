@@ -3,13 +3,14 @@
 use crate::backup::backup;
 use crate::build_list;
 use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, ServicePart, UserCommand, UserPassword};
-use crate::command_history::{self, ReachedService};
+use crate::command_history::{self, AdoptedService, ReachedService};
 use crate::data_directory;
 use crate::demo::demo;
+use crate::health;
 use crate::open::{
     CommandFailure, engine, generated, history_api_key, long_enough, open, open_for_command, secret_key,
 };
-use crate::output::{print_line, progress, say_lines};
+use crate::output::{print_json, print_line, progress, say_lines};
 use crate::passwords;
 use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
@@ -18,7 +19,9 @@ use platform::builds::HistoryOfDeleted;
 use platform::events::history_tenants::BuildTenant;
 use platform::key_rotation::{self, RotationResult};
 use platform::kit::app::App;
+use platform::limits::LimitRow;
 use platform::{builds, limits};
+use serde_json::{Value as Json, json};
 use std::io::IsTerminal;
 use web::clock::random_token;
 
@@ -33,9 +36,14 @@ pub async fn run(command: Command, settings: ProgramSettings) -> Result<(), Comm
         Command::Build(command) => build(command, settings).await,
         Command::User(command) => user(command, settings).await,
         Command::Demo { domain, json } => demo(&domain, json, &settings).await,
-        Command::History(HistoryCommand::Adopt { new_tenants }) => adopt_history(&settings, new_tenants).await,
-        Command::Keys { command: None } => keys(&settings),
-        Command::Keys { command: Some(KeysCommand::Rotate) } => rotate(&settings).await,
+        Command::History(HistoryCommand::Adopt { new_tenants, json }) => {
+            adopt_history(&settings, new_tenants, json).await
+        }
+        Command::Keys { command: None, json } => keys(&settings, json),
+        Command::Keys { command: Some(KeysCommand::Rotate { json }), .. } => rotate(&settings, json).await,
+        Command::Health { part, json } => health::run(&settings, part, json),
+        // `main` runs these, because they do not need valid settings.
+        Command::Config(_) | Command::Completions { .. } => Ok(()),
         Command::Backup { directory, without_keys } => backup(&settings, &directory, without_keys).await,
     }
 }
@@ -46,20 +54,14 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
         _ => open_for_command(&settings).await?,
     };
     match command {
-        BuildCommand::Create { domain, password } => {
+        BuildCommand::Create { domain, password, json } => {
             let password_option = passwords::read(&password)?.or_else(|| settings.admin_password.clone());
             let history = command_history::connect(&app, &settings).await?;
             let is_random = password_option.is_none();
             let password = password_option.unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
-            print_line(format_args!("The build {} was made.", build.domain))?;
             // The password is printed immediately, because it is stored nowhere else.
-            if is_random {
-                print_line(format_args!(
-                    "Sign in as {} with the password {password} (it is shown this once).",
-                    settings.admin_username
-                ))?;
-            }
+            print_new_build(&build.domain, &settings.admin_username, is_random.then_some(password), json)?;
             history.finish_new_build(&app, &build).await?;
             history.close().await;
         }
@@ -71,21 +73,25 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
                 (false, false) => say_lines(&build_list::lines(&builds))?,
             }
         }
-        BuildCommand::Delete { domain, yes, with_history } => {
+        BuildCommand::Delete { domain, yes, with_history, json } => {
             if !yes {
                 return Err(format!("{domain}: everything in the build would be lost; say --yes if that is meant"));
             }
-            delete_build(&app, &settings, &domain, with_history).await?;
+            let deleted = delete_build(&app, &settings, &domain, with_history).await?;
+            match json {
+                true => print_json(&deleted_build_json(&domain, &deleted))?,
+                false => print_deleted_build(&domain, &deleted)?,
+            }
         }
-        BuildCommand::Limits { domain, key, value } => {
+        BuildCommand::Limits { domain, key, value, json } => {
             let build = builds::find(&app, &domain).await?;
             if let (Some(key), Some(value)) = (&key, &value) {
                 limits::set(&app, &build, key, value).await?;
             }
-            for line in limits::list(&build, key.as_deref()).await? {
-                let (key, value, origin) = (line.key, line.value, if line.is_default { "default" } else { "set" });
-                let count = line.count.map(|count| count.to_string()).unwrap_or_default();
-                print_line(format_args!("{key}\t{value}\t{origin}\t{count}"))?;
+            let listed = limits::list(&build, key.as_deref()).await?;
+            match json {
+                true => print_json(&Json::from_iter(listed.iter().map(limit_json)))?,
+                false => listed.iter().try_for_each(print_limit)?,
             }
         }
         BuildCommand::AllowPasswords { domain } => {
@@ -101,19 +107,73 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
     Ok(())
 }
 
+/// Prints a new build. `password` is the generated password of its super admin, or `None` if the operator chose it.
+fn print_new_build(
+    domain: &str,
+    username: &str,
+    password: Option<String>,
+    as_json: bool,
+) -> Result<(), CommandFailure> {
+    if as_json {
+        return print_json(&json!({"domain": domain, "username": username, "password": password}));
+    }
+    print_line(format_args!("The build {domain} was made."))?;
+    match password {
+        Some(password) => {
+            print_line(format_args!("Sign in as {username} with the password {password} (it is shown this once)."))
+        }
+        None => Ok(()),
+    }
+}
+
+fn print_limit(limit: &LimitRow) -> Result<(), CommandFailure> {
+    let LimitRow { key, value, is_default, count } = limit;
+    let (origin, count) = (if *is_default { "default" } else { "set" }, count.map(|count| count.to_string()));
+    print_line(format_args!("{key}\t{value}\t{origin}\t{}", count.unwrap_or_default()))
+}
+
+/// A limit: `{"key", "value", "is_default", "count"}`. The value is a number, or the list of file extensions.
+fn limit_json(limit: &LimitRow) -> Json {
+    let value = match limit.value.parse::<i64>() {
+        Ok(number) => json!(number),
+        Err(_) => Json::from_iter(limit.value.split(',').filter(|extension| !extension.is_empty())),
+    };
+    json!({"key": limit.key, "value": value, "is_default": limit.is_default, "count": limit.count})
+}
+
 async fn delete_build(
     app: &App,
     settings: &ProgramSettings,
     domain: &str,
     with_history: bool,
-) -> Result<(), CommandFailure> {
+) -> Result<HistoryOfDeleted, CommandFailure> {
     let history = match with_history {
         true => command_history::connect(app, settings).await?,
         false => ReachedService::default(),
     };
     let deleted = builds::delete(app, domain, with_history).await;
     history.close().await;
-    let deleted = deleted?;
+    deleted
+}
+
+/// The result of `build delete --json`: `{"domain", "history": {"state", "database_name", "client_id"},
+/// "undelivered_events"}`. `state` is `none`, `deleted`, `missing` in the history service, or `retained` there.
+fn deleted_build_json(domain: &str, deleted: &HistoryOfDeleted) -> Json {
+    let (state, tenant, undelivered) = match deleted {
+        HistoryOfDeleted::None { undelivered } => ("none", None, *undelivered),
+        HistoryOfDeleted::Deleted => ("deleted", None, 0),
+        HistoryOfDeleted::Unknown(tenant) => ("missing", Some(tenant), 0),
+        HistoryOfDeleted::Kept { tenant, undelivered } => ("retained", Some(tenant), *undelivered),
+    };
+    let history = json!({
+        "state": state,
+        "database_name": tenant.map(|tenant| &tenant.database_name),
+        "client_id": tenant.map(|tenant| &tenant.client_id),
+    });
+    json!({"domain": domain, "history": history, "undelivered_events": undelivered})
+}
+
+fn print_deleted_build(domain: &str, deleted: &HistoryOfDeleted) -> Result<(), CommandFailure> {
     print_line(format_args!("The build {domain} was deleted."))?;
     match deleted {
         HistoryOfDeleted::Deleted => print_line("Its history was deleted, too.")?,
@@ -124,12 +184,12 @@ async fn delete_build(
         }
         HistoryOfDeleted::Kept { tenant: BuildTenant { database_name, client_id }, undelivered } => {
             print_line(format_args!("Its history stays: database {database_name}, client id {client_id}."))?;
-            if undelivered > 0 {
+            if *undelivered > 0 {
                 print_line(format_args!("{undelivered} events had not arrived there, and are gone."))?;
             }
         }
         HistoryOfDeleted::None { undelivered } => {
-            if undelivered > 0 {
+            if *undelivered > 0 {
                 print_line(format_args!("{undelivered} events had not arrived in any history service, and are gone."))?;
             }
         }
@@ -137,12 +197,15 @@ async fn delete_build(
     Ok(())
 }
 
-async fn adopt_history(settings: &ProgramSettings, new_tenants: bool) -> Result<(), CommandFailure> {
+async fn adopt_history(settings: &ProgramSettings, new_tenants: bool, as_json: bool) -> Result<(), CommandFailure> {
     let app = open_for_command(settings).await?;
     let adopted = command_history::adopt(&app, settings, new_tenants).await;
     app.store.close().await;
-    print_line(adopted?)?;
-    Ok(())
+    let AdoptedService { id, place } = adopted?;
+    match as_json {
+        true => print_json(&json!({"id": id, "place": place})),
+        false => print_line(format_args!("The history service of this database is {id} now ({place}).")),
+    }
 }
 
 async fn user(command: UserCommand, settings: ProgramSettings) -> Result<(), CommandFailure> {
@@ -176,19 +239,21 @@ fn password(user: &UserPassword) -> Result<String, CommandFailure> {
     }
 }
 
-fn keys(settings: &ProgramSettings) -> Result<(), CommandFailure> {
+fn keys(settings: &ProgramSettings, as_json: bool) -> Result<(), CommandFailure> {
     let api_key = match &settings.api_key {
         Some(key) => key.clone(),
         None => long_enough(settings, API_KEY, generated(&settings.data, API_KEY)?)?,
     };
     let history_api_key = history_api_key(settings)?;
-    print_line(format_args!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}"))?;
-    Ok(())
+    match as_json {
+        true => print_json(&json!({"api_key": api_key, "history_api_key": history_api_key})),
+        false => print_line(format_args!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}")),
+    }
 }
 
 /// Replaces the secret key while no other process has the databases open. The file of the key is replaced last. Until then, the
 /// databases store the progress.
-async fn rotate(settings: &ProgramSettings) -> Result<(), CommandFailure> {
+async fn rotate(settings: &ProgramSettings, as_json: bool) -> Result<(), CommandFailure> {
     let new = settings.new_secret_key.as_deref();
     let new = new.ok_or_else(|| "CHANCERY_NEW_SECRET_KEY: must be set to the key that is to come".to_owned())?;
     let is_kept = settings.secret_key.is_none();
@@ -207,6 +272,10 @@ async fn rotate(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     if is_kept {
         let replaced = secrets_file::replace(&settings.data, SECRET_KEY, new);
         replaced.map_err(|error| format!("CHANCERY_DATA: {error}"))?;
+    }
+    if as_json {
+        let (builds, unopened) = rotated.map_or((0, 0), |result| (result.builds, result.unopened));
+        return print_json(&json!({"rotated_builds": builds, "unopened_values": unopened, "is_in_file": is_kept}));
     }
     match rotated {
         None => print_line("The secret key is the new one already.")?,

@@ -5,19 +5,22 @@ mod build_list;
 mod cli;
 mod command_history;
 mod commands;
+mod config_check;
 mod data_directory;
 mod demo;
 mod descriptors;
+mod health;
 mod log;
 mod metrics;
 mod open;
 mod output;
+mod passed_sockets;
 mod passwords;
 mod secrets_file;
 mod serve;
 mod settings;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -27,6 +30,13 @@ fn main() -> ExitCode {
     take_small_pages();
     give_memory_back_soon();
     let cli = cli::Cli::parse();
+    match cli.command {
+        cli::Command::Completions { shell } => return completions(shell),
+        cli::Command::Config(cli::ConfigCommand::Check { connect, json }) => {
+            return config_check::run(&cli.flags, cli.config.as_deref(), connect, json);
+        }
+        _ => {}
+    }
     let settings = match settings::ProgramSettings::load(&cli.flags, cli.config.as_deref()) {
         Ok(settings) => settings,
         Err(error) => return fail(&error.to_string()),
@@ -55,6 +65,16 @@ fn give_memory_back_soon() {
     const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
     // SAFETY: it sets a number that the allocator reads; any thread may do so at any time.
     unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, 10) }
+}
+
+/// Prints the completions of a shell. They do not depend on the settings.
+fn completions(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut cli::Cli::command(), "chancery", &mut script);
+    match output::say_lines(&String::from_utf8_lossy(&script)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
 }
 
 fn fail(line: &str) -> ExitCode {

@@ -188,7 +188,7 @@ pub fn history_api_key(settings: &ProgramSettings) -> Result<String, CommandFail
 
 /// Returns the `X-API-Key` of the main API: the one that is set, otherwise the one in the data directory, if it exists. A key that
 /// is too short is an error.
-fn api_key(settings: &ProgramSettings) -> Result<Option<String>, CommandFailure> {
+pub fn api_key(settings: &ProgramSettings) -> Result<Option<String>, CommandFailure> {
     match (&settings.api_key, read_kept(settings, API_KEY)?) {
         (Some(key), _) => Ok(Some(key.clone())),
         (None, Some(stored_key)) => long_enough(settings, API_KEY, stored_key).map(Some),

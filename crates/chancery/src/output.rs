@@ -2,6 +2,7 @@
 
 use crate::open::CommandFailure;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
 use std::fmt::Display;
 use std::io::{self, Write};
 
@@ -15,6 +16,11 @@ pub fn say_lines(lines: &str) -> Result<(), CommandFailure> {
     let mut output = io::stdout().lock();
     let written = output.write_all(lines.as_bytes()).and_then(|()| output.flush());
     written.map_err(|error| format!("standard output: {error}"))
+}
+
+/// Prints a JSON value on standard output, indented.
+pub fn print_json(value: &Value) -> Result<(), CommandFailure> {
+    print_line(format_args!("{value:#}"))
 }
 
 /// Prints a line on standard error. Ignores a failure, because the output can be closed.

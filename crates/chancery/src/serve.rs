@@ -9,6 +9,7 @@ use crate::open::{
     open_history,
 };
 use crate::output::print_line;
+use crate::passed_sockets::{API, HISTORY, PassedSockets};
 use crate::secrets_file::HISTORY_API_KEY;
 use crate::settings::{ProgramSettings, address_of};
 use history::engine::HistoryEngine;
@@ -101,6 +102,7 @@ async fn start(
     is_making: &AtomicBool,
 ) -> Result<(Option<ServedApi>, Option<HistoryListener>), CommandFailure> {
     let filter = log::filter()?;
+    let mut sockets = PassedSockets::take(api, history)?;
     let trusted = settings.trusted_proxies.clone();
     let usual = Limits {
         speaks_for_many: SpeaksForMany::new(move |peer| peer.is_loopback() || trusted.contains(peer)),
@@ -112,12 +114,15 @@ async fn start(
     let metrics_listener =
         settings.metrics_listen.map(|address| bind(address, "CHANCERY_METRICS_LISTEN")).transpose()?;
     let history_listener = match history {
-        true => Some(bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?),
+        true => match sockets.remove(HISTORY) {
+            Some(passed) => Some(passed),
+            None => Some(bind(settings.history_listen, "CHANCERY_HISTORY_LISTEN")?),
+        },
         false => None,
     };
     // The main API is opened first. If the database refuses the start, neither a history nor its key is created.
     let opened = match api {
-        true => Some(open_api(settings, history).await?),
+        true => Some(open_api(settings, sockets.remove(API), history).await?),
         false => None,
     };
     // The history service is served first, because the creation of a build calls it.
@@ -216,9 +221,17 @@ struct OpenedApi {
     lock: Option<File>,
 }
 
-/// Opens the main API. `with_history` is true if this process also serves the history service.
-async fn open_api(settings: &ProgramSettings, with_history: bool) -> Result<OpenedApi, CommandFailure> {
-    let listener = bind(settings.listen, "CHANCERY_LISTEN")?;
+/// Opens the main API. `passed` is its socket, if systemd has opened it. `with_history` is true if this process also serves the
+/// history service.
+async fn open_api(
+    settings: &ProgramSettings,
+    passed: Option<TcpListener>,
+    with_history: bool,
+) -> Result<OpenedApi, CommandFailure> {
+    let listener = match passed {
+        Some(passed) => passed,
+        None => bind(settings.listen, "CHANCERY_LISTEN")?,
+    };
     let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
     let lock = match settings.database_url {
         None => Some(data_directory::serve_alone(&settings.data).await?),

@@ -39,15 +39,37 @@ impl ProgramSettings {
     /// The settings of this process: its flags, its environment, and `config` (it must exist) or `chancery.toml` in the
     /// working directory (it may be absent).
     pub fn load(flags: &Flags, config: Option<&Path>) -> Result<ProgramSettings, SettingError> {
-        let path = config.unwrap_or(Path::new(DEFAULT_FILE));
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && config.is_none() => String::new(),
-            Err(error) => return Err(SettingError(format!("{}: {error}", path.display()))),
-        };
-        let file = SettingsFile::parse(&path.display().to_string(), &text)?;
-        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-        ProgramSettings::from_sources(flags, environment.filter(|(name, _)| name.starts_with(PREFIX)).collect(), file)
+        ProgramSettings::from_sources(flags, process_environment(), read_file(config)?)
+    }
+
+    /// Reads the settings as [`ProgramSettings::load`] does. Returns all mistakes, where that returns the first one.
+    pub fn check(flags: &Flags, config: Option<&Path>) -> Result<ProgramSettings, Vec<SettingError>> {
+        match read_file(config) {
+            Ok(file) => ProgramSettings::check_sources(flags, process_environment(), file),
+            Err(mistake) => {
+                let others = ProgramSettings::check_sources(flags, process_environment(), SettingsFile::default());
+                Err([vec![mistake], others.err().unwrap_or_default()].concat())
+            }
+        }
+    }
+
+    fn check_sources(
+        flags: &Flags,
+        environment: Environment,
+        file: SettingsFile,
+    ) -> Result<ProgramSettings, Vec<SettingError>> {
+        let sources = Sources { flags: flags.by_key(), environment: environment.clone(), file: file.clone() };
+        let mut mistakes = sources.unknown_settings(SETTINGS).mistakes;
+        mistakes.extend(ProgramSettings::mistakes(&sources));
+        if let Err(mistake) = refuse_unshared_key(&sources)
+            && !mistakes.contains(&mistake)
+        {
+            mistakes.push(mistake);
+        }
+        match mistakes.is_empty() {
+            true => ProgramSettings::from_sources(flags, environment, file).map_err(|mistake| vec![mistake]),
+            false => Err(mistakes),
+        }
     }
 
     fn from_sources(
@@ -104,6 +126,23 @@ impl ProgramSettings {
     pub fn history_url(&self, bound: SocketAddr) -> String {
         self.history_url.clone().unwrap_or_else(|| address_of(bound))
     }
+}
+
+/// Reads the settings file: `config` (it must exist) or `chancery.toml` in the working directory (it may be absent).
+fn read_file(config: Option<&Path>) -> Result<SettingsFile, SettingError> {
+    let path = config.unwrap_or(Path::new(DEFAULT_FILE));
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && config.is_none() => String::new(),
+        Err(error) => return Err(SettingError(format!("{}: {error}", path.display()))),
+    };
+    SettingsFile::parse(&path.display().to_string(), &text)
+}
+
+/// The variables `CHANCERY_…` of this process.
+fn process_environment() -> Environment {
+    let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    variables.filter(|(name, _)| name.starts_with(PREFIX)).collect()
 }
 
 /// Refuses PostgreSQL without a secret key, since each process would generate its own key.

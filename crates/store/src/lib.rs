@@ -77,6 +77,30 @@ fn control_name(engine: &StoreEngine) -> &'static str {
     }
 }
 
+impl StoreEngine {
+    /// Checks the address of the engine without a connection.
+    ///
+    /// # Errors
+    /// [`StoreError::Url`], which contains neither the user nor the password.
+    pub fn check(&self) -> Result<(), StoreError> {
+        match self {
+            StoreEngine::Sqlite { .. } => Ok(()),
+            StoreEngine::Postgres { url } => postgresql::check(url),
+        }
+    }
+
+    /// Connects to the engine, signs in and disconnects. Blocks for at most the time limit of a connection. Changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub fn check_connection(&self) -> Result<(), StoreError> {
+        match self {
+            StoreEngine::Sqlite { .. } => Ok(()),
+            StoreEngine::Postgres { url } => postgresql::check_connection(url),
+        }
+    }
+}
+
 impl Store {
     /// Opens the store. Creates the control database if it does not exist, and runs the migrations that it lacks.
     ///

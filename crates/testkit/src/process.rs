@@ -7,7 +7,8 @@ use crate::settings::MIGRATIONS;
 use crate::small_disk::SmallDisk;
 use crate::trace::Trace;
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -294,12 +295,36 @@ impl Installation {
         process
     }
 
+    /// Starts the main API on a socket that this process has opened, as systemd passes it (`sd_listen_fds(3)`). Does not wait: the
+    /// kernel accepts connections already.
+    pub fn serve_api_on(&self, socket: &TcpListener) -> Process {
+        // The shell moves the socket from standard input to descriptor 3, and has the id of the server.
+        const PASS: &str = r#"exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=api exec "$0" "$@""#;
+        let server = self.command(&["serve", "api", "--history-listen", "127.0.0.1:0"]);
+        let mut command = Command::new("sh");
+        command.args(["-c", PASS]).arg(server.get_program()).args(server.get_args()).current_dir(self.home());
+        for (name, value) in server.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let passed = socket.try_clone().expect("a descriptor is left");
+        command.stdin(OwnedFd::from(passed));
+        self.start(command)
+    }
+
     fn spawn(&self, args: &[&str]) -> Process {
+        let mut command = self.command(args);
+        command.args(["--listen", &self.listen, "--history-listen", "127.0.0.1:0"]);
+        self.start(command)
+    }
+
+    /// Starts a command that serves, with files for its output.
+    fn start(&self, mut command: Command) -> Process {
         let n = self.started.fetch_add(1, Ordering::Relaxed);
         let (stdout, stderr) = (self.home().join(format!("serve-{n}.out")), self.home().join(format!("serve-{n}.err")));
         let file = |path: &Path| File::create(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut command = self.command(args);
-        command.args(["--listen", &self.listen, "--history-listen", "127.0.0.1:0"]);
         let child = command.stdout(file(&stdout)).stderr(file(&stderr)).spawn();
         let child = child.unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
         Process { child, stdout, stderr, api: None, history: None }

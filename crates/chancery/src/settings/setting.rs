@@ -130,6 +130,13 @@ macro_rules! declare_settings {
             }
         }
 
+        impl ProgramSettings {
+            /// The mistakes of all settings, in the order of their declaration.
+            pub(super) fn mistakes(sources: &Sources) -> Vec<SettingError> {
+                [$(sources.$key().err()),+].into_iter().flatten().collect()
+            }
+        }
+
         impl Sources {
             $(pub(super) fn $key(&self) -> Result<$type, SettingError> {
                 declare_settings!(@read $default $text, self, &described::$key, $parse)

@@ -34,6 +34,14 @@ impl GivenValue {
     }
 }
 
+/// The names in the sources that are not settings.
+pub(super) struct UnknownSettings {
+    /// Unknown keys of the file, then misspelled variables.
+    pub mistakes: Vec<SettingError>,
+    /// Variables that resemble no setting.
+    pub others: Vec<String>,
+}
+
 /// The three sources of settings, in the order of precedence. The method with the key of a setting reads that setting.
 pub(super) struct Sources {
     /// The flags, by the keys of their settings.
@@ -48,10 +56,16 @@ pub(super) type Environment = BTreeMap<String, OsString>;
 impl Sources {
     /// Refuses unknown keys of the file and misspelled variables. Returns the other variables that are not settings.
     pub(super) fn refuse_unknown(&self, settings: &[Setting]) -> Result<Vec<String>, SettingError> {
-        if let Some(key) = self.file.values.keys().find(|key| settings.iter().all(|setting| setting.key != *key)) {
-            return Err(SettingError(format!("{}: unknown setting {key:?}", self.file.name)));
-        }
-        let mut unknown = Vec::new();
+        let UnknownSettings { mistakes, others } = self.unknown_settings(settings);
+        mistakes.into_iter().next().map_or(Ok(others), Err)
+    }
+
+    /// The names in the file and in the environment that are not settings.
+    pub(super) fn unknown_settings(&self, settings: &[Setting]) -> UnknownSettings {
+        let is_unknown = |key: &&String| settings.iter().all(|setting| setting.key != **key);
+        let unknown_key = |key| SettingError(format!("{}: unknown setting {key:?}", self.file.name));
+        let mut mistakes: Vec<_> = self.file.values.keys().filter(is_unknown).map(unknown_key).collect();
+        let mut others = Vec::new();
         for name in self.environment.keys().filter(|name| !is_of_orchestrator(name)) {
             if settings.iter().any(|setting| setting.variable() == *name) {
                 continue;
@@ -60,12 +74,12 @@ impl Sources {
             let similar = |setting: &&Setting| strsim::damerau_levenshtein(setting.key, &key) <= MAX_TYPOS;
             match settings.iter().find(similar) {
                 Some(setting) => {
-                    return Err(SettingError(format!("{name}: unknown setting; {} is one", setting.variable())));
+                    mistakes.push(SettingError(format!("{name}: unknown setting; {} is one", setting.variable())));
                 }
-                None => unknown.push(name.clone()),
+                None => others.push(name.clone()),
             }
         }
-        Ok(unknown)
+        UnknownSettings { mistakes, others }
     }
 
     /// Reads a setting with a default.
@@ -108,6 +122,7 @@ fn is_of_orchestrator(name: &str) -> bool {
 }
 
 /// The values of `chancery.toml`.
+#[derive(Clone, Default)]
 pub(super) struct SettingsFile {
     name: String,
     values: toml::Table,

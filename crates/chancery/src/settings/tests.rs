@@ -143,6 +143,31 @@ fn postgresql_needs_the_key_and_has_no_fallback_build() {
 }
 
 #[test]
+fn a_check_returns_every_mistake() {
+    let flags = Flags { lock_attempts: Some("0".into()), ..Flags::default() };
+    let environment = [
+        ("CHANCERY_DATABASE_URL", "postgres://u:pw@db/chancery"),
+        ("CHANCERY_LISTEN", "localhost"),
+        ("CHANCERY_LOCK_SECONS", "9"),
+    ];
+    let environment = environment.map(|(name, value)| (name.to_owned(), OsString::from(value))).into();
+    let file = SettingsFile::parse(DEFAULT_FILE, "console = 'yes'\nport = 8000\nhost = '::'").unwrap();
+    let mistakes = ProgramSettings::check_sources(&flags, environment, file).err().expect("the settings are wrong");
+    assert_eq!(
+        mistakes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "chancery.toml: unknown setting \"host\"",
+            "chancery.toml: unknown setting \"port\"",
+            "CHANCERY_LOCK_SECONS: unknown setting; CHANCERY_LOCK_SECONDS is one",
+            "CHANCERY_LISTEN: \"localhost\" is no address with a port, such as 127.0.0.1:8000",
+            "chancery.toml, console: \"yes\" is neither true nor false",
+            "--lock-attempts: \"0\" is no whole number from 1 to 1000000000",
+            "CHANCERY_SECRET_KEY: must be set with CHANCERY_DATABASE_URL, the same for all processes",
+        ]
+    );
+}
+
+#[test]
 fn addresses_default_to_where_the_listeners_are() {
     let settings = from_environment("CHANCERY_BASE_URL", "https://chancery.example/").unwrap();
     assert_eq!(settings.base_url("127.0.0.1:9".parse().unwrap()), "https://chancery.example");

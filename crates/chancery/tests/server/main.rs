@@ -7,6 +7,7 @@
 mod agent_processes;
 mod classes;
 mod clients;
+mod command_output;
 mod connections;
 mod console;
 mod crash;
@@ -27,6 +28,7 @@ mod outages;
 mod process;
 mod processes;
 mod record_writers;
+mod restarts;
 mod second_factors;
 #[path = "../served/mod.rs"]
 mod served;

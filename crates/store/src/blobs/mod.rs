@@ -213,7 +213,7 @@ impl Blobs {
     }
 
     /// Checks that the store answers. A bucket lists one key below the prefix.
-    async fn probe(&self) -> Result<(), Outage> {
+    pub async fn probe(&self) -> Result<(), Outage> {
         match &self.0 {
             BlobStore::Directory(directory) => {
                 let directory = directory.clone();

@@ -27,11 +27,26 @@ use crate::slot::Slot;
 use crate::work::{NO_TIME_LIMIT, ScriptMode, ScriptWork, work};
 use web::lock;
 
+use client::PostgresClient;
 use connection::UNSHOWN_WRITES;
 use pool::{Pool, TaskKind};
 use schema::{Create, prepare_schema};
 use settings::PostgresSettings;
 use short_reads::ShortReads;
+
+/// Checks the URL of a database without a connection.
+pub(crate) fn check(url: &str) -> Result<(), StoreError> {
+    url::read(url).map(drop)
+}
+
+/// Connects to a database and disconnects.
+pub(crate) fn check_connection(url: &str) -> Result<(), StoreError> {
+    let (mut config, tls) = url::read(url)?;
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(settings::CONNECT_TIMEOUT);
+    }
+    PostgresClient::connect(&config, tls.as_ref()).map(drop)
+}
 
 /// The engine PostgreSQL.
 pub(crate) struct PostgresEngine {

@@ -20,6 +20,9 @@ pub(super) const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum duration of a short task. A task also waits for this time while threads are idle.
 pub(super) const SHORT_TASK: Duration = Duration::from_millis(10);
 
+/// The time limit of a connection without `connect_timeout` in the URL.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// The settings of all connections.
 pub(super) struct PostgresSettings {
     pub config: Config,
@@ -35,7 +38,7 @@ impl PostgresSettings {
     pub fn new(url: &str, migrations: Migrations, options: &Options) -> Result<PostgresSettings, StoreError> {
         let (mut config, tls) = url::read(url)?;
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(Duration::from_secs(3));
+            config.connect_timeout(CONNECT_TIMEOUT);
         }
         if config.get_tcp_user_timeout().is_none() {
             // A server that vanished is detected even while an answer is awaited.
