@@ -52,12 +52,15 @@ pub enum Command {
     /// Change the history service of the database
     #[command(subcommand)]
     History(HistoryCommand),
-    /// Print the two API keys, or change the secret key
+    /// Print the API keys and the public key of receipts, or change the secret key
     Keys {
         /// Change of the keys [default: print the API keys]
         #[command(subcommand)]
         command: Option<KeysCommand>,
     },
+    /// Check the receipts of deletions
+    #[command(subcommand)]
+    Receipt(ReceiptCommand),
     /// Copy the embedded data directory into a new directory, while the server runs or not
     Backup {
         /// The new directory
@@ -123,6 +126,30 @@ pub enum BuildCommand {
         /// Also delete its history tenant
         #[arg(long)]
         with_history: bool,
+        /// File of the signed receipt [default: below `receipts` in the data directory; none with PostgreSQL]
+        #[arg(long, value_name = "FILE")]
+        receipt: Option<PathBuf>,
+    },
+    /// Write a build with its files to an archive, while the server runs or not
+    Export {
+        /// Domain of the build
+        domain: String,
+        /// The new archive; `-` is standard output
+        file: PathBuf,
+        /// What the archive contains.
+        #[command(flatten)]
+        contents: ArchiveContents,
+    },
+    /// Create a build from an archive
+    Import {
+        /// The archive; `-` is standard input
+        file: PathBuf,
+        /// Domain of the new build [default: the one in the archive]
+        #[arg(long, value_name = "DOMAIN")]
+        domain: Option<String>,
+        /// What is imported.
+        #[command(flatten)]
+        contents: ArchiveContents,
     },
     /// Show the limits of a build, or set one
     Limits {
@@ -137,6 +164,33 @@ pub enum BuildCommand {
     AllowPasswords {
         /// Domain of the build
         domain: String,
+    },
+}
+
+/// The optional contents of an archive.
+#[derive(Args)]
+pub struct ArchiveContents {
+    /// With the history of the build
+    #[arg(long)]
+    pub with_history: bool,
+    /// With client secrets, mail passwords and second factors, sealed by a passphrase
+    #[arg(long)]
+    pub with_secrets: bool,
+    /// Read the passphrase from this file; a newline at its end is dropped [default: the terminal asks for it]
+    #[arg(long, value_name = "FILE", requires = "with_secrets")]
+    pub passphrase_file: Option<PathBuf>,
+}
+
+/// Commands on receipts.
+#[derive(Subcommand)]
+pub enum ReceiptCommand {
+    /// Check the signature of a receipt: exit code 0 or 1
+    Check {
+        /// The receipt
+        file: PathBuf,
+        /// The public key, as `chancery keys` prints it
+        #[arg(long, value_name = "KEY")]
+        public_key: String,
     },
 }
 
@@ -261,8 +315,29 @@ mod tests {
         assert_eq!((domain.as_str(), key.as_deref(), value.as_deref()), ("a.example", Some("roles"), Some("200")));
         assert!(is_refused("chancery build limits"));
         let cli = parse("chancery build delete a.example --yes");
-        let Command::Build(BuildCommand::Delete { domain, yes, with_history }) = cli.command else { panic!() };
+        let Command::Build(BuildCommand::Delete { domain, yes, with_history, .. }) = cli.command else { panic!() };
         assert_eq!((domain.as_str(), yes, with_history), ("a.example", true, false));
+    }
+
+    #[test]
+    fn builds_are_exported_and_imported() {
+        let cli = parse("chancery build export a.example a.tar --with-history");
+        let Command::Build(BuildCommand::Export { domain, file, contents }) = cli.command else { panic!() };
+        assert_eq!((domain.as_str(), file), ("a.example", PathBuf::from("a.tar")));
+        assert!(contents.with_history && !contents.with_secrets);
+        let cli = parse("chancery build import - --domain b.example --with-secrets --passphrase-file p");
+        let Command::Build(BuildCommand::Import { file, domain, contents }) = cli.command else { panic!() };
+        assert_eq!((file, domain.as_deref()), (PathBuf::from("-"), Some("b.example")));
+        assert_eq!(contents.passphrase_file, Some(PathBuf::from("p")));
+        assert!(is_refused("chancery build import a.tar --passphrase-file p"));
+        assert!(is_refused("chancery build export a.example"));
+    }
+
+    #[test]
+    fn receipts_are_checked_with_a_key() {
+        let cli = parse("chancery receipt check r.json --public-key k");
+        assert!(matches!(cli.command, Command::Receipt(ReceiptCommand::Check { public_key, .. }) if public_key == "k"));
+        assert!(is_refused("chancery receipt check r.json"));
     }
 
     #[test]

@@ -2,22 +2,23 @@
 
 use crate::backup::backup;
 use crate::build_list;
-use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, ServicePart, UserCommand, UserPassword};
-use crate::command_history::{self, ReachedService};
+use crate::cli::{
+    BuildCommand, Command, HistoryCommand, KeysCommand, ReceiptCommand, ServicePart, UserCommand, UserPassword,
+};
+use crate::command_history;
 use crate::data_directory;
+use crate::deletion;
 use crate::demo::demo;
+use crate::moving;
 use crate::open::{
-    CommandFailure, engine, generated, history_api_key, long_enough, open, open_for_command, secret_key,
+    CommandFailure, engine, generated, history_api_key, long_enough, open, open_for_command, secret_key, signing_key,
 };
 use crate::output::{print_line, progress, say_lines};
 use crate::passwords;
 use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
 use crate::settings::ProgramSettings;
-use platform::builds::HistoryOfDeleted;
-use platform::events::history_tenants::BuildTenant;
 use platform::key_rotation::{self, RotationResult};
-use platform::kit::app::App;
 use platform::{builds, limits};
 use std::io::IsTerminal;
 use web::clock::random_token;
@@ -36,6 +37,7 @@ pub async fn run(command: Command, settings: ProgramSettings) -> Result<(), Comm
         Command::History(HistoryCommand::Adopt { new_tenants }) => adopt_history(&settings, new_tenants).await,
         Command::Keys { command: None } => keys(&settings),
         Command::Keys { command: Some(KeysCommand::Rotate) } => rotate(&settings).await,
+        Command::Receipt(ReceiptCommand::Check { file, public_key }) => deletion::check_receipt(&file, &public_key),
         Command::Backup { directory, without_keys } => backup(&settings, &directory, without_keys).await,
     }
 }
@@ -71,11 +73,17 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
                 (false, false) => say_lines(&build_list::lines(&builds))?,
             }
         }
-        BuildCommand::Delete { domain, yes, with_history } => {
+        BuildCommand::Delete { domain, yes, with_history, receipt } => {
             if !yes {
                 return Err(format!("{domain}: everything in the build would be lost; say --yes if that is meant"));
             }
-            delete_build(&app, &settings, &domain, with_history).await?;
+            deletion::delete(&app, &settings, &domain, with_history, receipt).await?;
+        }
+        BuildCommand::Export { domain, file, contents } => {
+            moving::export(&app, &settings, &domain, &file, &contents).await?;
+        }
+        BuildCommand::Import { file, domain, contents } => {
+            moving::import(&app, &settings, &file, domain, &contents).await?;
         }
         BuildCommand::Limits { domain, key, value } => {
             let build = builds::find(&app, &domain).await?;
@@ -98,42 +106,6 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
         }
     }
     app.store.close().await;
-    Ok(())
-}
-
-async fn delete_build(
-    app: &App,
-    settings: &ProgramSettings,
-    domain: &str,
-    with_history: bool,
-) -> Result<(), CommandFailure> {
-    let history = match with_history {
-        true => command_history::connect(app, settings).await?,
-        false => ReachedService::default(),
-    };
-    let deleted = builds::delete(app, domain, with_history).await;
-    history.close().await;
-    let deleted = deleted?;
-    print_line(format_args!("The build {domain} was deleted."))?;
-    match deleted {
-        HistoryOfDeleted::Deleted => print_line("Its history was deleted, too.")?,
-        HistoryOfDeleted::Unknown(BuildTenant { database_name, client_id }) => {
-            print_line(format_args!(
-                "Its history service knows no history of it: database {database_name}, client id {client_id}."
-            ))?;
-        }
-        HistoryOfDeleted::Kept { tenant: BuildTenant { database_name, client_id }, undelivered } => {
-            print_line(format_args!("Its history stays: database {database_name}, client id {client_id}."))?;
-            if undelivered > 0 {
-                print_line(format_args!("{undelivered} events had not arrived there, and are gone."))?;
-            }
-        }
-        HistoryOfDeleted::None { undelivered } => {
-            if undelivered > 0 {
-                print_line(format_args!("{undelivered} events had not arrived in any history service, and are gone."))?;
-            }
-        }
-    }
     Ok(())
 }
 
@@ -183,7 +155,10 @@ fn keys(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     };
     let history_api_key = history_api_key(settings)?;
     print_line(format_args!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}"))?;
-    Ok(())
+    match signing_key(settings)? {
+        Some(key) => print_line(format_args!("SIGNING_PUBLIC_KEY={}\nSIGNING_KEY_ID={}", key.public_key(), key.id())),
+        None => Ok(()),
+    }
 }
 
 /// Replaces the secret key while no other process has the databases open. The file of the key is replaced last. Until then, the

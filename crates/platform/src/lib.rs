@@ -2,6 +2,7 @@
 
 pub mod key_rotation;
 pub mod limits;
+pub mod moving;
 mod text_forms;
 
 pub use identity::builds;
