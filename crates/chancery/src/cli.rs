@@ -58,6 +58,20 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<KeysCommand>,
     },
+    /// Put a copy of `backup` in the place of an empty or missing data directory, and check it
+    Restore {
+        /// The copy
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Compare databases, files, references and counts: exit code 1 if something is wrong
+    Check {
+        /// Domain of a build [default: all]
+        domain: Option<String>,
+        /// As a JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Check the receipts of deletions
     #[command(subcommand)]
     Receipt(ReceiptCommand),
@@ -331,6 +345,16 @@ mod tests {
         assert_eq!(contents.passphrase_file, Some(PathBuf::from("p")));
         assert!(is_refused("chancery build import a.tar --passphrase-file p"));
         assert!(is_refused("chancery build export a.example"));
+    }
+
+    #[test]
+    fn copies_are_restored_and_everything_is_checked() {
+        let cli = parse("chancery restore copy");
+        assert!(matches!(cli.command, Command::Restore { directory } if directory == *"copy"));
+        assert!(is_refused("chancery restore"));
+        let cli = parse("chancery check a.example --json");
+        assert!(matches!(cli.command, Command::Check { domain: Some(_), json: true }));
+        assert!(matches!(parse("chancery check").command, Command::Check { domain: None, json: false }));
     }
 
     #[test]

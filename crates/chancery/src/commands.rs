@@ -15,6 +15,7 @@ use crate::open::{
 };
 use crate::output::{print_line, progress, say_lines};
 use crate::passwords;
+use crate::restore;
 use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
 use crate::settings::ProgramSettings;
@@ -25,8 +26,13 @@ use web::clock::random_token;
 
 /// Runs a command.
 pub async fn run(command: Command, settings: ProgramSettings) -> Result<(), CommandFailure> {
+    if let Command::Restore { directory } = &command {
+        return restore::restore(&settings, directory).await;
+    }
     data_directory::check(&settings)?;
     match command {
+        Command::Restore { .. } => Ok(()),
+        Command::Check { domain, json } => check(&settings, domain.as_deref(), json).await,
         Command::Serve { part } => {
             let (api, history) = (part != Some(ServicePart::History), part != Some(ServicePart::Api));
             serve::run(settings, api, history).await
@@ -107,6 +113,13 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
     }
     app.store.close().await;
     Ok(())
+}
+
+async fn check(settings: &ProgramSettings, domain: Option<&str>, json: bool) -> Result<(), CommandFailure> {
+    let app = open_for_command(settings).await?;
+    let checked = restore::check(&app, domain, json).await;
+    app.store.close().await;
+    checked
 }
 
 async fn adopt_history(settings: &ProgramSettings, new_tenants: bool) -> Result<(), CommandFailure> {

@@ -15,6 +15,7 @@ mod moving;
 mod open;
 mod output;
 mod passwords;
+mod restore;
 mod secrets_file;
 mod serve;
 mod settings;

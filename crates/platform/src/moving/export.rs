@@ -27,7 +27,7 @@ use uuid::Uuid;
 use web::clock::random_token;
 use web::lock;
 
-/// What an archive contains.
+/// Options of an export.
 pub struct ExportOptions {
     pub extent: Extent,
     /// The passphrase that seals the secrets; `None`: the archive has none.
@@ -38,7 +38,7 @@ pub struct ExportOptions {
     pub now: i64,
 }
 
-/// What an archive has.
+/// The result of an export.
 #[derive(Debug, Default)]
 pub struct ExportReport {
     pub rows: u64,

@@ -40,7 +40,7 @@ const RENEWAL: Duration = Duration::from_secs(3);
 /// The maximum number of tables in an archive.
 const MAX_TABLES: usize = 100_000;
 
-/// How an archive is imported.
+/// Options of an import.
 pub struct ImportOptions {
     /// The domain of the new build; `None`: that of the archive.
     pub domain: Option<String>,
@@ -52,7 +52,7 @@ pub struct ImportOptions {
     pub size: u64,
 }
 
-/// What was imported.
+/// The result of an import.
 #[derive(Debug, Default)]
 pub struct ImportReport {
     pub domain: String,
@@ -208,7 +208,7 @@ struct Target {
     entries: u32,
 }
 
-/// What has arrived so far.
+/// Counts of the content that has arrived.
 #[derive(Default)]
 struct Arrived {
     files: u64,
@@ -556,7 +556,7 @@ impl Import<'_> {
     }
 }
 
-/// What a row has in a sealed column.
+/// The value of a row in a sealed column.
 enum SecretOfRow {
     /// The column is not sealed, or has no value.
     None,

@@ -1,6 +1,7 @@
 //! Moves builds between deployments (`docs/moving.md`): exports, imports, the contents of a deleted build, and checks.
 
 mod archive;
+pub mod check;
 mod contents;
 pub mod deletion_draft;
 mod export;
@@ -116,7 +117,7 @@ struct Header {
     tables: Vec<TableHeader>,
 }
 
-/// How the secrets of an archive are sealed.
+/// The parameters of an archive's seals.
 #[derive(Debug, Serialize, Deserialize)]
 struct SecretsHeader {
     salt: String,

@@ -149,7 +149,7 @@ pub fn parse(name: &str, bytes: &[u8], columns: &[ColumnInfo]) -> io::Result<Vec
     Ok(rows)
 }
 
-/// Returns a value for a column; `None` if it has another type. Ids count from 1, since names of tables are made of them.
+/// Returns a value for a column; `None` if it has another type. Ids count from 1, since names of tables contain them.
 fn argument(cell: Cell, column: &ColumnInfo) -> Option<Argument> {
     let is_id = column.name == "id" || column.name == "n";
     match (cell, column.kind) {

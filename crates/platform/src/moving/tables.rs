@@ -139,7 +139,7 @@ const ALWAYS_EMPTIED: [(&str, &str); 4] =
 pub const ACTIVITY: &str = "agent_activity";
 /// The table of background work.
 pub const JOBS: &str = "jobs";
-/// The kinds of jobs that stay. Mails lead to live links. The others concern columns and words that an import creates anew.
+/// The kinds of jobs that stay. Mails lead to live links. The others concern columns and words that an import creates itself.
 pub const STAYING_JOBS: [&str; 3] = ["mail", "object_class_field_values", "object_record_words"];
 
 /// The extent of an archive.
@@ -152,7 +152,7 @@ pub enum Extent {
     Tenant,
 }
 
-/// What an export writes for a value of a column.
+/// The treatment of a column by an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnRule {
     /// The value.
