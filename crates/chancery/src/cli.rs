@@ -150,6 +150,9 @@ pub enum BuildCommand {
         domain: String,
         /// The new archive; `-` is standard output
         file: PathBuf,
+        /// Without hashes of passwords and tokens, so that the archive can be given to people of the build
+        #[arg(long, conflicts_with = "with_secrets")]
+        without_credentials: bool,
         /// What the archive contains.
         #[command(flatten)]
         contents: ArchiveContents,
@@ -336,7 +339,7 @@ mod tests {
     #[test]
     fn builds_are_exported_and_imported() {
         let cli = parse("chancery build export a.example a.tar --with-history");
-        let Command::Build(BuildCommand::Export { domain, file, contents }) = cli.command else { panic!() };
+        let Command::Build(BuildCommand::Export { domain, file, contents, .. }) = cli.command else { panic!() };
         assert_eq!((domain.as_str(), file), ("a.example", PathBuf::from("a.tar")));
         assert!(contents.with_history && !contents.with_secrets);
         let cli = parse("chancery build import - --domain b.example --with-secrets --passphrase-file p");
@@ -345,6 +348,8 @@ mod tests {
         assert_eq!(contents.passphrase_file, Some(PathBuf::from("p")));
         assert!(is_refused("chancery build import a.tar --passphrase-file p"));
         assert!(is_refused("chancery build export a.example"));
+        assert!(!is_refused("chancery build export a.example a.tar --without-credentials"));
+        assert!(is_refused("chancery build export a.example a.tar --without-credentials --with-secrets"));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
 use crate::settings::ProgramSettings;
 use platform::key_rotation::{self, RotationResult};
+use platform::moving::Extent;
 use platform::{builds, limits};
 use std::io::IsTerminal;
 use web::clock::random_token;
@@ -85,8 +86,9 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
             }
             deletion::delete(&app, &settings, &domain, with_history, receipt).await?;
         }
-        BuildCommand::Export { domain, file, contents } => {
-            moving::export(&app, &settings, &domain, &file, &contents).await?;
+        BuildCommand::Export { domain, file, without_credentials, contents } => {
+            let extent = if without_credentials { Extent::Tenant } else { Extent::Full };
+            moving::export(&app, &settings, (&domain, extent), &file, &contents).await?;
         }
         BuildCommand::Import { file, domain, contents } => {
             moving::import(&app, &settings, &file, domain, &contents).await?;

@@ -30,7 +30,7 @@ const PRINTED_FILES: usize = 20;
 pub async fn export(
     app: &App,
     settings: &ProgramSettings,
-    domain: &str,
+    (domain, extent): (&str, Extent),
     path: &Path,
     contents: &ArchiveContents,
 ) -> Result<(), CommandFailure> {
@@ -46,7 +46,7 @@ pub async fn export(
         None => Some(files::without_removals(&settings.data).await.map_err(|error| format!("CHANCERY_DATA: {error}"))?),
         Some(_) => None,
     };
-    let options = ExportOptions { extent: Extent::Full, passphrase, history, now: app.clock.now() };
+    let options = ExportOptions { extent, passphrase, history, now: app.clock.now() };
     let bar = Bar::new();
     let sink = output.sink()?;
     let exported = moving::export(app, &build, sink, options, &|at| bar.show(at)).await;

@@ -76,6 +76,11 @@ const LIES: &[Lie] = &[
     ),
     ("text for a number", |archive| archive.edit_row("users", "status", json!(7)), "not a row of this table"),
     ("an id that is none", |archive| archive.edit_row("users", "id", json!(-1)), "not a row of this table"),
+    (
+        "a record with an impossible number",
+        |archive| archive.edit_row("r1", "n", json!(0)),
+        "number of a record is impossible",
+    ),
     ("a row with fewer values", |archive| archive.set_rows("users", &[json!([1])]), "not a row of this table"),
     ("nested values", |archive| archive.edit_row("users", "status", json!({"a": [1]})), "not a row of this table"),
     (
@@ -251,7 +256,7 @@ fn other_files_and_cut_archives_are_refused() {
         assert!(printed.contains(line) && printed.lines().count() == 1, "{line}: {printed}");
     };
     refuse(b"", "the archive is cut off");
-    refuse(&[b'x'; 4096], "it is not an archive of a build, or a part is damaged");
+    refuse(&[0xff; 4096], "it is not an archive of a build, or a part is damaged");
     for part in [1, 3, 9] {
         refuse(&good[..good.len() * part / 10], "the archive is cut off");
     }

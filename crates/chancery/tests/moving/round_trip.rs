@@ -3,7 +3,7 @@
 use crate::BINARY;
 use crate::archives::Archive;
 use crate::crawl::{Answers, assert_same, crawl};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::path::Path;
 use store::{Conn, Sql, StoreError};
 use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process};
@@ -41,7 +41,7 @@ async fn filled(installation: &Installation) -> Answers {
     installation.succeeds(&["demo"]);
     let admin = admin(&server).await;
     let secret = json!({
-        "name": "Mail", "provider": "microsoft", "client_id": "id", "client_secret": "a secret of a client",
+        "name": "Mail", "provider": "vendor_client_credentials", "client_id": "id", "client_secret": "a secret of a client",
         "token_url": "https://a.example/token", "scope": "mail",
     });
     admin.post("/api/authentication-objects/", secret).await.expect_created();
@@ -193,4 +193,72 @@ async fn a_domain_with_a_build_and_a_file_that_exists_are_refused() {
     // The original and its copy are two builds.
     from.succeeds(&["build", "import", path(&file), "--domain", "copy.example"]);
     assert_eq!(from.succeeds(&["build", "list"]).lines().count(), 2);
+}
+
+#[test]
+fn an_archive_for_people_of_the_build_has_no_credentials() {
+    let from = embedded();
+    from.succeeds(&["demo"]);
+    let file = from.home().join("a.tar");
+    from.succeeds(&["build", "export", DOMAIN, path(&file), "--without-credentials"]);
+    let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+    assert!(!text.contains("$argon2id$"), "no hash of a password");
+    let mut archive = Archive::read(&file);
+    for table in ["password_history", "api_keys", "scim_tokens", "recovery_codes", "jobs", "outbox"] {
+        assert!(!archive.0.iter().any(|(name, _)| name.starts_with(&format!("tables/{table}/"))), "{table}");
+    }
+    let hash = archive.column("users", "password_hash");
+    assert!(archive.rows("users").iter().all(|row| row[hash].is_null()));
+    // It is a complete build without passwords.
+    let to = embedded();
+    to.succeeds(&["build", "import", path(&file)]);
+    to.succeeds(&["user", "set-password", "--build", DOMAIN, "--username", ADMIN, "--password", PASSWORD]);
+    assert_eq!(to.run(&["check", DOMAIN]).stdout, "Nothing is wrong.\n");
+}
+
+#[test]
+fn a_backup_is_restored_and_damage_is_found() {
+    let from = embedded();
+    from.succeeds(&["demo"]);
+    assert_eq!(from.succeeds(&["check"]), "Nothing is wrong.\n");
+    from.succeeds(&["backup", "copy"]);
+    let line = from.fails(&["restore", "copy"]);
+    assert!(line.contains("is there already"), "{line}");
+    std::fs::remove_dir_all(from.data()).unwrap();
+    let printed = from.succeeds(&["restore", "copy"]);
+    assert_eq!(printed, "The copy copy was restored to ./chancery-data.\nNothing is wrong.\n");
+    assert_eq!(from.succeeds(&["build", "list"]).lines().count(), 2);
+    assert!(from.fails(&["restore", "nowhere"]).ends_with("it is not a copy of `chancery backup`\n"));
+
+    // Three kinds of damage.
+    let files = from.data().join("files");
+    let group = std::fs::read_dir(&files).unwrap().map(|entry| entry.unwrap().path());
+    let group = group
+        .filter(|path| path.is_dir() && !path.file_name().unwrap().to_str().unwrap().starts_with('.'))
+        .last()
+        .unwrap();
+    let mut stored = std::fs::read_dir(&group).unwrap().map(|entry| entry.unwrap().path());
+    let lost = stored.next().unwrap();
+    std::fs::remove_file(&lost).unwrap();
+    std::fs::write(group.join("11111111-1111-4111-8111-111111111111"), "x").unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = from.store().await;
+        let write = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE record_counts SET n = n + 1 WHERE class_id = 1"));
+        store.database("build_2").write::<_, StoreError>(write).await.unwrap();
+        store.close().await;
+    });
+    let output = from.run(&["check", "--json"]);
+    let found: Json = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((output.code, output.stderr.as_str()), (1, "chancery: 2 errors were found\n"));
+    let name = lost.file_name().unwrap().to_str().unwrap();
+    let finding = |part: &str, severity: &str, message: String| json!({"build": DOMAIN, "part": part, "severity": severity, "message": message});
+    assert_eq!(
+        found,
+        json!({"ok": false, "findings": [
+            finding("counts", "error", "class 1: 80 records, but 81 are counted".to_owned()),
+            finding("files", "error", format!("{name}: it is missing")),
+            finding("files", "warning", "1 stored files are named by no row".to_owned()),
+        ]})
+    );
 }

@@ -33,8 +33,10 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 use web::clock::random_token;
 
-/// The number of records whose words one transaction adds to the text search.
-const WORDS_IN_PAGE: i64 = 1_000;
+/// The size of the rows whose words one transaction adds to the text search, in bytes of the archive.
+const WORDS_BYTES: u64 = 4 * 1024 * 1024;
+/// The maximum number of these rows.
+const WORDS_IN_PAGE: u64 = 1_000;
 /// The pause between two renewals of the import's claim on its domain.
 const RENEWAL: Duration = Duration::from_secs(3);
 /// The maximum number of tables in an archive.
@@ -204,8 +206,18 @@ struct Target {
     columns: Vec<ColumnInfo>,
     rules: Vec<ColumnRule>,
     rows: u64,
+    /// The size of its entries, in bytes.
+    bytes: u64,
     /// The number of the last entry.
     entries: u32,
+}
+
+impl Target {
+    /// Returns the number of rows of usual size that one transaction may read as a whole.
+    fn rows_in_page(&self) -> i64 {
+        let size = self.bytes / self.rows.max(1);
+        (WORDS_BYTES / size.max(1)).clamp(1, WORDS_IN_PAGE) as i64
+    }
 }
 
 /// Counts of the content that has arrived.
@@ -286,7 +298,7 @@ impl Import<'_> {
                     self.add_class_tables(&db, &mut targets).await?;
                 }
                 rows.extend(targets.iter().map(|(name, target)| (name.clone(), target.rows)));
-                self.complete(&db).await?;
+                self.complete(&db, &targets).await?;
                 return Ok((entry, arrived, rows));
             };
             if class_table(table).is_some() && !std::mem::replace(&mut has_class_tables, true) {
@@ -300,6 +312,7 @@ impl Import<'_> {
             }
             let bytes = reader.read_whole(&entry)?;
             let parsed = rows::parse(&entry.name, &bytes, &target.columns)?;
+            target.bytes += bytes.len() as u64;
             drop(bytes);
             target.rows += parsed.len() as u64;
             let parsed = self.convert(&entry.name, target, parsed, &mut arrived)?;
@@ -346,7 +359,7 @@ impl Import<'_> {
         }
         let table = TableInfo { columns: columns.clone(), ..table.clone() };
         let rules = column_rules(&table, Extent::Full);
-        Ok(Target { table, columns, rules, rows: 0, entries: 0 })
+        Ok(Target { table, columns, rules, rows: 0, bytes: 0, entries: 0 })
     }
 
     /// Creates the tables of the classes, whose fields are stored by now.
@@ -367,7 +380,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Seals the secrets of rows for this build. Refuses jobs that never move and names of files that are no UUIDs.
+    /// Seals the secrets of rows for this build. Refuses jobs that never move, names of files that are no UUIDs, and impossible
+    /// numbers of records.
     fn convert(
         &self,
         name: &str,
@@ -378,10 +392,16 @@ impl Import<'_> {
         let place = |column: &str| target.columns.iter().position(|known| known.name == column);
         let uuid = place("uuid").filter(|_| target.table.name == "files");
         let kind = place("kind").filter(|_| target.table.name == JOBS);
+        let number = place("n").filter(|_| class_table(&target.table.name).is_some());
         let enabled = place("is_enabled").filter(|_| target.table.name == "single_sign_on");
         for row in &mut rows {
             if uuid.is_some_and(|at| !is_uuid(text_at(row, at))) {
                 return Err(invalid(format!("{name}: the name of a file is no UUID")).into());
+            }
+            // Sets of records are bitmaps over these numbers.
+            let is_number = |value: &Argument| matches!(value, Argument::Int(n) if (1..=u32::MAX.into()).contains(n));
+            if number.is_some_and(|at| !is_number(&row[at])) {
+                return Err(invalid(format!("{name}: the number of a record is impossible")).into());
             }
             if kind.is_some_and(|at| STAYING_JOBS.contains(&text_at(row, at))) {
                 return Err(invalid(format!("{name}: a job of this kind never moves")).into());
@@ -455,7 +475,7 @@ impl Import<'_> {
     }
 
     /// Continues the numbers of the tables, and creates the indexes, words and counts of the classes.
-    async fn complete(&self, db: &Database) -> Result<(), MoveError> {
+    async fn complete(&self, db: &Database, targets: &HashMap<String, Target>) -> Result<(), MoveError> {
         let numbers: Vec<(String, i64)> =
             self.header.tables.iter().filter_map(|table| Some((table.name.clone(), table.last_number?))).collect();
         let continued = db.write::<_, StoreError>(move |conn: &mut Conn| {
@@ -471,12 +491,13 @@ impl Import<'_> {
         let classes = db.read::<_, StoreError>(restored::class_ids).await?;
         for (done, class) in classes.iter().copied().enumerate() {
             (self.show)(Progress { step: "indexes", done: done as u64, total: classes.len() as u64 });
-            self.complete_class(db, class).await?;
+            let page = targets.get(&records::classes::table(class)).map_or(1, Target::rows_in_page);
+            self.complete_class(db, class, page).await?;
         }
         Ok(())
     }
 
-    async fn complete_class(&self, db: &Database, class: ClassId) -> Result<(), MoveError> {
+    async fn complete_class(&self, db: &Database, class: ClassId, most: i64) -> Result<(), MoveError> {
         let indexed = db.write::<_, StoreError>(move |conn: &mut Conn| {
             restored::count_records(conn, class)?;
             restored::create_indexes(conn, class)
@@ -489,7 +510,7 @@ impl Import<'_> {
         })?;
         let mut after = 0;
         loop {
-            let page = move |conn: &mut Conn| restored::add_words(conn, class, after, WORDS_IN_PAGE);
+            let page = move |conn: &mut Conn| restored::add_words(conn, class, after, most);
             match db.write::<_, StoreError>(page).await? {
                 Some(last) => after = last,
                 None => return Ok(()),

@@ -151,7 +151,7 @@ pub fn parse(name: &str, bytes: &[u8], columns: &[ColumnInfo]) -> io::Result<Vec
 
 /// Returns a value for a column; `None` if it has another type. Ids count from 1, since names of tables contain them.
 fn argument(cell: Cell, column: &ColumnInfo) -> Option<Argument> {
-    let is_id = column.name == "id" || column.name == "n";
+    let is_id = column.name == "id";
     match (cell, column.kind) {
         (Cell::Null, _) => Some(Argument::Null),
         (Cell::Int(number), StoredKind::Int) => (number > 0 || !is_id).then_some(Argument::Int(number)),
