@@ -138,8 +138,7 @@ impl Conn {
         if !self.is_embedded() {
             return Ok(Vec::new());
         }
-        let structure =
-            Sql::new("SELECT integrity_check FROM pragma_integrity_check(100) WHERE integrity_check <> 'ok'");
+        let structure = Sql::new("SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'");
         let mut lines = self.query_all(&structure, |row| Ok(row.text(0)?.to_owned()))?;
         let references = Sql::new("SELECT \"table\", count(*) FROM pragma_foreign_key_check GROUP BY 1 LIMIT 100");
         lines.extend(self.query_all(&references, |row| {

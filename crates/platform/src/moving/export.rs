@@ -16,7 +16,6 @@ use kit::app::App;
 use kit::build::Build;
 use kit::jobs::PAYLOAD;
 use kit::secret::{Context, Keys, SealedColumn};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,8 +120,8 @@ async fn export_from<W: Write + Send + 'static>(
     (report.files, report.file_bytes) = (counts.files, counts.file_bytes);
     (report.history_events, report.system_events) = (counts.history_events, counts.system_events);
     report.missing_files.clone_from(&counts.missing_files);
-    let mut manifest = serde_json::to_value(&counts).map_err(std::io::Error::other)?;
-    manifest["emptied"] = json!(report.emptied);
+    counts.emptied.clone_from(&report.emptied);
+    let manifest = serde_json::to_value(&counts).map_err(std::io::Error::other)?;
     let finished = tokio::task::spawn_blocking(move || {
         let bytes = writer.written;
         let out = writer.finish(manifest)?.into_inner().map_err(std::io::IntoInnerError::into_error)?;

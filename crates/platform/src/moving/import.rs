@@ -227,7 +227,6 @@ struct Arrived {
     file_bytes: u64,
     /// The number of files that something refers to.
     referred_files: u64,
-    emptied: BTreeMap<String, u64>,
 }
 
 impl Import<'_> {
@@ -240,7 +239,8 @@ impl Import<'_> {
         let filled = self.fill(&store, &mut reader).await;
         store.close().await;
         // From here on the database has all migrations of this program.
-        let (mut entry, mut arrived, rows) = filled?;
+        let (mut entry, rows) = filled?;
+        let mut arrived = Arrived::default();
         while let Some(name) = entry.name.strip_prefix(FILES) {
             let name = name.to_owned();
             self.store_file(&mut reader, (&entry, &name), &mut arrived).await?;
@@ -266,7 +266,7 @@ impl Import<'_> {
             files: arrived.files,
             file_bytes: arrived.file_bytes,
             missing_files: counts.missing_files,
-            emptied: arrived.emptied,
+            emptied: counts.emptied,
             history_events: events.history_events,
             system_events: events.system_events,
             has_left_history: self.header.has_history && history.is_none(),
@@ -282,14 +282,14 @@ impl Import<'_> {
         &self,
         store: &Store,
         reader: &mut ArchiveReader<impl Read + Send>,
-    ) -> Result<(Entry, Arrived, BTreeMap<String, u64>), MoveError> {
+    ) -> Result<(Entry, BTreeMap<String, u64>), MoveError> {
         let name = database_name(self.claimed.id);
         store.create(&name).await?;
         let db = store.database(&name);
         let extent = self.header.extent;
         let order = db.write(move |conn: &mut Conn| empty_tables(conn, extent)).await?;
         let mut targets = self.targets(order)?;
-        let (mut arrived, mut has_class_tables) = (Arrived::default(), false);
+        let mut has_class_tables = false;
         let mut rows: BTreeMap<String, u64> = BTreeMap::new();
         loop {
             let entry = reader.next_entry()?;
@@ -299,7 +299,7 @@ impl Import<'_> {
                 }
                 rows.extend(targets.iter().map(|(name, target)| (name.clone(), target.rows)));
                 self.complete(&db, &targets).await?;
-                return Ok((entry, arrived, rows));
+                return Ok((entry, rows));
             };
             if class_table(table).is_some() && !std::mem::replace(&mut has_class_tables, true) {
                 self.add_class_tables(&db, &mut targets).await?;
@@ -315,7 +315,7 @@ impl Import<'_> {
             target.bytes += bytes.len() as u64;
             drop(bytes);
             target.rows += parsed.len() as u64;
-            let parsed = self.convert(&entry.name, target, parsed, &mut arrived)?;
+            let parsed = self.convert(&entry.name, target, parsed)?;
             self.insert(&db, target, parsed).await.map_err(|error| refused_rows(&entry.name, error))?;
             self.show_bytes("rows", reader.read);
         }
@@ -387,7 +387,6 @@ impl Import<'_> {
         name: &str,
         target: &Target,
         mut rows: Vec<Vec<Argument>>,
-        arrived: &mut Arrived,
     ) -> Result<Vec<Vec<Argument>>, MoveError> {
         let place = |column: &str| target.columns.iter().position(|known| known.name == column);
         let uuid = place("uuid").filter(|_| target.table.name == "files");
@@ -410,12 +409,8 @@ impl Import<'_> {
                 match self.reseal(name, rule, row, at)? {
                     SecretOfRow::None => {}
                     SecretOfRow::Sealed(sealed) => row[at] = Argument::Text(sealed),
-                    SecretOfRow::Emptied => {
-                        let column = format!("{}.{}", target.table.name, target.columns[at].name);
-                        *arrived.emptied.entry(column).or_default() += 1;
-                        // Nobody can sign in by a configuration without its secret.
-                        enabled.into_iter().for_each(|at| row[at] = Argument::Int(0));
-                    }
+                    // Nobody can sign in by a configuration without its secret.
+                    SecretOfRow::Emptied => enabled.into_iter().for_each(|at| row[at] = Argument::Int(0)),
                 }
             }
         }

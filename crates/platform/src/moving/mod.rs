@@ -141,6 +141,8 @@ struct Counts {
     files: u64,
     file_bytes: u64,
     missing_files: Vec<String>,
+    /// The number of secrets that were left out, for each table and column.
+    emptied: std::collections::BTreeMap<String, u64>,
     history_events: u64,
     system_events: u64,
     history_files: u64,
