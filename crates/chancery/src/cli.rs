@@ -153,7 +153,7 @@ pub enum BuildCommand {
         /// Without hashes of passwords and tokens, so that the archive can be given to people of the build
         #[arg(long, conflicts_with = "with_secrets")]
         without_credentials: bool,
-        /// What the archive contains.
+        /// The optional contents.
         #[command(flatten)]
         contents: ArchiveContents,
     },
@@ -164,7 +164,7 @@ pub enum BuildCommand {
         /// Domain of the new build [default: the one in the archive]
         #[arg(long, value_name = "DOMAIN")]
         domain: Option<String>,
-        /// What is imported.
+        /// The optional contents.
         #[command(flatten)]
         contents: ArchiveContents,
     },

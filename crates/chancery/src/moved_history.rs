@@ -9,6 +9,7 @@ use history::event::{
 use history::files::Files;
 use history::filter::{Condition, FilterColumn, PageRange, Test};
 use platform::builds;
+use platform::events;
 use platform::kit::app::App;
 use platform::kit::build::Build;
 use platform::moving::history::{EventKind, HistoryFuture, HistorySource, HistoryTarget};
@@ -181,6 +182,13 @@ impl StoredHistory {
 impl HistoryTarget for StoredHistory {
     fn begin<'a>(&'a mut self, app: &'a App, build: &'a Build) -> HistoryFuture<'a, ()> {
         Box::pin(async move {
+            if events::client(app).is_none() {
+                return Err(
+                    "--with-history: the history service is not reached; start it, or call `chancery history adopt` \
+                            if the database has never had one"
+                        .to_owned(),
+                );
+            }
             let tenant = builds::make_tenant(app, build).await?;
             self.history = Some(OpenHistory::open(&self.settings, &tenant.client_id).await?);
             Ok(())
