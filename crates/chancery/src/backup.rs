@@ -45,7 +45,7 @@ pub async fn backup(settings: &ProgramSettings, target: &Path, without_keys: boo
 
 /// Creates the directory of the copy, or empties the directory of an unfinished backup. The file that marks it is locked until it
 /// is dropped, so that two backups cannot write to one directory.
-fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
+pub fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
     let unfinished = target.join(UNFINISHED);
     let above = target.ancestors().skip(1).find_map(|above| match above.as_os_str().is_empty() {
         true => fs::canonicalize(".").ok(),
@@ -93,7 +93,7 @@ fn make_private(target: &Path) -> Result<(), CommandFailure> {
 }
 
 /// Makes the copy usable, after all its content is on the disk.
-fn finish(target: &Path) -> Result<(), CommandFailure> {
+pub fn finish(target: &Path) -> Result<(), CommandFailure> {
     // One call for the whole file system replaces a call for each file of the history.
     let finished = File::open(target)
         .and_then(|directory| Ok(rustix::fs::syncfs(directory)?))
@@ -157,8 +157,26 @@ async fn copy_history(data: &Path, target: &Path) -> Result<Option<String>, Comm
     Ok(Some(history.id().to_owned()))
 }
 
-fn words(path: &Path, error: &io::Error) -> CommandFailure {
+pub fn words(path: &Path, error: &io::Error) -> CommandFailure {
     format!("{}: {error}", path.display())
+}
+
+/// Copies all files of a finished backup. `copied` is called with each name.
+pub fn copy_everything(from: &Path, to: &Path, copied: &dyn Fn(&Path)) -> Result<(), CommandFailure> {
+    for entry in fs::read_dir(from).map_err(|error| words(from, &error))? {
+        let entry = entry.map_err(|error| words(from, &error))?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().map_err(|error| words(&path, &error))?;
+        if kind.is_dir() {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&target);
+            made.map_err(|error| words(&target, &error))?;
+            copy_everything(&path, &target, copied)?;
+        } else if kind.is_file() {
+            fs::copy(&path, &target).map_err(|error| words(&path, &error))?;
+            copied(&path);
+        }
+    }
+    Ok(())
 }
 
 /// Copies everything that is not a database, except the `left_out` files of the directory.

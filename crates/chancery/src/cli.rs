@@ -53,7 +53,7 @@ pub enum Command {
     /// Change the history service of the database
     #[command(subcommand)]
     History(HistoryCommand),
-    /// Print the two API keys, or change the secret key
+    /// Print the API keys and the public key of receipts, or change the secret key
     Keys {
         /// Change of the keys [default: print the API keys]
         #[command(subcommand)]
@@ -62,6 +62,23 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Put a copy of `backup` in the place of an empty or missing data directory, and check it
+    Restore {
+        /// The copy
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Compare databases, files, references and counts: exit code 1 if something is wrong
+    Check {
+        /// Domain of a build [default: all]
+        domain: Option<String>,
+        /// As a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the receipts of deletions
+    #[command(subcommand)]
+    Receipt(ReceiptCommand),
     /// Copy the embedded data directory into a new directory, while the server runs or not
     Backup {
         /// The new directory
@@ -168,9 +185,36 @@ pub enum BuildCommand {
         /// Also delete its history tenant
         #[arg(long)]
         with_history: bool,
-        /// Print the remaining history as a JSON object
+        /// File of the signed receipt [default: below `receipts` in the data directory; none with PostgreSQL]
+        #[arg(long, value_name = "FILE")]
+        receipt: Option<PathBuf>,
+        /// Print the remaining history and the receipt as a JSON object
         #[arg(long)]
         json: bool,
+    },
+    /// Write a build with its files to an archive, while the server runs or not
+    Export {
+        /// Domain of the build
+        domain: String,
+        /// The new archive; `-` is standard output
+        file: PathBuf,
+        /// Without hashes of passwords and tokens, so that the archive can be given to people of the build
+        #[arg(long, conflicts_with = "with_secrets")]
+        without_credentials: bool,
+        /// The optional contents.
+        #[command(flatten)]
+        contents: ArchiveContents,
+    },
+    /// Create a build from an archive
+    Import {
+        /// The archive; `-` is standard input
+        file: PathBuf,
+        /// Domain of the new build [default: the one in the archive]
+        #[arg(long, value_name = "DOMAIN")]
+        domain: Option<String>,
+        /// The optional contents.
+        #[command(flatten)]
+        contents: ArchiveContents,
     },
     /// Show the limits of a build, or set one
     Limits {
@@ -188,6 +232,33 @@ pub enum BuildCommand {
     AllowPasswords {
         /// Domain of the build
         domain: String,
+    },
+}
+
+/// The optional contents of an archive.
+#[derive(Args)]
+pub struct ArchiveContents {
+    /// With the history of the build
+    #[arg(long)]
+    pub with_history: bool,
+    /// With client secrets, mail passwords and second factors, sealed by a passphrase
+    #[arg(long)]
+    pub with_secrets: bool,
+    /// Read the passphrase from this file; a newline at its end is dropped [default: the terminal asks for it]
+    #[arg(long, value_name = "FILE", requires = "with_secrets")]
+    pub passphrase_file: Option<PathBuf>,
+}
+
+/// Commands on receipts.
+#[derive(Subcommand)]
+pub enum ReceiptCommand {
+    /// Check the signature of a receipt: exit code 0 or 1
+    Check {
+        /// The receipt
+        file: PathBuf,
+        /// The public key, as `chancery keys` prints it
+        #[arg(long, value_name = "KEY")]
+        public_key: String,
     },
 }
 
@@ -312,10 +383,43 @@ mod tests {
         assert_eq!((domain.as_str(), key.as_deref(), value.as_deref()), ("a.example", Some("roles"), Some("200")));
         assert!(is_refused("chancery build limits"));
         let cli = parse("chancery build delete a.example --yes");
-        let Command::Build(BuildCommand::Delete { domain, yes, with_history, json: false }) = cli.command else {
+        let Command::Build(BuildCommand::Delete { domain, yes, with_history, json: false, .. }) = cli.command else {
             panic!()
         };
         assert_eq!((domain.as_str(), yes, with_history), ("a.example", true, false));
+    }
+
+    #[test]
+    fn builds_are_exported_and_imported() {
+        let cli = parse("chancery build export a.example a.tar --with-history");
+        let Command::Build(BuildCommand::Export { domain, file, contents, .. }) = cli.command else { panic!() };
+        assert_eq!((domain.as_str(), file), ("a.example", PathBuf::from("a.tar")));
+        assert!(contents.with_history && !contents.with_secrets);
+        let cli = parse("chancery build import - --domain b.example --with-secrets --passphrase-file p");
+        let Command::Build(BuildCommand::Import { file, domain, contents }) = cli.command else { panic!() };
+        assert_eq!((file, domain.as_deref()), (PathBuf::from("-"), Some("b.example")));
+        assert_eq!(contents.passphrase_file, Some(PathBuf::from("p")));
+        assert!(is_refused("chancery build import a.tar --passphrase-file p"));
+        assert!(is_refused("chancery build export a.example"));
+        assert!(!is_refused("chancery build export a.example a.tar --without-credentials"));
+        assert!(is_refused("chancery build export a.example a.tar --without-credentials --with-secrets"));
+    }
+
+    #[test]
+    fn copies_are_restored_and_everything_is_checked() {
+        let cli = parse("chancery restore copy");
+        assert!(matches!(cli.command, Command::Restore { directory } if directory == *"copy"));
+        assert!(is_refused("chancery restore"));
+        let cli = parse("chancery check a.example --json");
+        assert!(matches!(cli.command, Command::Check { domain: Some(_), json: true }));
+        assert!(matches!(parse("chancery check").command, Command::Check { domain: None, json: false }));
+    }
+
+    #[test]
+    fn receipts_are_checked_with_a_key() {
+        let cli = parse("chancery receipt check r.json --public-key k");
+        assert!(matches!(cli.command, Command::Receipt(ReceiptCommand::Check { public_key, .. }) if public_key == "k"));
+        assert!(is_refused("chancery receipt check r.json"));
     }
 
     #[test]

@@ -2,24 +2,28 @@
 
 use crate::backup::backup;
 use crate::build_list;
-use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, ServicePart, UserCommand, UserPassword};
-use crate::command_history::{self, AdoptedService, ReachedService};
+use crate::cli::{
+    BuildCommand, Command, HistoryCommand, KeysCommand, ReceiptCommand, ServicePart, UserCommand, UserPassword,
+};
+use crate::command_history::{self, AdoptedService};
 use crate::data_directory;
+use crate::deletion::{self, DeleteOptions};
 use crate::demo::demo;
 use crate::health;
+use crate::moving;
 use crate::open::{
-    CommandFailure, engine, generated, history_api_key, long_enough, open, open_for_command, secret_key,
+    CommandFailure, engine, generated, history_api_key, long_enough, open, open_for_command, secret_key, signing_key,
 };
 use crate::output::{print_json, print_line, progress, say_lines};
 use crate::passwords;
+use crate::restore;
 use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
 use crate::settings::ProgramSettings;
-use platform::builds::HistoryOfDeleted;
-use platform::events::history_tenants::BuildTenant;
 use platform::key_rotation::{self, RotationResult};
 use platform::kit::app::App;
 use platform::limits::LimitRow;
+use platform::moving::Extent;
 use platform::{builds, limits};
 use serde_json::{Value as Json, json};
 use std::io::IsTerminal;
@@ -27,8 +31,13 @@ use web::clock::random_token;
 
 /// Runs a command.
 pub async fn run(command: Command, settings: ProgramSettings) -> Result<(), CommandFailure> {
+    if let Command::Restore { directory } = &command {
+        return restore::restore(&settings, directory).await;
+    }
     data_directory::check(&settings)?;
     match command {
+        Command::Restore { .. } => Ok(()),
+        Command::Check { domain, json } => check(&settings, domain.as_deref(), json).await,
         Command::Serve { part } => {
             let (api, history) = (part != Some(ServicePart::History), part != Some(ServicePart::Api));
             serve::run(settings, api, history).await
@@ -44,6 +53,7 @@ pub async fn run(command: Command, settings: ProgramSettings) -> Result<(), Comm
         Command::Health { part, json } => health::run(&settings, part, json),
         // `main` runs these, because they do not need valid settings.
         Command::Config(_) | Command::Completions { .. } => Ok(()),
+        Command::Receipt(ReceiptCommand::Check { file, public_key }) => deletion::check_receipt(&file, &public_key),
         Command::Backup { directory, without_keys } => backup(&settings, &directory, without_keys).await,
     }
 }
@@ -73,15 +83,19 @@ async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), C
                 (false, false) => say_lines(&build_list::lines(&builds))?,
             }
         }
-        BuildCommand::Delete { domain, yes, with_history, json } => {
+        BuildCommand::Delete { domain, yes, with_history, receipt, json } => {
             if !yes {
                 return Err(format!("{domain}: everything in the build would be lost; say --yes if that is meant"));
             }
-            let deleted = delete_build(&app, &settings, &domain, with_history).await?;
-            match json {
-                true => print_json(&deleted_build_json(&domain, &deleted))?,
-                false => print_deleted_build(&domain, &deleted)?,
-            }
+            let options = DeleteOptions { with_history, receipt, json };
+            deletion::delete(&app, &settings, &domain, options).await?;
+        }
+        BuildCommand::Export { domain, file, without_credentials, contents } => {
+            let extent = if without_credentials { Extent::Tenant } else { Extent::Full };
+            moving::export(&app, &settings, (&domain, extent), &file, &contents).await?;
+        }
+        BuildCommand::Import { file, domain, contents } => {
+            moving::import(&app, &settings, &file, domain, &contents).await?;
         }
         BuildCommand::Limits { domain, key, value, json } => {
             let build = builds::find(&app, &domain).await?;
@@ -141,60 +155,11 @@ fn limit_json(limit: &LimitRow) -> Json {
     json!({"key": limit.key, "value": value, "is_default": limit.is_default, "count": limit.count})
 }
 
-async fn delete_build(
-    app: &App,
-    settings: &ProgramSettings,
-    domain: &str,
-    with_history: bool,
-) -> Result<HistoryOfDeleted, CommandFailure> {
-    let history = match with_history {
-        true => command_history::connect(app, settings).await?,
-        false => ReachedService::default(),
-    };
-    let deleted = builds::delete(app, domain, with_history).await;
-    history.close().await;
-    deleted
-}
-
-/// The result of `build delete --json`: `{"domain", "history": {"state", "database_name", "client_id"},
-/// "undelivered_events"}`. `state` is `none`, `deleted`, `missing` in the history service, or `retained` there.
-fn deleted_build_json(domain: &str, deleted: &HistoryOfDeleted) -> Json {
-    let (state, tenant, undelivered) = match deleted {
-        HistoryOfDeleted::None { undelivered } => ("none", None, *undelivered),
-        HistoryOfDeleted::Deleted => ("deleted", None, 0),
-        HistoryOfDeleted::Unknown(tenant) => ("missing", Some(tenant), 0),
-        HistoryOfDeleted::Kept { tenant, undelivered } => ("retained", Some(tenant), *undelivered),
-    };
-    let history = json!({
-        "state": state,
-        "database_name": tenant.map(|tenant| &tenant.database_name),
-        "client_id": tenant.map(|tenant| &tenant.client_id),
-    });
-    json!({"domain": domain, "history": history, "undelivered_events": undelivered})
-}
-
-fn print_deleted_build(domain: &str, deleted: &HistoryOfDeleted) -> Result<(), CommandFailure> {
-    print_line(format_args!("The build {domain} was deleted."))?;
-    match deleted {
-        HistoryOfDeleted::Deleted => print_line("Its history was deleted, too.")?,
-        HistoryOfDeleted::Unknown(BuildTenant { database_name, client_id }) => {
-            print_line(format_args!(
-                "Its history service knows no history of it: database {database_name}, client id {client_id}."
-            ))?;
-        }
-        HistoryOfDeleted::Kept { tenant: BuildTenant { database_name, client_id }, undelivered } => {
-            print_line(format_args!("Its history stays: database {database_name}, client id {client_id}."))?;
-            if *undelivered > 0 {
-                print_line(format_args!("{undelivered} events had not arrived there, and are gone."))?;
-            }
-        }
-        HistoryOfDeleted::None { undelivered } => {
-            if *undelivered > 0 {
-                print_line(format_args!("{undelivered} events had not arrived in any history service, and are gone."))?;
-            }
-        }
-    }
-    Ok(())
+async fn check(settings: &ProgramSettings, domain: Option<&str>, json: bool) -> Result<(), CommandFailure> {
+    let app = open_for_command(settings).await?;
+    let checked = restore::check(&app, domain, json).await;
+    app.store.close().await;
+    checked
 }
 
 async fn adopt_history(settings: &ProgramSettings, new_tenants: bool, as_json: bool) -> Result<(), CommandFailure> {
@@ -245,9 +210,15 @@ fn keys(settings: &ProgramSettings, as_json: bool) -> Result<(), CommandFailure>
         None => long_enough(settings, API_KEY, generated(&settings.data, API_KEY)?)?,
     };
     let history_api_key = history_api_key(settings)?;
-    match as_json {
-        true => print_json(&json!({"api_key": api_key, "history_api_key": history_api_key})),
-        false => print_line(format_args!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}")),
+    let signing = signing_key(settings)?;
+    if as_json {
+        let signing = signing.map(|key| json!({"public_key": key.public_key(), "id": key.id()}));
+        return print_json(&json!({"api_key": api_key, "history_api_key": history_api_key, "signing_key": signing}));
+    }
+    print_line(format_args!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}"))?;
+    match signing {
+        Some(key) => print_line(format_args!("SIGNING_PUBLIC_KEY={}\nSIGNING_KEY_ID={}", key.public_key(), key.id())),
+        None => Ok(()),
     }
 }
 

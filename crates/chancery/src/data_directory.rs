@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The file that `chancery backup` creates first in a copy and removes last.
 pub const UNFINISHED: &str = "unfinished-backup";
+/// The content of that file in a data directory that `chancery restore` fills.
+pub const RESTORE: &str = "restore";
 /// The file that servers lock, in the data directory and in its `history`.
 const SERVED: &str = "served";
 /// The file in `history` that a command locks while it uses the embedded history.
@@ -22,8 +24,12 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 pub fn check(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let data = &settings.data;
     if data.join(UNFINISHED).exists() {
+        let is_restore = std::fs::read_to_string(data.join(UNFINISHED)).is_ok_and(|text| text == RESTORE);
         let data = data.display();
-        return Err(format!("CHANCERY_DATA: {data}: `chancery backup` was not finished here; make the copy again"));
+        return Err(match is_restore {
+            true => format!("CHANCERY_DATA: {data}: `chancery restore` was not finished here; call it again"),
+            false => format!("CHANCERY_DATA: {data}: `chancery backup` was not finished here; make the copy again"),
+        });
     }
     let has_control = settings.database_url.is_some() || data.join("control.db").exists();
     let is_database = |entry: io::Result<std::fs::DirEntry>| {

@@ -4,7 +4,7 @@
 use crate::data_directory;
 use crate::output::print_line;
 use crate::secrets_file::{
-    self, API_KEY, API_KEY_TOO_SHORT, HISTORY_API_KEY, SECRET_KEY, is_short_api_key, read_or_create,
+    self, API_KEY, API_KEY_TOO_SHORT, HISTORY_API_KEY, SECRET_KEY, SIGNING_KEY, is_short_api_key, read_or_create,
 };
 use crate::settings::{FIRST_BUILD, ProgramSettings, address_of};
 use history::clickhouse::ClickHouseEngine;
@@ -16,6 +16,7 @@ use platform::builds::{self, BuildRow};
 use platform::events::history_client::{HistoryAddress, HistoryClient};
 use platform::kit::app::{App, OpenError};
 use platform::kit::secret_key::{self, KeyError};
+use platform::kit::signing::SigningKey;
 use platform::{events, kit};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -184,6 +185,18 @@ pub fn history_api_key(settings: &ProgramSettings) -> Result<String, CommandFail
         Some(key) => Ok(key.clone()),
         None => long_enough(settings, HISTORY_API_KEY, generated(&settings.data, HISTORY_API_KEY)?),
     }
+}
+
+/// Returns the key that signs receipts: the one that is set, otherwise the one in the data directory, which the first call
+/// generates. `None` with PostgreSQL and without the setting, since each machine would generate another one.
+pub fn signing_key(settings: &ProgramSettings) -> Result<Option<SigningKey>, CommandFailure> {
+    let text = match &settings.signing_key {
+        Some(key) => key.clone(),
+        None if settings.database_url.is_some() => return Ok(None),
+        None => generated(&settings.data, SIGNING_KEY)?,
+    };
+    let failed = |reason| format!("CHANCERY_SIGNING_KEY: {}: {reason}", settings.data.join(SIGNING_KEY).display());
+    SigningKey::parse(&text).map(Some).map_err(failed)
 }
 
 /// Returns the `X-API-Key` of the main API: the one that is set, otherwise the one in the data directory, if it exists. A key that

@@ -4,6 +4,7 @@ use crate::cli::PasswordSource;
 use crate::open::CommandFailure;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
+use std::path::Path;
 
 /// A number of bytes that is greater than the maximum of any password.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -28,6 +29,20 @@ pub fn read(source: &PasswordSource) -> Result<Option<String>, CommandFailure> {
 /// Asks for a password on the terminal.
 pub fn prompt_password() -> Result<String, CommandFailure> {
     rpassword::prompt_password("Password: ").map_err(|error| error.to_string())
+}
+
+/// Reads the passphrase of an archive from a file, or asks for it on the terminal.
+pub fn read_passphrase(file: Option<&Path>) -> Result<String, CommandFailure> {
+    match file {
+        Some(path) => {
+            let name = format!("--passphrase-file: {}", path.display());
+            from(File::open(path).map_err(|error| format!("{name}: {error}"))?, &name)
+        }
+        None if io::stdin().is_terminal() => {
+            rpassword::prompt_password("Passphrase: ").map_err(|error| error.to_string())
+        }
+        None => Err("--passphrase-file: must be given where there is no terminal to ask on".to_owned()),
+    }
 }
 
 /// Reads a password to the end of its source, without a newline at the end.

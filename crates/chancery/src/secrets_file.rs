@@ -13,8 +13,10 @@ pub const SECRET_KEY: &str = "secret-key";
 pub const API_KEY: &str = "api-key";
 /// The file of the history service's `X-API-Key`.
 pub const HISTORY_API_KEY: &str = "history-api-key";
+/// The file of the key that signs receipts.
+pub const SIGNING_KEY: &str = "signing-key";
 /// All key files.
-pub const ALL: [&str; 3] = [SECRET_KEY, API_KEY, HISTORY_API_KEY];
+pub const ALL: [&str; 4] = [SECRET_KEY, API_KEY, HISTORY_API_KEY, SIGNING_KEY];
 
 /// The message about an `X-API-Key` that is too short.
 pub const API_KEY_TOO_SHORT: &str = "expected at least 20 characters";

@@ -130,6 +130,126 @@ async fn create_new(
     Ok(build)
 }
 
+/// A build that an import fills. Nobody is served from it before [`finish_import`].
+#[derive(Clone)]
+pub struct ImportedBuild {
+    pub id: i64,
+    pub domain: String,
+    pub uid: String,
+}
+
+/// The time after which an import that does not renew its claim counts as interrupted, in microseconds.
+const IMPORT_LEASE_US: i64 = 20_000_000;
+
+/// Claims a domain for an import. Waits for the end of the claim of an interrupted import, and removes what that one left.
+///
+/// # Errors
+/// A line with the reason, for example that the domain has a build.
+pub async fn begin_import(app: &App, name: &str) -> Result<ImportedBuild, BuildFailure> {
+    let domain = parse_domain(name)?;
+    let mut waited = 0;
+    loop {
+        forget_unfinished_history(app, &domain).await?;
+        remove_unfinished(app, &domain, CREATION_TIMEOUT_US).await?;
+        match state_of(app, &domain).await? {
+            None => break,
+            Some(state) if state == "creating" && waited <= IMPORT_LEASE_US => {}
+            Some(_) => return Err(format!("{domain}: there is such a build already")),
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        waited += 1_000_000;
+    }
+    let (lease, uid) = (import_lease(app), uuid::Uuid::new_v4().to_string());
+    let (stored_domain, stored_uid) = (domain.clone(), uid.clone());
+    let control = app.store.control();
+    let inserted = control.write(move |conn| {
+        let sql =
+            Sql::new("INSERT INTO builds(domain, uid, state, created_at) VALUES ($1, $2, 'creating', $3) RETURNING id");
+        let id = conn.query_one(&sql.arg(&stored_domain).arg(&stored_uid).arg(lease), |row| row.int(0))?;
+        history_tenants::insert(conn, &stored_domain, &stored_uid, lease)?;
+        Ok(id)
+    });
+    match inserted.await {
+        Ok(id) => Ok(ImportedBuild { id, domain, uid }),
+        Err(StoreError::Unique(_)) => Err(format!("{domain}: there is such a build already")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Returns the time of creation of a build that becomes removable as unfinished when the lease of an import ends.
+fn import_lease(app: &App) -> i64 {
+    app.clock.now() + IMPORT_LEASE_US - CREATION_TIMEOUT_US
+}
+
+/// Renews the claim of an import, which must happen every few seconds.
+pub async fn renew_import(app: &App, build: &ImportedBuild) -> Result<(), StoreError> {
+    let sql = Sql::new("UPDATE builds SET created_at = $1 WHERE id = $2 AND state = 'creating'");
+    let sql = sql.arg(import_lease(app)).arg(build.id);
+    app.store.control().write(move |conn| conn.exec(&sql)).await.map(drop)
+}
+
+/// Serves an imported build from now on. `created_at` is the time at which the original was created.
+pub async fn finish_import(app: &App, build: &ImportedBuild, created_at: i64) -> Result<(), BuildFailure> {
+    let sql = Sql::new("UPDATE builds SET state = 'active', created_at = $1 WHERE id = $2 AND state = 'creating'");
+    let sql = sql.arg(created_at).arg(build.id);
+    match app.store.control().write(move |conn| conn.exec(&sql)).await.map_err(error_line)? {
+        0 => Err(format!("{}: another command has removed the unfinished import", build.domain)),
+        _ => {
+            app.forget_unknown(&build.domain);
+            let build = find(app, &build.domain).await?;
+            if let Some(service) = events::client(app)
+                && let Err(reason) = create_tenant(app, service, &build).await
+            {
+                tracing::warn!(%reason, build = build.domain, "the build has no history tenant yet");
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Removes a build whose import failed, and the history that was imported with it.
+pub async fn abandon_import(app: &App, build: &ImportedBuild) -> Result<(), BuildFailure> {
+    forget_history(app, &build.domain, &build.uid).await?;
+    remove(app, build.id).await
+}
+
+/// Deletes the history of a build that an interrupted import has left, if the command is connected to its service.
+async fn forget_unfinished_history(app: &App, domain: &str) -> Result<(), BuildFailure> {
+    let sql = Sql::new("SELECT uid FROM builds WHERE domain = $1 AND state = 'creating' AND created_at <= $2");
+    let sql = sql.arg(domain).arg(app.clock.now() - CREATION_TIMEOUT_US);
+    let read = move |conn: &mut Conn| conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()));
+    match app.store.control().read(read).await.map_err(error_line)? {
+        Some(uid) => forget_history(app, domain, &uid).await,
+        None => Ok(()),
+    }
+}
+
+async fn forget_history(app: &App, domain: &str, uid: &str) -> Result<(), BuildFailure> {
+    match history_of(app, uid).await? {
+        Some(tenant) if events::client(app).is_some() => delete_history(app, domain, uid, &tenant).await.map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Creates the history tenant of a new build, if the process is connected to a history service, and returns it.
+pub async fn make_tenant(app: &App, build: &Build) -> Result<BuildTenant, BuildFailure> {
+    let service = events::client(app).ok_or_else(|| "the history service is not reached".to_owned())?;
+    let at_service = |reason: TenantError| format!("CHANCERY_HISTORY_URL: {}: {reason}", service.url());
+    own_history::verify(app, service, CALL_TIMEOUT).await.map_err(at_service)?;
+    history_tenants::ensure(app, service, build, CALL_TIMEOUT).await.map_err(at_service)
+}
+
+/// Returns the history tenant of a build, if it was created.
+pub async fn tenant(app: &App, build: &Build) -> Result<Option<BuildTenant>, BuildFailure> {
+    history_of(app, &build.uid).await
+}
+
+async fn state_of(app: &App, domain: &str) -> Result<Option<String>, BuildFailure> {
+    let sql = Sql::new("SELECT state FROM builds WHERE domain = $1").arg(domain);
+    let read = move |conn: &mut Conn| conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()));
+    app.store.control().read(read).await.map_err(error_line)
+}
+
 async fn create_tenant(app: &App, service: &HistoryClient, build: &Build) -> Result<(), TenantError> {
     own_history::verify(app, service, TENANT_TIMEOUT).await?;
     history_tenants::ensure(app, service, build, TENANT_TIMEOUT).await.map(drop)
@@ -221,9 +341,25 @@ async fn history_of(app: &App, uid: &str) -> Result<Option<BuildTenant>, BuildFa
     history_tenants::find(app, uid).await.map_err(error_line)
 }
 
-/// Deletes a build, and its history first if `with_history`. Returns the outcome for the history. The build is no longer served
-/// before its data is deleted, so that an interrupted deletion can be repeated.
+/// Deletes a build, and its history first if `with_history`. Returns the outcome for the history.
 pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<HistoryOfDeleted, BuildFailure> {
+    let deletion = begin_deletion(app, name, with_history).await?;
+    end_deletion(app, deletion).await
+}
+
+/// A build that is no longer served and whose data is still there.
+pub struct Deletion {
+    pub id: i64,
+    pub domain: String,
+    pub uid: String,
+    /// The time at which the build was created, in microseconds since 1970.
+    pub created_at: i64,
+    tenant: Option<BuildTenant>,
+    history: Option<HistoryOfDeleted>,
+}
+
+/// Begins a deletion. The build is no longer served before its data is deleted, so that an interrupted deletion can be repeated.
+pub async fn begin_deletion(app: &App, name: &str, with_history: bool) -> Result<Deletion, BuildFailure> {
     let domain = parse_domain(name)?;
     let uid = uid_of(app, &domain).await?.ok_or_else(|| format!("{domain}: there is no such build"))?;
     let tenant = history_of(app, &uid).await?;
@@ -234,19 +370,25 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<History
     let deleted = domain.clone();
     let control = app.store.control();
     let deletion = control.write(move |conn| {
-        let sql = Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = $1 RETURNING id").arg(&deleted);
-        conn.query_optional(&sql, |row| row.int(0))
+        let sql = Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = $1 RETURNING id, created_at");
+        conn.query_optional(&sql.arg(&deleted), |row| Ok((row.int(0)?, row.int(1)?)))
     });
-    let id = deletion.await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
+    let deletion = deletion.await.map_err(error_line)?;
+    let (id, created_at) = deletion.ok_or_else(|| format!("{domain}: there is no such build"))?;
     // Waits until the other processes no longer serve the build from their caches.
     tokio::time::sleep(STALE_AFTER).await;
     if with_history && let Some(tenant) = history_of(app, &uid).await? {
         // The tenant was created meanwhile.
         history = Some(delete_history(app, &domain, &uid, &tenant).await?);
     }
-    let undelivered = count_undelivered(app, id).await;
-    remove(app, id).await?;
-    Ok(match (history, tenant) {
+    Ok(Deletion { id, domain, uid, created_at, tenant, history })
+}
+
+/// Deletes the data of a build. Returns the outcome for the history.
+pub async fn end_deletion(app: &App, deletion: Deletion) -> Result<HistoryOfDeleted, BuildFailure> {
+    let undelivered = count_undelivered(app, deletion.id).await;
+    remove(app, deletion.id).await?;
+    Ok(match (deletion.history, deletion.tenant) {
         (Some(history), _) => history,
         (None, Some(tenant)) => HistoryOfDeleted::Kept { tenant, undelivered },
         (None, None) => HistoryOfDeleted::None { undelivered },

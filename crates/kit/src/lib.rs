@@ -47,6 +47,7 @@ pub mod secret;
 pub mod secret_key;
 pub mod serve;
 pub mod settings;
+pub mod signing;
 pub mod slots;
 pub mod snapshot;
 pub mod table;

@@ -2,6 +2,7 @@
 
 pub mod key_rotation;
 pub mod limits;
+pub mod moving;
 mod system;
 mod text_forms;
 

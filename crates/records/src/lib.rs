@@ -14,6 +14,7 @@ mod object_records;
 mod owners;
 pub mod record_permission_sets;
 pub mod record_values;
+pub mod restored;
 pub mod rights;
 mod search;
 pub mod single_records;

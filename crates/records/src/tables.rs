@@ -23,6 +23,48 @@ pub fn create_class(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     conn.create_word_index(&name)
 }
 
+/// Creates the tables of a class with its present fields, for rows of an archive. [`restore_indexes`] follows the rows.
+///
+/// # Errors
+/// [`StoreError::Internal`] if a field cannot belong to these tables.
+pub fn restore_class(conn: &mut Conn, class: ClassId, fields: &[ClassField]) -> Result<(), StoreError> {
+    let is_sound = |field: &ClassField| field.id.get() > 0 && (0..MAX_TABLES).contains(&field.table_number);
+    if class.get() < 1 || !fields.iter().all(is_sound) {
+        return Err(StoreError::internal("a class or a field has a number that is not given"));
+    }
+    create_class(conn, class)?;
+    let mut tables = vec![0];
+    for field in fields {
+        let is_first_in_table = !tables.contains(&field.table_number);
+        tables.push(field.table_number);
+        add_field(conn, class, field, is_first_in_table)?;
+    }
+    Ok(())
+}
+
+/// The maximum number of tables of a class. A class gets fewer, since its fields are limited.
+const MAX_TABLES: i64 = 1_000;
+
+/// Creates the indexes of a class's fields that exist according to the fields.
+///
+/// # Errors
+/// [`StoreError::Unique`] if two records have the same value in a unique field.
+pub fn restore_indexes(conn: &mut Conn, class: ClassId, fields: &[ClassField]) -> Result<(), StoreError> {
+    for field in fields {
+        if field.is_unique {
+            let (name, column) = (field.unique_index(class), field.column());
+            let kind =
+                if field.is_unique_in_nfc && field.kind.is_text() { IndexKind::UniqueText } else { IndexKind::Unique };
+            let table = table_of(class, field.table_number);
+            conn.create_index(&Index { name: &name, table: &table, columns: &[&column], kind })?;
+        }
+        if field.is_indexed {
+            with_index(class, field, |index| conn.create_index(index))?;
+        }
+    }
+    Ok(())
+}
+
 /// Drops the tables of a class.
 pub fn drop_class(conn: &mut Conn, class: ClassId) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT fields_made FROM object_classes WHERE id = $1").arg(class);
@@ -171,6 +213,10 @@ pub fn drop_index(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result
 /// Creates the index for filters and order of lists, concurrently with other writes. For
 /// [`store::Database::run_outside_transaction`].
 pub fn make_index(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result<(), StoreError> {
+    with_index(class, field, |index| conn.create_index_concurrently(index))
+}
+
+fn with_index<T>(class: ClassId, field: &ClassField, make: impl FnOnce(&Index<'_>) -> T) -> T {
     let (name, table) = (field.index(class), table_of(class, field.table_number));
     let column = field.fold_column().unwrap_or_else(|| field.column());
     let kind = match field.table_number {
@@ -178,7 +224,7 @@ pub fn make_index(conn: &mut Conn, class: ClassId, field: &ClassField) -> Result
         0 => IndexKind::Sorted,
         _ => IndexKind::SortedExtension,
     };
-    conn.create_index_concurrently(&Index { name: &name, table: &table, columns: &[&column], kind })
+    make(&Index { name: &name, table: &table, columns: &[&column], kind })
 }
 
 /// Returns whether a class has records. Its tables are locked, so that no record is created meanwhile.

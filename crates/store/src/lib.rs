@@ -10,6 +10,7 @@
 //! back.
 
 pub mod blobs;
+mod catalog;
 mod conn;
 mod error;
 mod migrate;
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+pub use catalog::{ColumnInfo, StoredKind, TableInfo};
 pub use conn::Conn;
 pub use error::StoreError;
 pub use migrate::{DroppedReference, Migration, MigrationStep, Migrations};

@@ -2,7 +2,7 @@
 
 use super::parsers::{
     HTTP_SCHEMES, MAX, POSITIVE, POSTGRESQL, api_key, boolean, domain, list, listener, log_format, number, origins,
-    path, public_url, secret, text, url,
+    path, public_url, secret, signing_key, text, url,
 };
 use super::setting::{Setting, SettingDefault, declare_settings};
 use super::sources::{SettingError, Sources};
@@ -74,6 +74,15 @@ declare_settings! {
 
     /// Key by which `chancery keys rotate` replaces the secret key
     new_secret_key: Option<String> { unit: "KEY", parse: secret(), no_value: "none" }
+
+    /// Key that signs receipts: 32 bytes in base64
+    ///
+    /// See [receipts](moving.md#receipts). Without it and with PostgreSQL nothing is signed.
+    signing_key: Option<String> {
+        unit: "KEY",
+        parse: signing_key(),
+        no_value: "generated once into the data directory; none with PostgreSQL",
+    }
 
     /// X-API-Key of the main API, at least 20 characters
     ///

@@ -3,6 +3,7 @@
 
 use crate::log::LogFormat;
 use crate::secrets_file::{API_KEY_TOO_SHORT, is_short_api_key};
+use platform::kit::signing::SigningKey;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -62,6 +63,14 @@ pub fn domain() -> Parser<String> {
 /// Parses a key or a password.
 pub fn secret() -> Parser<String> {
     Parser::new(ValueForm::Secret, |value| Ok(value.to_owned()))
+}
+
+/// Parses the key that signs receipts.
+pub fn signing_key() -> Parser<String> {
+    Parser::new(ValueForm::Secret, |value| match SigningKey::parse(value) {
+        Err(reason) => Err(reason.to_owned()),
+        Ok(_) => Ok(value.to_owned()),
+    })
 }
 
 /// Parses an `X-API-Key`.

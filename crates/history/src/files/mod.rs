@@ -12,15 +12,17 @@ pub use address::CONTENT_PATH;
 
 use crate::engine::{EngineError, Tenant};
 use address::{ADDRESS_VALID_SECONDS, Addresses};
-use futures_util::{Stream, TryStreamExt};
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use http::Method;
 use hyper::body::Incoming;
 use requests::FileRefusal;
+use std::fs::File;
 use std::future::ready;
 use std::path::PathBuf;
 use std::time::Duration;
 use store::blobs::health::{BlobHealth, BlobWatch};
-use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
+use store::blobs::{BlobError, BlobKey, Blobs, NewBlob, process_environment};
 use uuid::Uuid;
 use web::clock::Clock;
 use web::content::BodyContent;
@@ -124,6 +126,27 @@ impl Files {
             ready(Ok(id.filter(|_| file.stored_at <= put_until)))
         });
         old.map_err(EngineError::from)
+    }
+
+    /// Returns the ids of all files of a tenant, for the export of its build.
+    pub fn list(&self, tenant: &Tenant) -> BoxStream<'static, Result<Uuid, EngineError>> {
+        self.older_than(tenant, i64::MIN / 2).boxed()
+    }
+
+    /// Returns the content of a file as a local one.
+    pub async fn local(&self, tenant: &Tenant, file_id: Uuid) -> Result<File, EngineError> {
+        Ok(self.blobs.local(&BlobKey::new(self.group(tenant), file_id)).await?)
+    }
+
+    /// Begins a file of a tenant whose build is imported.
+    pub async fn begin(&self, tenant: &Tenant) -> Result<NewBlob, EngineError> {
+        self.blobs.make_group(&self.group(tenant)).await?;
+        Ok(self.blobs.begin().await?)
+    }
+
+    /// Stores a file of [`Files::begin`] under its id.
+    pub async fn store(&self, tenant: &Tenant, file_id: Uuid, file: NewBlob) -> Result<(), EngineError> {
+        Ok(file.finish(&BlobKey::new(self.group(tenant), file_id)).await?)
     }
 
     /// Removes a file. It can be repeated.
