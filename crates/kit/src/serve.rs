@@ -100,7 +100,7 @@ pub async fn answer(
     origin::allow(&app, origin, headers);
     let status = response.status().as_u16();
     let duration = started.elapsed();
-    metrics::count(seen.route, seen.is_front_end, status, duration);
+    metrics::count(trace.route, trace.is_front_end, status, duration);
     let milliseconds = duration.as_micros() as f64 / 1000.0;
     let request_id = id.to_str().unwrap_or("");
     // The path is ASCII, like everything in the first line of a request.
@@ -291,7 +291,7 @@ impl Arrival<'_> {
             path_values: self.path_values,
             path: parts.uri.path().to_owned(),
             query: Query::parse(parts.uri.query().unwrap_or("")),
-            body: request_body,
+            body: sent,
             room,
             answer_room: AnswerRoom::default(),
             address: self.address,

@@ -19,7 +19,7 @@ impl testkit::Api for Api {
         &identity::MODULE,
         &records::MODULE,
         &tasks::MODULE,
-        &comments::MODULE,
+        &::comments::MODULE,
     ];
 }
 

@@ -183,7 +183,7 @@ fn started(conn: &mut Conn, run_request: &RunRequest, status: &str) -> Outcome {
         "status": status,
         "_meta": {"labels": {OBJECT_RECORD: label, DOCUMENT_TEMPLATE: run_request.template_name}},
     });
-    let subject = AnswerSubject::Record { id: asked.held.id, class: Some(asked.held.class.id) };
+    let subject = AnswerSubject::Record { id: run_request.held.id, class: Some(run_request.held.class.id) };
     Ok(Answer { subject: Some(subject), ..Answer::json(StatusCode::CREATED, body.to_string()) })
 }
 

@@ -21,6 +21,7 @@ fn limits() -> Limits {
         header_bytes: 2048,
         connections: 64,
         speaks_for_many: SpeaksForMany::default(),
+        counts: Arc::default(),
         stop: PATIENCE,
     }
 }
