@@ -70,7 +70,7 @@ class Client:
         self.connection = http.client.HTTPConnection(address, timeout=120)
         self.headers = {"Host": domain, "Content-Type": "application/json"}
         body = {"username": "admin@example.com", "password": PASSWORD}
-        self.headers["Authorization"] = "JWT " + self.post("/api/auth/login/", body)["access"]
+        self.headers["Authorization"] = "JWT " + self.post("/api/auth/login/", body)["access_token"]
 
     def send(self, path, body, headers):
         self.connection.request("POST", path, body, headers)

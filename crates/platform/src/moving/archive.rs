@@ -1,7 +1,7 @@
 //! The format of an archive (`docs/moving.md`, "The archive"): a tar of regular files alone, uncompressed, in a fixed order.
 //!
 //! After each [`ENTRIES_IN_SUMS`] entries, and before the last one, an entry `sums/…` has the SHA-256 of each entry since the one
-//! before, as `sha256sum` prints it. The last entry, [`MANIFEST`], has the SHA-256 of all these lines. The reader accepts exactly
+//! before, as `sha256sum` prints it. The last entry, [`MANIFEST`], has the SHA-256 of all these lines and of itself. The reader accepts exactly
 //! what the writer writes: no links, directories, further headers, repeated sums or bytes behind the end. Nothing in it grows when
 //! it is read, and no name of an entry becomes a path.
 
@@ -15,7 +15,7 @@ use web::clock::hex;
 pub const HEADER: &str = "header.json";
 /// The name of the last entry.
 pub const MANIFEST: &str = "manifest.json";
-/// The member of the manifest with the SHA-256 of all lines of sums.
+/// The member of the manifest with the SHA-256 of all lines of sums and of its other members as compact JSON.
 pub const SUMS_DIGEST: &str = "sums_sha256";
 /// The number of entries whose sums are in one entry.
 const ENTRIES_IN_SUMS: usize = 1000;
@@ -58,8 +58,11 @@ impl Sums {
         std::mem::take(&mut self.lines)
     }
 
-    fn digest(&self) -> String {
-        hex(&self.all.clone().finalize())
+    /// Returns the digest of all lines and of the other members of the manifest.
+    fn digest(&self, manifest: &Json) -> String {
+        let mut all = self.all.clone();
+        all.update(manifest.to_string().as_bytes());
+        hex(&all.finalize())
     }
 }
 
@@ -106,7 +109,10 @@ impl<W: Write> ArchiveWriter<W> {
     /// Writes the last entry and the end of the archive. Returns the output.
     pub fn finish(mut self, mut manifest: Json) -> io::Result<W> {
         self.put_sums()?;
-        manifest[SUMS_DIGEST] = self.sums.digest().into();
+        if let Some(members) = manifest.as_object_mut() {
+            members.shift_remove(SUMS_DIGEST);
+        }
+        manifest[SUMS_DIGEST] = self.sums.digest(&manifest).into();
         self.put(MANIFEST, format!("{manifest:#}\n").as_bytes())?;
         self.write(&[0; 2 * BLOCK])?;
         self.out.flush()?;
@@ -248,9 +254,11 @@ impl<R: Read> ArchiveReader<R> {
             return Err(invalid(format!("{} is missing", self.sums.next_name())));
         }
         let bytes = self.content(entry)?;
-        let manifest: Json = serde_json::from_slice(&bytes).map_err(|_| invalid(format!("{MANIFEST}: no JSON")))?;
-        if manifest[SUMS_DIGEST].as_str() != Some(&self.sums.digest()) {
-            return Err(invalid(format!("{MANIFEST}: {SUMS_DIGEST} is another one")));
+        let no_json = || invalid(format!("{MANIFEST}: no JSON"));
+        let mut manifest: Json = serde_json::from_slice(&bytes).map_err(|_| no_json())?;
+        let digest = manifest.as_object_mut().ok_or_else(no_json)?.shift_remove(SUMS_DIGEST);
+        if digest.as_ref().and_then(Json::as_str) != Some(&self.sums.digest(&manifest)) {
+            return Err(invalid(format!("{MANIFEST}: {SUMS_DIGEST} does not match")));
         }
         let mut end = [0; 2 * BLOCK];
         self.fill(&mut end)?;
