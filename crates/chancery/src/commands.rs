@@ -21,7 +21,6 @@ use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
 use crate::settings::ProgramSettings;
 use platform::key_rotation::{self, RotationResult};
-use platform::kit::app::App;
 use platform::limits::LimitRow;
 use platform::moving::Extent;
 use platform::{builds, limits};

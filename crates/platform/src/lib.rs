@@ -18,7 +18,7 @@ use std::ops::{Deref, DerefMut};
 use store::Migrations;
 
 /// All modules. A module uses only those before it.
-pub static MODULES: [&Module; 13] = [
+pub static MODULES: [&Module; 14] = [
     &events::MODULE,
     &files::MODULE,
     &administration::MODULE,

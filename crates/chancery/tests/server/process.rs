@@ -314,11 +314,11 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
     )
     .unwrap();
     let keys = |api: &str| format!("CHANCERY_API_KEY={api}\nCHANCERY_HISTORY_API_KEY=the key of the settings file\n");
-    assert_eq!(installation.succeeds(&["keys"]), keys("the key of the settings file"));
+    assert!(installation.succeeds(&["keys"]).starts_with(&keys("the key of the settings file")));
     let installation = installation.set("CHANCERY_API_KEY", "the key of the environment");
-    assert_eq!(installation.succeeds(&["keys"]), keys("the key of the environment"));
+    assert!(installation.succeeds(&["keys"]).starts_with(&keys("the key of the environment")));
     let flag = "the key of the command line";
-    assert_eq!(installation.succeeds(&["keys", "--api-key", flag]), keys(flag));
+    assert!(installation.succeeds(&["keys", "--api-key", flag]).starts_with(&keys(flag)));
 
     std::fs::write(installation.home().join("chancery.toml"), "lock_atempts = 3\n").unwrap();
     assert_eq!(installation.fails(&["keys"]), "chancery: chancery.toml: unknown setting \"lock_atempts\"\n");
@@ -440,20 +440,18 @@ fn generated_keys_are_kept_and_private() {
     let (api, history) = (word_after(&printed, "CHANCERY_API_KEY="), word_after(&printed, "CHANCERY_HISTORY_API_KEY="));
     assert_ne!(api, history);
     assert!(api.len() >= 32 && history.len() >= 32);
-    assert_eq!(printed.lines().count(), 2);
+    assert_eq!(printed.lines().count(), 4);
     assert_eq!(installation.succeeds(&["keys"]), printed);
     installation.serve().stop();
     assert_eq!(installation.succeeds(&["keys"]), printed);
-    for file in ["secret-key", "api-key", "history-api-key"] {
+    for file in ["secret-key", "api-key", "history-api-key", "signing-key"] {
         let mode = std::fs::metadata(installation.data().join(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
 
     let installation = installation.set("CHANCERY_API_KEY", "mine, and long enough");
-    assert_eq!(
-        installation.succeeds(&["keys"]),
-        format!("CHANCERY_API_KEY=mine, and long enough\nCHANCERY_HISTORY_API_KEY={history}\n")
-    );
+    let mine = format!("CHANCERY_API_KEY=mine, and long enough\nCHANCERY_HISTORY_API_KEY={history}\n");
+    assert!(installation.succeeds(&["keys"]).starts_with(&mine));
 }
 
 // ---- Serving -------------------------------------------------------------------------------------------------------

@@ -9,11 +9,13 @@ use std::io;
 use store::TableInfo;
 
 /// The tables whose rows move.
-const MOVED: [&str; 80] = [
+const MOVED: [&str; 90] = [
     "administration_log",
     "agent_writes",
     "api_keys",
     "authentication_objects",
+    "comment_mentions",
+    "comments",
     "company_details",
     "counter_slots",
     "counters",
@@ -58,6 +60,14 @@ const MOVED: [&str; 80] = [
     "scim_users",
     "second_factors",
     "security",
+    "sequence_classes",
+    "sequence_groups",
+    "sequence_runs",
+    "sequence_skips",
+    "sequence_steps",
+    "sequence_versions",
+    "sequence_wakes",
+    "sequences",
     "single_sign_on",
     "single_sign_on_identities",
     "single_sign_on_roles",
@@ -94,13 +104,14 @@ const MOVED: [&str; 80] = [
 
 #[cfg(test)]
 /// The tables whose rows stay: sessions, links, running sign-ins, counts of the last minutes, and state of one deployment.
-const STAYING: [&str; 20] = [
+const STAYING: [&str; 21] = [
     "address_attempts",
     "agent_codes",
     "agent_refresh_tokens",
     "browser_sessions",
     "document_requests",
     "export_links",
+    "idempotency_keys",
     "link_tokens",
     "mail_jobs",
     "mailed_links",
