@@ -86,7 +86,7 @@ fn take_place(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Re
     let taken = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
     let taken: HashMap<String, i64> = taken.into_iter().collect();
     let next = taken.values().copied().min().unwrap_or(now + HOUR_US);
-    TRIALS.count(request, taken.len() as i64, next - HOUR_US)?;
+    request.count_call(&TRIALS, taken.len() as i64, next - HOUR_US)?;
     for place in places.iter().filter(|place| !taken.contains_key(&sha256_hex(place))) {
         if spend(conn, place, now + HOUR_US, now)? {
             return Ok(());
