@@ -48,11 +48,11 @@ pub static MODULE: Module = Module {
         PermissionResource::assignable("administration_log", &["list"]),
     ],
     limits: &[&authentication_objects::AUTHENTICATION_OBJECTS],
-    reactions: &[smtp_settings::ON_OBJECT_DELETION, kit::idempotency::ON_USER_LEAVING],
+    reactions: &[smtp_settings::ON_OBJECT_DELETION, kit::idempotency::rows::ON_USER_LEAVING],
     sealed_columns: &[
         SealedColumn { table: "authentication_objects", column: "client_secret", row: "row_key" },
         kit::jobs::PAYLOAD,
-        kit::idempotency::ANSWER,
+        kit::idempotency::rows::ANSWER,
         SealedColumn { table: "mail_jobs", column: "sealed", row: "row_key" },
         SealedColumn { table: "smtp_settings", column: "password", row: "row_key" },
     ],
@@ -62,6 +62,6 @@ pub static MODULE: Module = Module {
         Ok(())
     },
     jobs: &[&mail::queue::MAIL],
-    standing_jobs: &[&mail::queue::FORMER_MAILS, &kit::idempotency::EXPIRY],
+    standing_jobs: &[&mail::queue::FORMER_MAILS, &kit::idempotency::rows::EXPIRY],
     ..Module::EMPTY
 };

@@ -3,6 +3,7 @@
 //! Every request writes a line, so a line must be cheap. Each thread reuses one buffer, and writes it with one call.
 
 use crate::open::CommandFailure;
+use crate::settings::LogFormat;
 use resource::json::JsonWriter;
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
@@ -41,15 +42,6 @@ fn parse(set: &str) -> Result<Targets, CommandFailure> {
         None if parts.is_empty() => Ok(Targets::new().with_default(LevelFilter::INFO)),
         None => parts.join(",").parse().map_err(|_| wrong(set)),
     }
-}
-
-/// The form of the log (`CHANCERY_LOG_FORMAT`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Pretty on a terminal, JSON otherwise.
-    Auto,
-    Json,
-    Pretty,
 }
 
 /// Starts the log, once in a process.

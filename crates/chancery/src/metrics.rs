@@ -17,19 +17,23 @@ use web::metrics::{CONTENT_TYPE, MetricsText, write_process};
 const MAX_CONNECTIONS: u32 = 32;
 
 /// A listener of the process, by its name in the metrics.
-type NamedListener = (&'static str, Arc<ConnectionCounts>);
+pub type NamedListener = (&'static str, Arc<ConnectionCounts>);
 
 /// The measured parts of the process.
 #[derive(Clone)]
 pub struct Measured {
     /// The main API, if this process serves it.
-    pub app: Option<App>,
+    app: Option<App>,
     /// Is true if this process serves the history service.
-    pub has_history: bool,
-    pub listeners: Vec<NamedListener>,
+    has_history: bool,
+    listeners: Vec<NamedListener>,
 }
 
 impl Measured {
+    pub fn new(app: Option<&App>, has_history: bool, listeners: Vec<NamedListener>) -> Measured {
+        Measured { app: app.cloned(), has_history, listeners }
+    }
+
     fn text(&self) -> String {
         let mut out = MetricsText::default();
         out.metric("chancery_build_info", "gauge", "The version of the program.");

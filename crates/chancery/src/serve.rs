@@ -154,15 +154,17 @@ async fn start(
         log::start(filter, settings.log_format);
         let _ = print_line(format_args!("The history service listens on http://{}", history.bound));
     }
-    if let Some(listener) = metrics_listener {
-        let app = api.as_ref().map(|served| served.app.clone());
-        serve_metrics(listener, Measured { app, has_history: history.is_some(), listeners }, stage);
-    }
+    serve_metrics(
+        metrics_listener,
+        Measured::new(api.as_ref().map(|api| &api.app), history.is_some(), listeners),
+        stage,
+    );
     warn_about_settings(settings, is_key_new, is_key_lost);
     Ok((api, history))
 }
 
-fn serve_metrics(listener: TcpListener, measured: Measured, stage: watch::Receiver<ServeStage>) {
+fn serve_metrics(listener: Option<TcpListener>, measured: Measured, stage: watch::Receiver<ServeStage>) {
+    let Some(listener) = listener else { return };
     if let Ok(bound) = listener.local_addr() {
         let _ = print_line(format_args!("Metrics are at http://{bound}/metrics"));
     }

@@ -19,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 pub use declared::{Flags, ProgramSettings, SETTINGS};
+pub use parsers::LogFormat;
 #[cfg(test)]
 pub use setting::Setting;
 

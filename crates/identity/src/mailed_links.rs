@@ -66,7 +66,7 @@ pub fn send_activation_again(request: &Request, conn: &mut Conn, user: UserId) -
 /// Refuses with 429 an account that has reached its maximum of activation links within an hour.
 fn limit_activations(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Refusal> {
     let (links, first, _) = recent_mails(conn, user, LinkKind::Activation, request.now)?;
-    ACTIVATIONS.count(request, links, first)
+    request.count_call(&ACTIVATIONS, links, first)
 }
 
 /// Queues the activation mail and stores the caller as its sender. The sending time is stored when a mail server has accepted the

@@ -9,7 +9,7 @@
 use crate::app::App;
 use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, PRESSED_RATE, ROOM_TIMEOUT, refuse};
 use crate::caller::RouteAccess;
-use crate::idempotency;
+use crate::idempotency::key::body_hash;
 use crate::refusal::Refusal;
 use crate::route::{Route, Schema};
 use http::header::{self, HeaderMap};
@@ -197,7 +197,7 @@ async fn parse(
 }
 
 fn hash_for(body_use: BodyUse, bytes: &[u8]) -> Option<String> {
-    (body_use == BodyUse::ParsedAndHashed).then(|| idempotency::body_hash(bytes))
+    (body_use == BodyUse::ParsedAndHashed).then(|| body_hash(bytes))
 }
 
 /// Parses the fields of a form into an object of texts.

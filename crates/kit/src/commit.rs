@@ -2,7 +2,7 @@
 
 use crate::answer::Outcome;
 use crate::caller::Caller;
-use crate::idempotency;
+use crate::idempotency::script::run_script;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::rights;
@@ -42,7 +42,7 @@ pub async fn write_answer(
     request: &Arc<Request>,
     script: impl Fn(&Request, &mut Conn) -> Outcome + Send + Sync + 'static,
 ) -> Outcome {
-    write(request, move |request, conn| idempotency::run_script(request, conn, &script)).await
+    write(request, move |request, conn| run_script(request, conn, &script)).await
 }
 
 /// Runs a script that creates, changes or drops tables and makes the answer of a request, as [`write_answer`] does.
@@ -50,7 +50,7 @@ pub async fn alter_answer(
     request: &Arc<Request>,
     script: impl Fn(&Request, &mut Conn) -> Outcome + Send + Sync + 'static,
 ) -> Outcome {
-    alter(request, move |request, conn| idempotency::run_script(request, conn, &script)).await
+    alter(request, move |request, conn| run_script(request, conn, &script)).await
 }
 
 /// Runs a script that creates, changes or drops tables, with the same checks as [`write`].

@@ -8,7 +8,7 @@
 
 use crate::caller::RouteAccess;
 use crate::domain::registered;
-use crate::idempotency::KeySupport;
+use crate::idempotency::sent_key::KeySupport;
 use crate::jobs;
 use crate::path::placeholders;
 use crate::refusal;

@@ -3,8 +3,6 @@
 //! The headers have the form of draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy` names the quota and its period,
 //! `RateLimit` the remaining quota and the seconds until more of it is free.
 
-use crate::refusal::Refusal;
-use crate::request::Request;
 use http::{HeaderName, HeaderValue};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -32,18 +30,6 @@ pub struct RateLimitState {
 }
 
 impl RateLimit {
-    /// Counts a call of a request, whose answer then has the headers. `used` are the calls of the period without this one, `first` the
-    /// time of the earliest of them, in microseconds since 1970.
-    ///
-    /// # Errors
-    /// 429 if all calls are used.
-    pub fn count(&'static self, request: &Request, used: i64, first: i64) -> Result<(), Refusal> {
-        let first = if used == 0 { request.now } else { first };
-        let wait = first + self.seconds * 1_000_000 - request.now;
-        request.effects.set_rate_limit(self.state(used + 1, wait));
-        if used >= self.most { Err(Refusal::too_many(wait)) } else { Ok(()) }
-    }
-
     /// Returns the state after this number of calls, with the microseconds until the earliest of them is no longer counted.
     pub fn state(&'static self, used: i64, wait: i64) -> RateLimitState {
         RateLimitState { limit: self, remaining: (self.most - used).max(0), seconds: (wait / 1_000_000).max(1) }

@@ -6,9 +6,9 @@ use crate::app::App;
 use crate::authenticate::Admission;
 use crate::build::Build;
 use crate::caller::{Caller, Requirement, RouteAccess};
-use crate::idempotency::RequestKey;
+use crate::idempotency::key::RequestKey;
 use crate::path::PathValue;
-use crate::rate_limit::RateLimitState;
+use crate::rate_limit::{RateLimit, RateLimitState};
 use crate::refusal::Refusal;
 use http::{HeaderMap, Method, StatusCode, header};
 use resource::{Errors, Id, JsonBody, JsonValue, Query, SentObject, message};
@@ -224,6 +224,17 @@ impl Request {
             None => ShareAccount::from_address(self.address),
         };
         self.build.holder(account)
+    }
+    /// Counts a call by a rate limit, which the answer then reports. `used` are the calls of the period without this one, `first` the
+    /// time of the earliest of them, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// 429 if all calls are used.
+    pub fn count_call(&self, limit: &'static RateLimit, used: i64, first: i64) -> Result<(), Refusal> {
+        let first = if used == 0 { self.now } else { first };
+        let wait = first + limit.seconds * 1_000_000 - self.now;
+        self.effects.set_rate_limit(limit.state(used + 1, wait));
+        if used >= limit.most { Err(Refusal::too_many(wait)) } else { Ok(()) }
     }
     /// Returns the caller; 401 if there is none.
     pub fn caller(&self) -> Result<&Caller, Refusal> {

@@ -13,7 +13,9 @@ use crate::caller::{Caller, RouteAccess};
 use crate::commit::{alter_answer, write_answer};
 use crate::domain::{front_end, registered};
 use crate::html::{self, Theme};
-use crate::idempotency::{self, KeyParts, RequestKey, SentKey};
+use crate::idempotency::key::{KeyParts, RequestKey};
+use crate::idempotency::replay;
+use crate::idempotency::sent_key::SentKey;
 use crate::jobs;
 use crate::metrics;
 use crate::origin;
@@ -25,14 +27,14 @@ use crate::snapshot;
 use crate::table::{MatchedRoutes, Table, allowed};
 use crate::upload::Upload;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Method, Response, StatusCode};
+use http::{Method, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use resource::{JsonBody, Query};
 use serde_json::{Value as Json, json};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::Conn;
 use subtle::ConstantTimeEq;
 use web::compress::{AcceptedCodings, compress};
@@ -101,20 +103,36 @@ pub async fn answer(
     let status = response.status().as_u16();
     let duration = started.elapsed();
     metrics::count(trace.route, trace.is_front_end, status, duration);
+    log_request(&trace, (&method, &uri), &id, address, AnsweredRequest { status, duration, cause });
+    response
+}
+
+/// The answer to a request, for its log line.
+struct AnsweredRequest {
+    status: u16,
+    duration: Duration,
+    /// The cause of a refusal.
+    cause: Option<Box<store::StoreError>>,
+}
+
+fn log_request(
+    trace: &RequestTrace,
+    (method, uri): (&Method, &Uri),
+    id: &HeaderValue,
+    address: IpAddr,
+    AnsweredRequest { status, duration, cause }: AnsweredRequest,
+) {
     let milliseconds = duration.as_micros() as f64 / 1000.0;
-    let request_id = id.to_str().unwrap_or("");
+    let (request_id, method) = (id.to_str().unwrap_or(""), method.as_str());
     // The path is ASCII, like everything in the first line of a request.
     let path = uri.path().get(..MAX_LOGGED).unwrap_or(uri.path());
     let (build, user) = (trace.build.as_deref().map_or("", |build| &build.domain), trace.user);
     match cause {
         Some(cause) if status >= 500 => {
-            tracing::error!(request_id, method = method.as_str(), path, status, milliseconds, build, user, %address, cause = %cause, "request");
+            tracing::error!(request_id, method, path, status, milliseconds, build, user, %address, cause = %cause, "request");
         }
-        _ => {
-            tracing::info!(request_id, method = method.as_str(), path, status, milliseconds, build, user, %address, "request")
-        }
+        _ => tracing::info!(request_id, method, path, status, milliseconds, build, user, %address, "request"),
     }
-    response
 }
 
 /// The client of a request.
@@ -192,7 +210,7 @@ async fn respond(
     }
     let MatchedRoutes { routes, path_values } = matched_routes.ok_or_else(Refusal::not_found)?;
     let origin = format!("{}://{host}", origin::scheme(&parts, is_trusted));
-    let arrival = Arrival { app, table, build, routes, path_values, host: &host, origin, address };
+    let arrival = Arrival { app, build, routes, path_values, host: &host, origin, address };
     arrival.respond(parts, body, trace).await
 }
 
@@ -212,7 +230,6 @@ async fn answer_of_process(app: &App, parts: &http::request::Parts) -> Option<Ou
 /// A request for a path of a build, before its caller is known.
 struct Arrival<'a> {
     app: &'a App,
-    table: &'static Table,
     build: Arc<Build>,
     /// The routes of the path, one for each method.
     routes: &'a [&'static Route],
@@ -242,7 +259,8 @@ struct ReadBody {
     room: Option<Permit>,
     /// The body of an upload, which its handler reads.
     unread: Option<Incoming>,
-    /// The hash of the bytes, if the request has an `Idempotency-Key`.
+    /// The `Idempotency-Key` of the request, and the hash of the bytes if it has one.
+    key: SentKey,
     hash: Option<String>,
 }
 
@@ -265,8 +283,7 @@ impl Arrival<'_> {
         if let Some(guard) = route.guard {
             guard(self.app, &self.build, self.address)?;
         }
-        let key = SentKey::read(route, &parts.headers, parts.uri.query());
-        let mut body = self.read_body(route, caller.as_deref(), &parts.headers, body, &key).await?;
+        let mut body = self.read_body(route, caller.as_deref(), &parts, body).await?;
         trace.body_is_read = has_body(route) && body.unread.is_none();
         // A body may take long, and its caller may have lost the rights meanwhile.
         let caller = match trace.body_is_read {
@@ -279,10 +296,10 @@ impl Arrival<'_> {
             // This comes before anything is counted, since the page of another site may have sent the request.
             return Err(Refusal::detail(*status, detail.clone()));
         }
-        let idempotency = self.request_key(route, key, caller.as_deref(), &parts.uri, &mut body)?;
+        let idempotency = self.request_key(route, caller.as_deref(), &parts.uri, &mut body)?;
         let is_upload = body.unread.is_some();
         let admission = if is_upload { admission.map(Admission::admission_for_upload) } else { admission };
-        let ReadBody { sent, room, unread, hash: _ } = body;
+        let ReadBody { sent, room, unread, .. } = body;
         let received = ReceivedRequest {
             app: self.app.clone(),
             build: self.build,
@@ -304,11 +321,7 @@ impl Arrival<'_> {
             idempotency,
         };
         let request = Arc::new(Request::new(caller, received));
-        let answer = match &request.idempotency {
-            Some(_) => idempotency::run(route, request.clone()).await,
-            None => run_declared(route, &request, unread).await,
-        };
-        let answer = with_rate_limit(&request, answer)?;
+        let answer = run_counted(route, &request, unread).await?;
         trace.body_is_read |= is_upload;
         Ok(send_at_pace(&request, answer, trace))
     }
@@ -382,13 +395,13 @@ impl Arrival<'_> {
         &self,
         route: &Route,
         caller: Option<&Caller>,
-        headers: &HeaderMap,
+        parts: &http::request::Parts,
         body: Incoming,
-        key: &SentKey,
     ) -> Result<ReadBody, Refusal> {
+        let key = SentKey::read(route, &parts.headers, parts.uri.query());
         if matches!(route.handler, Handler::Upload(..)) {
             let sent = Ok(JsonBody::from_json(&Json::Null));
-            return Ok(ReadBody { sent, room: None, unread: Some(body), hash: None });
+            return Ok(ReadBody { sent, room: None, unread: Some(body), key, hash: None });
         }
         let account = match caller {
             Some(caller) => ShareAccount::Id(caller.user.get()),
@@ -396,8 +409,9 @@ impl Arrival<'_> {
         };
         let body_use = if key.is_key() { BodyUse::ParsedAndHashed } else { BodyUse::Parsed };
         let holder = self.build.holder(account);
-        let ReceivedBody { sent, room, hash } = body::read(self.app, &holder, route, headers, body, body_use).await?;
-        Ok(ReadBody { sent, room, unread: None, hash })
+        let ReceivedBody { sent, room, hash } =
+            body::read(self.app, &holder, route, &parts.headers, body, body_use).await?;
+        Ok(ReadBody { sent, room, unread: None, key, hash })
     }
 
     /// Returns the `Idempotency-Key` of a request whose body has arrived. Its refusals follow those of the caller and of the body's
@@ -405,11 +419,11 @@ impl Arrival<'_> {
     fn request_key(
         &self,
         route: &Route,
-        key: SentKey,
         caller: Option<&Caller>,
-        uri: &http::Uri,
+        uri: &Uri,
         body: &mut ReadBody,
     ) -> Result<Option<RequestKey>, Refusal> {
+        let key = std::mem::replace(&mut body.key, SentKey::Nothing);
         if let Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)) = &body.sent
             && !matches!((&key, &route.body), (SentKey::Nothing, _) | (_, Schema::Nothing))
         {
@@ -423,7 +437,7 @@ impl Arrival<'_> {
         let Some(caller) = caller else { return Ok(None) };
         let (path, query, hash) = (uri.path(), uri.query().unwrap_or(""), body.hash.take().unwrap_or_default());
         let parts = KeyParts { build: &self.build, account: caller.user, path, query, key: &key, body: hash };
-        Ok(Some(RequestKey::new(self.table, parts)))
+        Ok(Some(RequestKey::new(parts)))
     }
 }
 
@@ -438,6 +452,16 @@ pub(crate) async fn run_declared(route: &'static Route, request: &Arc<Request>, 
         route.path
     );
     outcome
+}
+
+/// Runs the handler of a route, or replays the answer of an earlier request. The outcome reports the rate limit by which the request was
+/// counted.
+async fn run_counted(route: &'static Route, request: &Arc<Request>, unread: Option<Incoming>) -> Outcome {
+    let outcome = match &request.idempotency {
+        Some(_) => replay::run(route, request.clone()).await,
+        None => run_declared(route, request, unread).await,
+    };
+    with_rate_limit(request, outcome)
 }
 
 /// Returns the outcome with the headers of the rate limit by which the request was counted.

@@ -66,6 +66,16 @@ impl Table {
     }
 }
 
+/// The table of the process, as a function, since it is created after the modules are registered.
+pub struct RouteTable(pub fn() -> &'static Table);
+
+impl RouteTable {
+    /// Returns the table.
+    pub fn table(&self) -> &'static Table {
+        (self.0)()
+    }
+}
+
 /// The routes that a path matches, with the values in the path.
 pub struct MatchedRoutes<'a> {
     /// One route for each method; empty if every method is refused.

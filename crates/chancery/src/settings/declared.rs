@@ -1,12 +1,11 @@
 //! The declaration of every setting. [`declare_settings`] describes its form and lists what is derived from it.
 
 use super::parsers::{
-    HTTP_SCHEMES, MAX, POSITIVE, POSTGRESQL, api_key, boolean, domain, list, listener, log_format, number, origins,
-    path, public_url, secret, signing_key, text, url,
+    HTTP_SCHEMES, LogFormat, MAX, POSITIVE, POSTGRESQL, api_key, boolean, domain, list, listener, log_format, number,
+    origins, path, public_url, secret, signing_key, text, url,
 };
 use super::setting::{Setting, SettingDefault, declare_settings};
 use super::sources::{SettingError, Sources};
-use crate::log::LogFormat;
 use platform::kit::address::{Ranges, TrustedProxies};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,7 +1,6 @@
 //! Parsers for the values of settings. Their errors state the expected value. Values that may contain a password are not
 //! repeated in errors.
 
-use crate::log::LogFormat;
 use crate::secrets_file::{API_KEY_TOO_SHORT, is_short_api_key};
 use platform::kit::signing::SigningKey;
 use std::fmt::Display;
@@ -97,6 +96,15 @@ pub fn listener(example: &'static str) -> Parser<SocketAddr> {
     Parser::new(ValueForm::Text, move |value| {
         value.parse().map_err(|_| format!("{value:?} is no address with a port, such as {example}"))
     })
+}
+
+/// The form of the log (`CHANCERY_LOG_FORMAT`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Pretty on a terminal, JSON otherwise.
+    Auto,
+    Json,
+    Pretty,
 }
 
 /// Parses the form of the log.

@@ -3,7 +3,7 @@
 
 use crate::TestServer;
 use crate::message;
-use platform::kit::idempotency::KeySupport;
+use platform::kit::idempotency::sent_key::KeySupport;
 use platform::table;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

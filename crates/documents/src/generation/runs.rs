@@ -80,7 +80,7 @@ pub fn count(request: &Request, conn: &mut Conn, record: RecordId, requester: Us
     let recent =
         Sql::new("SELECT count(*), COALESCE(min(at), 0) FROM document_requests WHERE requester = $1 AND record = $2");
     let (runs, first) = conn.query_one(&recent.arg(requester).arg(record), |row| Ok((row.int(0)?, row.int(1)?)))?;
-    RUNS.count(request, runs, first)?;
+    request.count_call(&RUNS, runs, first)?;
     let sql = Sql::new("INSERT INTO document_requests(requester, record, at) VALUES ($1, $2, $3)");
     Ok(conn.exec(&sql.arg(requester).arg(record).arg(request.now)).map(drop)?)
 }

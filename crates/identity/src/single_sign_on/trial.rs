@@ -87,7 +87,7 @@ fn take_place(request: &Request, conn: &mut Conn, user: UserId) -> Result<(), Re
     let trials = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
     let trials: HashMap<String, i64> = trials.into_iter().collect();
     let next = trials.values().copied().min().unwrap_or(now + HOUR_US);
-    TRIALS.count(request, trials.len() as i64, next - HOUR_US)?;
+    request.count_call(&TRIALS, trials.len() as i64, next - HOUR_US)?;
     for place in places.iter().filter(|place| !trials.contains_key(&sha256_hex(place))) {
         if spend(conn, place, now + HOUR_US, now)? {
             return Ok(());

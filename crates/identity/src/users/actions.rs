@@ -10,7 +10,7 @@ use crate::super_admin_access;
 use http::StatusCode;
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
-use kit::idempotency;
+use kit::idempotency::rows::delete_all;
 use kit::ids::UserId;
 use kit::limits::{self, Limit};
 use kit::log;
@@ -195,7 +195,7 @@ fn anonymize(request: &Request, conn: &mut Conn, id: UserId, account_type: Accou
     let replacement = format!("anonymized-{id}@anonymized.invalid");
     conn.exec(&Sql::new(ANONYMIZE).arg(&replacement).arg(id))?;
     erase_traces(conn, id, &replacement)?;
-    idempotency::delete_all(conn)?;
+    delete_all(conn)?;
     limits::change(conn, limit_of(account_type), &ANONYMIZED)
 }
 

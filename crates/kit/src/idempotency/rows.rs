@@ -1,7 +1,7 @@
 //! Stored answers of requests with an `Idempotency-Key`: the table `idempotency_keys`.
 
-use super::RequestKey;
 use super::addresses::{AnswerAddresses, addresses};
+use super::key::RequestKey;
 use crate::answer::{Answer, AnswerBody};
 use crate::app::App;
 use crate::build::Build;
@@ -9,6 +9,7 @@ use crate::jobs::{self, JobFuture, StandingJob};
 use crate::reactions::{Reaction, ReactionTime};
 use crate::request::Request;
 use crate::secret::{Context, SealedColumn};
+use crate::table::RouteTable;
 use http::{HeaderName, header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -47,7 +48,7 @@ const PAGE: i64 = 1_000;
 const CHANGE_ID: HeaderName = HeaderName::from_static("x-change-id");
 
 /// The state of a key.
-pub enum KeyState {
+pub(crate) enum KeyState {
     /// The key was not used in the last 24 hours.
     Free,
     /// The transaction of another process works on it.
@@ -57,7 +58,7 @@ pub enum KeyState {
 
 /// The stored answer of a request.
 #[derive(Serialize, Deserialize)]
-pub struct StoredAnswer {
+pub(crate) struct StoredAnswer {
     /// The hash of the request's body.
     pub request_body: String,
     pub status: u16,
@@ -75,14 +76,15 @@ pub struct StoredAnswer {
 
 impl StoredAnswer {
     /// Returns the parts of an answer that a replay needs.
-    pub fn new(request: &Request, key: &RequestKey, answer: &Answer) -> StoredAnswer {
+    pub(crate) fn new(request: &Request, key: &RequestKey, answer: &Answer) -> StoredAnswer {
         let whole = match &answer.body {
             AnswerBody::Whole(bytes) => Some(bytes),
             AnswerBody::File { .. } | AnswerBody::Pieces { .. } => None,
         };
         let text = whole.and_then(|bytes| std::str::from_utf8(bytes).ok());
         let sent: Json = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let AnswerAddresses { object, guard, reference } = addresses(key.table, &request.path, answer.subject, &sent);
+        let AnswerAddresses { object, guard, reference } =
+            addresses(request.app.slot::<RouteTable>().table(), &request.path, answer.subject, &sent);
         let text_of = |name: &HeaderName| {
             let value = answer.headers.iter().find(|(sent, _)| sent == name);
             value.and_then(|(_, value)| Some(value.to_str().ok()?.to_owned()))
@@ -101,7 +103,7 @@ impl StoredAnswer {
 }
 
 /// Returns the state of a key. In a transaction of PostgreSQL the key then belongs to this transaction until its end.
-pub fn state(request: &Request, conn: &mut Conn, key: &RequestKey) -> Result<KeyState, StoreError> {
+pub(crate) fn state(request: &Request, conn: &mut Conn, key: &RequestKey) -> Result<KeyState, StoreError> {
     if !conn.is_embedded() && !acquire(conn, key)? {
         return Ok(KeyState::AtWork);
     }
@@ -129,7 +131,12 @@ fn context<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
 }
 
 /// Inserts an answer, and deletes the oldest ones beyond the bounds.
-pub fn insert(request: &Request, conn: &mut Conn, key: &RequestKey, stored: &StoredAnswer) -> Result<(), StoreError> {
+pub(crate) fn insert(
+    request: &Request,
+    conn: &mut Conn,
+    key: &RequestKey,
+    stored: &StoredAnswer,
+) -> Result<(), StoreError> {
     let (row, stored) = (random_token(), json!(stored).to_string());
     let sealed = request.app.keys.seal(&context(&request.build, &row), stored.as_bytes());
     conn.exec(&Sql::new("DELETE FROM idempotency_keys WHERE key_hash = $1").arg(&key.hash))?;
