@@ -21,7 +21,7 @@ pub fn write(
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let by = request.writer();
     write_by(request, conn, by, action, resource, id, name, changes)
 }
 
@@ -64,7 +64,7 @@ pub fn write_many(
     resource: &Resource,
     entries: &[(i64, String, Diff)],
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map(|caller| caller.user);
+    let by = request.writer();
     let entries: Vec<LogEntry<'_>> =
         entries.iter().map(|(id, name, changes)| (Some(*id), name.as_str(), changes)).collect();
     insert(conn, request.now, by, &request.address.to_string(), action, resource, &entries)?;

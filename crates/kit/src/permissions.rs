@@ -219,9 +219,12 @@ pub fn accept_held_grants(sent: &Map<String, Json>, held: Permissions) -> Result
     Err(nested)
 }
 
-/// Returns the actions that an action requires: `list` and `view`, if a role can grant them. `list` requires none.
+/// The actions that require no others.
+const INDEPENDENT: [&str; 2] = ["list", "start"];
+
+/// Returns the actions that an action requires: `list` and `view`, if a role can grant them.
 fn required_by(group: &PermissionResource, action: &str) -> impl Iterator<Item = &'static str> {
-    let needed = move |it: &&str| action != "list" && action != *it && group.assignable.contains(it);
+    let needed = move |it: &&str| !INDEPENDENT.contains(&action) && action != *it && group.assignable.contains(it);
     ["list", "view"].into_iter().filter(needed)
 }
 
@@ -287,6 +290,7 @@ fn text(action: &'static str) -> &'static str {
         "store" => "Store",
         "edit_owners" => "Edit owners",
         "edit_perm_set" => "Edit permission sets",
+        "start" => "Start",
         other => other,
     }
 }

@@ -281,6 +281,7 @@ impl Arrival<'_> {
             now: self.app.clock.now(),
             admission,
             effects: Effects::default(),
+            run: None,
         };
         let request = Arc::new(Request::new(caller, received));
         let answer = run_declared(route, &request, unread).await?;

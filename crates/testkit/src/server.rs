@@ -337,6 +337,7 @@ impl TestBuild {
             now,
             admission: claims.map(|claims| Admission { claims, by }),
             effects: Effects::default(),
+            run: None,
         };
         Request::new(caller, received)
     }

@@ -80,6 +80,7 @@ async fn call(server: &TestServer, caller: &Arc<Caller>, call: &ApiCall) -> Call
         now: testkit::NOW,
         admission: None,
         effects: Effects::default(),
+        run: None,
     };
     let request = Arc::new(Request::new(Some(caller.clone()), received));
     let counted = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
