@@ -5,7 +5,9 @@ pub mod limits;
 mod text_forms;
 
 pub use identity::builds;
-pub use {administration, agents, documents, events, extensions, files, identity, kit, records, scim, tasks};
+pub use {
+    administration, agents, documents, events, extensions, files, identity, kit, records, scim, sequences, tasks,
+};
 
 use kit::app::{App, OpenError};
 use kit::domain::{self, Module};
@@ -16,7 +18,7 @@ use std::ops::{Deref, DerefMut};
 use store::Migrations;
 
 /// All modules. A module uses only those before it.
-pub static MODULES: [&Module; 12] = [
+pub static MODULES: [&Module; 13] = [
     &events::MODULE,
     &files::MODULE,
     &administration::MODULE,
@@ -27,6 +29,7 @@ pub static MODULES: [&Module; 12] = [
     &tasks::MODULE,
     &extensions::MODULE,
     &agents::MODULE,
+    &sequences::MODULE,
     &web_console::MODULE,
     &text_forms::MODULE,
 ];
