@@ -425,7 +425,10 @@ impl StepReader<'_> {
         let types = STEP_TYPES.map(|(name, _)| name);
         let of = read_required_choice(object, "type", &types, &place.of("type"), self.problems)?;
         check_names(object, &names_of_step(of), &place, self.problems);
-        read_text(object, "name", 100, &place.of("name"), self.problems);
+        // The name of a step that makes a task is that of the task.
+        if of != "create_task" {
+            read_text(object, "name", 100, &place.of("name"), self.problems);
+        }
         let condition = read_condition(object, "if", &place, self.problems);
         let on_error = read_choice(object, "on_error", &["fail", "continue"], &place.of("on_error"), self.problems);
         let action = self.read_action(of, object, &place, level);

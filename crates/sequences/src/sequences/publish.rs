@@ -189,11 +189,13 @@ fn steps_of(steps: &Json, parts: &mut Map<String, Json>) {
     for step in steps.as_array().into_iter().flatten() {
         let key = step["key"].as_str().unwrap_or_default();
         let mut own = step.clone();
-        for branch in own["branches"].as_array_mut().into_iter().flatten() {
-            steps_of(&branch["steps"].take(), parts);
+        for branch in own.get_mut("branches").and_then(Json::as_array_mut).into_iter().flatten() {
+            if let Some(inner) = branch.get_mut("steps") {
+                steps_of(&inner.take(), parts);
+            }
         }
-        if let Some(otherwise) = own.get_mut("else") {
-            steps_of(&otherwise.take(), parts);
+        if let Some(inner) = own.get_mut("else") {
+            steps_of(&inner.take(), parts);
         }
         parts.insert(format!("definition.steps.{key}"), own);
     }

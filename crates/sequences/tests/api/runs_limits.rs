@@ -1,7 +1,7 @@
 //! Tests loops, concurrency, limits and the counts of skipped starts.
 
 use crate::TestServer;
-use crate::set_up::{SEQUENCES, ended_runs, fields, invoices, is, on, published, record, run_with_status};
+use crate::set_up::{SEQUENCES, ended_runs, fields, hours_later, invoices, is, on, published, record, run_with_status};
 use serde_json::{Value, json};
 use testkit::{ApiClient, eventually, message};
 
@@ -88,7 +88,7 @@ async fn runs_of_a_record_wait_are_skipped_or_replace_each_other() {
     }
     let record = record(&api, class, json!({})).await;
     let path = format!("/api/object-records/{record}/");
-    let statuses = async |id: i64| {
+    let statuses = async |api: &ApiClient, id: i64| {
         let mut statuses = api.get(&format!("{SEQUENCES}{id}/runs/")).await.column("status");
         statuses.reverse();
         statuses
@@ -104,13 +104,16 @@ async fn runs_of_a_record_wait_are_skipped_or_replace_each_other() {
         vec!["canceled", "waiting"],
         vec!["waiting", "waiting"],
     ]) {
-        eventually(async || if statuses(*id).await == expected { Ok(()) } else { Err(statuses(*id).await) }).await;
+        eventually(
+            async || if statuses(&api, *id).await == expected { Ok(()) } else { Err(statuses(&api, *id).await) },
+        )
+        .await;
     }
     assert_eq!(skipped(&api, ids[1], "busy").await, 1);
     // The queued run begins when the first one ends.
-    server.advance(3_600_000_000);
+    let api = hours_later(&server, 1).await;
     api.patch(&path, json!({"fields": {"number": "3"}})).await.ok();
-    eventually(async || statuses(ids[0]).await[..2] == ["completed", "waiting"]).await;
+    eventually(async || statuses(&api, ids[0]).await[..2] == ["completed", "waiting"]).await;
 }
 
 #[tokio::test]
@@ -124,12 +127,13 @@ async fn a_storm_is_slowed_and_not_lost() {
     for _ in 0..5 {
         record(&api, class, json!({})).await;
     }
-    let ended =
-        async || api.get(&format!("{SEQUENCES}{id}/runs/?status=completed")).await.ok()["filtered_count"].clone();
-    eventually(async || ended().await == 2).await;
-    server.advance(3_600_000_000);
+    let ended = async |api: &ApiClient| {
+        api.get(&format!("{SEQUENCES}{id}/runs/?status=completed")).await.ok()["filtered_count"].clone()
+    };
+    eventually(async || ended(&api).await == 2).await;
+    let api = hours_later(&server, 1).await;
     record(&api, class, json!({})).await;
-    eventually(async || ended().await == 4).await;
+    eventually(async || ended(&api).await == 4).await;
 }
 
 #[tokio::test]
@@ -178,7 +182,7 @@ async fn a_batch_starts_a_run_for_each_record() {
     let id = published(&api, "Note", json!({"trigger": on(class, &["created"]), "steps": step})).await;
     let bodies: Vec<Value> = (0..30).map(|n| json!({"fields": {"number": format!("{n}")}})).collect();
     let path = format!("/api/object-classes/{class}/object-records/batch/");
-    api.post(&path, json!(bodies)).await.expect_created();
+    api.post(&path, json!({"items": bodies})).await.expect_created();
     let runs = ended_runs(&api, id, 30).await;
     assert!(runs.iter().all(|run| run["status"] == "completed"));
     let notes = api.get(&format!("/api/object-classes/{class}/object-records/?note__isnull=false&limit=1")).await.ok();

@@ -100,7 +100,7 @@ async fn a_sequence_without_a_class_needs_the_permission_and_the_group() {
     let member = server.with_role(json!({"sequences": ["start"]})).await;
     let other = server.with_role(json!({"sequences": ["start"]})).await;
     let group = api.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
-    api.post(&format!("/api/user-groups/{group}/members/"), json!([member.id])).await.expect_created();
+    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([member.id])).await.expect_created();
     let mut trigger = manual(None);
     trigger["user_groups"] = json!([group]);
     let steps = json!([{"key": "make", "type": "create_record", "object_class": class, "fields": {"number": "A"}}]);

@@ -1,5 +1,6 @@
 //! Helpers for the set-up of tests of sequences.
 
+use crate::TestServer;
 use serde_json::{Value, json};
 use testkit::{ApiClient, Reply, eventually};
 
@@ -100,4 +101,15 @@ pub async fn steps(api: &ApiClient, run: &Value) -> Vec<Value> {
 pub async fn done(api: &ApiClient, run: &Value) -> Vec<(String, String)> {
     let text = |step: &Value, name: &str| step[name].as_str().unwrap().to_owned();
     steps(api, run).await.iter().map(|step| (text(step, "path"), text(step, "status"))).collect()
+}
+
+/// Moves the clock by some hours and wakes the engine, which sleeps by the real time. Returns a session of the first super admin,
+/// since the former ones have expired.
+pub async fn hours_later(server: &TestServer, hours: i64) -> ApiClient {
+    server.advance(hours * 3_600_000_000);
+    let api = server.admin().await;
+    let steps = json!([{"key": "end", "type": "stop", "as": "completed"}]);
+    let id = published(&api, "Later", json!({"trigger": {"type": "manual"}, "steps": steps})).await;
+    api.post(&format!("{SEQUENCES}{id}/start/"), json!({})).await.expect_created();
+    api
 }
