@@ -2,7 +2,7 @@
 
 use crate::definition::{Action, Definition, Step};
 use crate::values::evaluate::{Facts, Named};
-use kit::ids::{ClassId, RecordId, SequenceId, SequenceRunId, UserId};
+use kit::ids::{RecordId, SequenceId, SequenceRunId, UserId};
 use kit::refusal::Refusal;
 use kit::request::{Request, RunWriter};
 use kit::secret::Context;
@@ -134,10 +134,8 @@ pub struct Run {
     pub version: i64,
     pub status: String,
     pub due_at: Option<i64>,
-    pub trigger_type: String,
     pub event: String,
     pub record: Option<RecordId>,
-    pub class: Option<ClassId>,
     pub concurrency: String,
     pub starter: Option<UserId>,
     pub cause: String,
@@ -152,8 +150,8 @@ pub struct Run {
     pub inputs: Named,
 }
 
-const COLUMNS: &str = "SELECT uuid, sequence, version, status, due_at, trigger_type, event, record, class_id, concurrency, starter, cause, \
-    depth, started_at, num_of_steps, attempts, trying_since, value_bytes, row_key, state, inputs FROM sequence_runs WHERE id = ";
+const COLUMNS: &str = "SELECT uuid, sequence, version, status, due_at, event, record, concurrency, starter, cause, depth, \
+    started_at, num_of_steps, attempts, trying_since, value_bytes, row_key, state, inputs FROM sequence_runs WHERE id = ";
 
 impl Run {
     /// Loads a run in progress and locks its row; `None` if it has ended or another transaction has locked it.
@@ -179,24 +177,22 @@ impl Run {
                 version: row.int(2)?,
                 status: row.text(3)?.to_owned(),
                 due_at: row.opt_int(4)?,
-                trigger_type: row.text(5)?.to_owned(),
-                event: row.text(6)?.to_owned(),
-                record: row.opt_id(7)?,
-                class: row.opt_id(8)?,
-                concurrency: row.text(9)?.to_owned(),
-                starter: row.opt_id(10)?,
-                cause: row.text(11)?.to_owned(),
-                depth: row.int(12)?,
-                started_at: row.int(13)?,
-                num_of_steps: row.int(14)?,
-                attempts: row.int(15)?,
-                trying_since: row.opt_int(16)?,
-                value_bytes: row.int(17)?,
-                row_key: row.text(18)?.to_owned(),
+                event: row.text(5)?.to_owned(),
+                record: row.opt_id(6)?,
+                concurrency: row.text(7)?.to_owned(),
+                starter: row.opt_id(8)?,
+                cause: row.text(9)?.to_owned(),
+                depth: row.int(10)?,
+                started_at: row.int(11)?,
+                num_of_steps: row.int(12)?,
+                attempts: row.int(13)?,
+                trying_since: row.opt_int(14)?,
+                value_bytes: row.int(15)?,
+                row_key: row.text(16)?.to_owned(),
                 state: RunState::default(),
                 inputs: Named::new(),
             };
-            Ok((run, text(19)?, text(20)?))
+            Ok((run, text(17)?, text(18)?))
         })?;
         let Some((mut run, state, inputs)) = loaded else { return Ok(None) };
         let open = |column: &str, sealed: &str| open(request, "sequence_runs", column, &run.row_key, sealed);

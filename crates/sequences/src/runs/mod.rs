@@ -15,7 +15,7 @@ use crate::skipped::visible_records;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::caller::Caller;
-use kit::ids::{RecordId, SequenceId, SequenceRunId, UserId};
+use kit::ids::{RecordId, SequenceRunId, UserId};
 use kit::listed::JsonItems;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -194,7 +194,6 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 /// A run that the caller may view.
 pub struct RunAccess {
     pub id: SequenceRunId,
-    pub sequence: SequenceId,
     pub record: Option<RecordId>,
     pub status: String,
     pub ended_at: Option<i64>,
@@ -203,16 +202,14 @@ pub struct RunAccess {
 impl RunAccess {
     /// Loads the run of the path. Answers 404 if the caller may not view such a run. `lock` is the end of the statement.
     pub fn load(request: &Request, conn: &mut Conn, lock: &'static str) -> Result<RunAccess, Refusal> {
-        let mut sql =
-            Sql::new("SELECT t.id, t.sequence, t.record, t.status, t.ended_at FROM sequence_runs t WHERE t.uuid = ");
+        let mut sql = Sql::new("SELECT t.id, t.record, t.status, t.ended_at FROM sequence_runs t WHERE t.uuid = ");
         sql.bind(request.uuid().to_string()).push(" AND ").append(&visible(request.caller()?)).push(lock);
         let found = conn.query_optional(&sql, |row| {
             Ok(RunAccess {
                 id: row.id(0)?,
-                sequence: row.id(1)?,
-                record: row.opt_id(2)?,
-                status: row.text(3)?.to_owned(),
-                ended_at: row.opt_int(4)?,
+                record: row.opt_id(1)?,
+                status: row.text(2)?.to_owned(),
+                ended_at: row.opt_int(3)?,
             })
         })?;
         found.ok_or_else(Refusal::not_found)
