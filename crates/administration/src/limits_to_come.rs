@@ -4,7 +4,6 @@
 use kit::limits::{Limit, LimitSummary};
 
 pub static LIMITS_TO_COME: &[&Limit] = &[
-    &counter("sequences", 100, LimitSummary::Counter("sequences")),
     &counter("task_group_templates", 100, LimitSummary::Counter("task_group_templates")),
     &flat_limit("personal_authentication_objects_per_user_per_provider", 10),
     &flat_limit("record_relations_transaction", 100),

@@ -15,7 +15,7 @@
 //! ```
 
 use crate::outbox::{OutboxHistoryEvent, Uuid};
-use kit::ids::{DocumentTemplateId, FieldId, GroupId, RecordId, RecordSetId, UserId};
+use kit::ids::{DocumentTemplateId, FieldId, GroupId, RecordId, RecordSetId, SequenceId, UserId};
 use serde::Serialize;
 use serde_json::Value as Json;
 use uuid::Builder;
@@ -46,7 +46,7 @@ pub struct EventSource {
     id: i64,
     /// Its name at the time of the event; `None` if unknown.
     name: Option<String>,
-    /// The AI client of an agent, otherwise empty.
+    /// The AI client of an agent, or the uuid of the run of a sequence, otherwise empty.
     info: String,
 }
 
@@ -54,6 +54,11 @@ impl EventSource {
     /// A user.
     pub fn user(id: UserId, name: impl Into<String>) -> EventSource {
         EventSource { type_id: 1, id: id.get(), name: Some(name.into()), info: String::new() }
+    }
+
+    /// A run of a sequence, with the name of the sequence and the uuid of the run.
+    pub fn sequence(id: SequenceId, name: impl Into<String>, run: impl Into<String>) -> EventSource {
+        EventSource { type_id: 2, id: id.get(), name: Some(name.into()), info: run.into() }
     }
 
     /// The system: a job that was not requested by a user.

@@ -80,6 +80,10 @@ async fn run<T: Send + 'static>(
         Err(refusal) if refusal.is_outdated() => attempt(refusal.is_by_rule()).await,
         outcome => outcome,
     };
+    if outcome.is_err() {
+        // Closures describe what was written.
+        request.effects.take_closures();
+    }
     run_effects(request);
     outcome
 }
@@ -89,6 +93,7 @@ async fn run<T: Send + 'static>(
 fn attempt<T>(request: &Request, conn: &mut Conn, script: &Script<T>, keeps_rights: bool) -> Result<T, Refusal> {
     // A run that was rolled back has no effects.
     request.effects.take_effects();
+    request.effects.take_closures();
     if keeps_rights {
         rights::lock_object_rights(conn)?;
     }
@@ -130,11 +135,13 @@ fn has_other_rights(admitted: &Request, conn: &mut Conn) -> Result<bool, Refusal
 
 /// Runs the effects of a write after its commit.
 fn run_effects(request: &Request) {
+    let with = request.effects.take_closures();
     let (rights, work) = request.effects.take_effects();
     if rights > 0 {
         request.build.callers.evict_before(rights);
     }
     work.iter().for_each(|work| work(&request.app, &request.build));
+    with.into_iter().for_each(|work| work(&request.app, &request.build));
 }
 
 /// Checks in the transaction of a write that the caller may still do what the request asks

@@ -121,6 +121,10 @@ id_types! {
     JobId;
     /// The id of a task template.
     TaskTemplateId;
+    /// The id of a sequence.
+    SequenceId;
+    /// The id of a run of a sequence, which answers show by its uuid.
+    SequenceRunId;
 }
 
 /// The two kinds of principals.

@@ -21,7 +21,7 @@ pub fn write(
     name: &str,
     changes: Diff,
 ) -> Result<(), Refusal> {
-    let user = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.writer();
     write_by(request, conn, user, action, resource, id, name, changes)
 }
 
@@ -64,7 +64,7 @@ pub fn write_many(
     resource: &Resource,
     entries: &[(i64, String, Diff)],
 ) -> Result<(), Refusal> {
-    let user = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.writer();
     let entries: Vec<LogEntry<'_>> =
         entries.iter().map(|(id, name, changes)| (Some(*id), name.as_str(), changes)).collect();
     insert(conn, request.now, user, &request.address.to_string(), action, resource, &entries)?;

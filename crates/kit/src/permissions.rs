@@ -223,10 +223,14 @@ pub fn accept_held_grants(grants: &Map<String, Json>, caller_permissions: Permis
     Err(nested)
 }
 
-/// Returns the actions that an action requires: `list` and `view`, if a role can grant them. `list` requires none.
+/// The actions that require no others.
+const INDEPENDENT: [&str; 2] = ["list", "start"];
+
+/// Returns the actions that an action requires: `list` and `view`, if a role can grant them.
 fn required_by(group: &PermissionResource, action: &str) -> impl Iterator<Item = &'static str> {
-    let needed =
-        move |candidate: &&str| action != "list" && action != *candidate && group.assignable.contains(candidate);
+    let needed = move |candidate: &&str| {
+        !INDEPENDENT.contains(&action) && action != *candidate && group.assignable.contains(candidate)
+    };
     ["list", "view"].into_iter().filter(needed)
 }
 
@@ -292,6 +296,7 @@ fn text(action: &'static str) -> &'static str {
         "store" => "Store",
         "edit_owners" => "Edit owners",
         "edit_perm_set" => "Edit permission sets",
+        "start" => "Start",
         other => other,
     }
 }

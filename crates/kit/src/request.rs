@@ -7,6 +7,7 @@ use crate::authenticate::Admission;
 use crate::build::Build;
 use crate::caller::{Caller, Requirement, RouteAccess};
 use crate::idempotency::key::RequestKey;
+use crate::ids::{SequenceId, UserId};
 use crate::path::PathValue;
 use crate::rate_limit::{RateLimit, RateLimitState};
 use crate::refusal::Refusal;
@@ -70,6 +71,22 @@ pub struct ReceivedRequest {
     pub effects: Effects,
     /// The `Idempotency-Key`; `None` if the request has none, or it has no effect.
     pub idempotency: Option<RequestKey>,
+    /// The run of a sequence in whose name the request writes. Its caller is the account that lends its rights.
+    pub run: Option<Arc<RunWriter>>,
+}
+
+/// A run of a sequence that writes (`docs/reference/sequences.md`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunWriter {
+    pub sequence: SequenceId,
+    /// The name of the sequence.
+    pub name: String,
+    /// The uuid of the run.
+    pub run: String,
+    /// The uuid of the first run of its cause.
+    pub cause: String,
+    /// The number of runs between the first run of the cause and this one.
+    pub depth: i64,
 }
 
 /// The ids of a batch before its first item that is not an id. One of these ids may be wrong too. Of
@@ -93,6 +110,8 @@ impl<I> BatchIds<I> {
 
 /// A function that is called after a commit.
 pub type AfterCommit = fn(&App, &Arc<Build>);
+/// A closure that is called after a commit, with values of the write.
+pub type AfterCommitWith = Box<dyn FnOnce(&App, &Arc<Build>) + Send>;
 
 /// The effects of a write that follow its commit.
 #[derive(Default)]
@@ -103,6 +122,7 @@ pub struct Effects {
     object_rights: AtomicI64,
     after_commit: Mutex<Vec<AfterCommit>>,
     rate_limit: Mutex<Option<RateLimitState>>,
+    after_commit_with: Mutex<Vec<AfterCommitWith>>,
 }
 
 impl Effects {
@@ -152,6 +172,26 @@ impl Effects {
         if !pending_work.iter().any(|queued| std::ptr::fn_addr_eq(*queued, work)) {
             pending_work.push(work);
         }
+    }
+    /// Registers a closure that is called after the commit.
+    pub fn after_commit_with(&self, work: AfterCommitWith) {
+        web::lock(&self.after_commit_with).push(work);
+    }
+    /// Adds the effects of an inner call that wrote in the same transaction.
+    pub fn merge(&self, inner: &Effects) {
+        let (raised, ends) = (inner.raised_to(), inner.ends_object_rights());
+        let with = inner.take_closures();
+        let (_, work) = inner.take_effects();
+        self.rights_changed(raised);
+        if ends {
+            self.set_ends_object_rights();
+        }
+        work.into_iter().for_each(|work| self.after_commit(work));
+        with.into_iter().for_each(|work| self.after_commit_with(work));
+    }
+    /// Returns the closures to call, and removes them.
+    pub(crate) fn take_closures(&self) -> Vec<AfterCommitWith> {
+        std::mem::take(&mut *web::lock(&self.after_commit_with))
     }
     /// Returns the raised version of the rights (0: none) and the functions to call, and resets the effects.
     pub(crate) fn take_effects(&self) -> (i64, Vec<AfterCommit>) {
@@ -206,12 +246,20 @@ impl Request {
             admission: None,
             effects: Effects::default(),
             idempotency: None,
+            run: None,
         };
         Request::new(None, request_parts)
     }
     /// Returns the same request with its caller read again.
     pub fn with_caller(&self, caller: Arc<Caller>) -> Request {
         Request { caller: Some(caller), author: None, received: self.received.clone() }
+    }
+    /// Returns a request of the same caller that writes in the name of a run, with effects of its own.
+    pub fn for_run(&self, run: Arc<RunWriter>) -> Request {
+        let system = Request::for_system(&self.app, &self.build);
+        let Ok(received) = Arc::try_unwrap(system.received) else { return self.clone() };
+        let received = ReceivedRequest { run: Some(run), now: self.now, ..received };
+        Request { caller: self.caller.clone(), author: None, received: Arc::new(received) }
     }
     /// Returns the same request without a caller. Its entries in the administration log name an author in a field.
     pub fn without_caller(&self, field: &'static str, author: &str) -> Request {
@@ -239,6 +287,11 @@ impl Request {
     /// Returns the caller; 401 if there is none.
     pub fn caller(&self) -> Result<&Caller, Refusal> {
         self.caller.as_deref().ok_or_else(Refusal::unauthenticated)
+    }
+    /// Returns the account that audit fields name as the author of what the request writes: its caller, and nobody for the run of a
+    /// sequence.
+    pub fn writer(&self) -> Option<UserId> {
+        if self.run.is_some() { None } else { self.caller.as_ref().map(|caller| caller.user) }
     }
     /// Returns the first id in the path as an id of the resource that the route names, 0 if there is none.
     pub fn id<I: Id>(&self) -> I {

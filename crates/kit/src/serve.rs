@@ -319,6 +319,7 @@ impl Arrival<'_> {
             admission,
             effects: Effects::default(),
             idempotency,
+            run: None,
         };
         let request = Arc::new(Request::new(caller, received));
         let answer = run_counted(route, &request, unread).await?;

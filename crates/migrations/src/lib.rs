@@ -33,7 +33,7 @@ const REFERENCES_TO_USERS: [DroppedReference; 4] = [
 ];
 
 /// Returns the migrations of the database of a build.
-pub const fn build(conversions: &Conversions) -> [Migration; 32] {
+pub const fn build(conversions: &Conversions) -> [Migration; 33] {
     [
         Migration::sql("0001_identity", include_str!("../build/0001_identity.sql")),
         Migration::sql("0002_outbound_mail", include_str!("../build/0002_outbound_mail.sql")),
@@ -67,6 +67,7 @@ pub const fn build(conversions: &Conversions) -> [Migration; 32] {
         Migration::sql("0029_api_keys", include_str!("../build/0029_api_keys.sql")),
         Migration::sql("0030_scim", include_str!("../build/0030_scim.sql")),
         Migration::sql("0031_idempotency_keys", include_str!("../build/0031_idempotency_keys.sql")),
+        Migration::sql("0033_sequences", include_str!("../build/0033_sequences.sql")),
         Migration::sql("0034_comments", include_str!("../build/0034_comments.sql")),
     ]
 }

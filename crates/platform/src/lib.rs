@@ -7,7 +7,10 @@ mod system;
 mod text_forms;
 
 pub use identity::builds;
-pub use {administration, agents, comments, documents, events, extensions, files, identity, kit, records, scim, tasks};
+pub use {
+    administration, agents, comments, documents, events, extensions, files, identity, kit, records, scim, sequences,
+    tasks,
+};
 
 use kit::app::{App, OpenError};
 use kit::domain::{self, Module};
@@ -18,7 +21,7 @@ use std::ops::{Deref, DerefMut};
 use store::Migrations;
 
 /// All modules. A module uses only those before it.
-pub static MODULES: [&Module; 14] = [
+pub static MODULES: [&Module; 15] = [
     &events::MODULE,
     &files::MODULE,
     &administration::MODULE,
@@ -30,6 +33,7 @@ pub static MODULES: [&Module; 14] = [
     &comments::MODULE,
     &extensions::MODULE,
     &agents::MODULE,
+    &sequences::MODULE,
     &web_console::MODULE,
     &text_forms::MODULE,
     &system::MODULE,

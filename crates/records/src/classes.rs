@@ -43,6 +43,8 @@ pub struct Class {
     pub alias: String,
     /// True if the tasks module creates tasks for its new records.
     pub makes_tasks: bool,
+    /// True if sequences listen to the changes of its records.
+    pub starts_sequences: bool,
     /// The fields in the order of the class (`position`), which is also the order of [`Class::record`]'s group.
     pub fields: Vec<ClassField>,
     /// The field whose value is the label of a record.
@@ -220,7 +222,7 @@ impl Class {
     pub(crate) fn load(conn: &mut Conn, id: ClassId) -> Result<Option<Class>, StoreError> {
         let mut sql = Sql::new("SELECT ");
         sql.push(FIELD_COLUMNS).push(
-            ", c.version, c.name, c.alias, c.label_field, c.makes_tasks FROM object_classes c \
+            ", c.version, c.name, c.alias, c.label_field, c.makes_tasks, c.starts_sequences FROM object_classes c \
              LEFT JOIN object_class_fields f ON f.class_id = c.id WHERE c.id = ",
         );
         sql.bind(id).push(" ORDER BY f.position, f.id");
@@ -229,15 +231,18 @@ impl Class {
             let at = FIELD_COLUMNS.split(',').count();
             let label = row.opt_text(at + 3)?.map(str::to_owned);
             let names = [row.text(at + 1)?.to_owned(), row.text(at + 2)?.to_owned()];
-            class = Some((row.int(at)?, names, label, row.flag(at + 4)?));
+            class = Some((row.int(at)?, names, label, [row.flag(at + 4)?, row.flag(at + 5)?]));
             if row.opt_int(0)?.is_some() {
                 fields.push(read_field(row)?);
             }
             Ok(())
         })?;
-        let Some((version, [name, alias], label_alias, makes_tasks)) = class else { return Ok(None) };
+        let Some((version, [name, alias], label_alias, [makes_tasks, starts_sequences])) = class else {
+            return Ok(None);
+        };
         let mut class = Class::new(id, version, name, alias, label_alias.as_deref(), fields);
         class.makes_tasks = makes_tasks;
+        class.starts_sequences = starts_sequences;
         Ok(Some(class))
     }
 
@@ -264,6 +269,7 @@ impl Class {
             name,
             alias,
             makes_tasks: false,
+            starts_sequences: false,
             fields,
             label_field,
             record,

@@ -1,7 +1,7 @@
 //! The history events of a write to records (`docs/reference/history.md`), collected so that one write puts them into the outbox.
 
 use crate::classes::ClassField;
-use events::outbox::{self, OutboxHistoryEvent};
+use events::outbox::{self, OutboxHistoryEvent, Uuid};
 use events::record_events::{Assignee, EventPerson, EventSource, FieldValue, RecordChangeEvent, SetName};
 use kit::ids::{Principal, PrincipalId, RecordId, RecordSetId, UserId};
 use kit::refusal::Refusal;
@@ -40,11 +40,17 @@ impl Events {
         let (user, agent) = (request.caller()?.user, request.caller()?.agent.as_ref());
         let names = names_of_users(conn, about.into_iter().chain([user]))?;
         let name = names.get(&user).cloned();
-        let source = match agent {
-            Some(agent) => EventSource::mcp(user, name, agent.client.as_ref()),
-            None => EventSource::user(user, name.unwrap_or_default()),
+        let source = match (agent, &request.run) {
+            (_, Some(run)) => EventSource::sequence(run.sequence, run.name.as_str(), run.run.as_str()),
+            (Some(agent), None) => EventSource::mcp(user, name, agent.client.as_ref()),
+            (None, None) => EventSource::user(user, name.unwrap_or_default()),
         };
         Ok(Events { source, names, at: request.now, all: Vec::new() })
+    }
+
+    /// The id of the event that was added last.
+    pub fn last_id(&self) -> Option<Uuid> {
+        self.all.last().map(|event| event.event_id)
     }
 
     fn push(&mut self, record: RecordId, event: &RecordChangeEvent<'_>) {

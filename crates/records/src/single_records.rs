@@ -18,7 +18,9 @@ pub use crate::object_records::read::{RecordValues, load_values};
 pub use crate::object_records::record_access::{
     RecordAccess, for_change, from_open, load, load_from_path, load_record_access,
 };
-pub use crate::object_records::write::{CreatedRecord, RecordChange, RecordHooks};
+pub use crate::object_records::write::{
+    CreatedRecord, RecordChange, RecordHooks, RecordWrite, StoredRecord, WriteKind, each_stored,
+};
 
 /// The files in the `document` fields of a record, by the aliases of the fields.
 pub fn files_of(conn: &mut Conn, class: &Class, record: RecordId) -> Result<HashMap<String, Vec<FileId>>, StoreError> {

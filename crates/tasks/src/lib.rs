@@ -5,6 +5,7 @@ pub mod moments;
 mod one_time;
 mod reminders;
 mod schedule;
+pub mod single_tasks;
 pub mod task_templates;
 mod tasks;
 
@@ -42,6 +43,7 @@ pub static MODULE: Module = Module {
     standing_jobs: &[&schedule::SCHEDULED_CHANGES],
     slots: |_, _, slots| {
         slots.insert(KnownBlocks::default());
+        slots.entry::<single_tasks::TaskHooks>();
         slots.entry::<MailKinds>().0.extend([&reminders::REMINDER, &one_time::TASK_LINK]);
         *slots.entry() = TaskLinks { holds: one_time::may_open_task, delete_tokens: one_time::delete_tokens_of };
         let hooks = slots.entry::<RecordHooks>();

@@ -5,6 +5,7 @@
 use crate::moments::{Notice, Plan};
 use crate::one_time;
 use crate::reminders::{self, ReminderMail};
+use crate::single_tasks;
 use crate::tasks::counts;
 use crate::tasks::create::renew;
 use crate::tasks::log::{self, ActorKind};
@@ -367,5 +368,6 @@ fn write_expired(request: &Request, conn: &mut Conn, expired: Vec<(TaskId, Strin
         conn.exec(&sql)?;
     }
     counts::add(conn, &ids)?;
+    single_tasks::run_hooks(request, conn, &ids)?;
     one_time::end(request, conn, &ids, None)
 }

@@ -338,6 +338,7 @@ impl TestBuild {
             admission: claims.map(|claims| Admission { claims, by: functions }),
             effects: Effects::default(),
             idempotency: None,
+            run: None,
         };
         Request::new(caller, request_parts)
     }

@@ -7,10 +7,11 @@ use super::run::{ToolOutput, ToolRun};
 use http::Method;
 use kit::ids::RecordId;
 use kit::refusal::Refusal;
-use resource::{CheckedValue, EnumOption};
+use resource::{CheckedValue, EnumOption, message};
 use serde_json::{Map, Value as Json, json};
 use std::pin::Pin;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// The boxed future of a tool.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, Refusal>> + Send + 'a>>;
@@ -199,6 +200,21 @@ const COMMENT: ArgumentName = ArgumentName::new(
     "A comment, where `form.allow_comment` is true",
     || json!({"type": "string", "maxLength": 4000}),
 );
+
+const SEQUENCE: ArgumentName =
+    ArgumentName::new("sequence", "The id of a sequence, from list_startable_sequences", || json!({"type": "integer"}))
+        .required();
+const INPUTS: ArgumentName = ArgumentName::new(
+    "inputs",
+    "Values by the names of `inputs` in list_startable_sequences",
+    || json!({"type": "object"}),
+);
+const RUN: ArgumentName = ArgumentName::new(
+    "run",
+    "The uuid that start_sequence has answered",
+    || json!({"type": "string", "format": "uuid"}),
+)
+.required();
 
 /// All tools, in the order of their list.
 pub static TOOLS: &[ToolKind] = &[
@@ -423,6 +439,64 @@ pub static TOOLS: &[ToolKind] = &[
             Box::pin(async move {
                 let path = format!("/api/object-records/{}/history/", arguments.id(&OBJECT_RECORD)?);
                 call.list_checked(path, arguments, &[]).await
+            })
+        },
+    },
+    ToolKind {
+        name: "list_startable_sequences",
+        title: "List sequences to start",
+        description: "Lists the sequences that you may start for a record now, with the inputs that each one takes.",
+        effect: Effect::Reads,
+        subject: ToolSubject::Record,
+        arguments: &[OBJECT_RECORD, LIMIT, CURSOR],
+        answers: || {
+            page(
+                json!({"id": INTEGER(), "name": TEXT(), "description": TEXT(), "inputs": {"type": "array", "items": {"type": "object"}}}),
+            )
+        },
+        run: |call, arguments| {
+            Box::pin(async move {
+                let path = format!("/api/object-records/{}/sequences/", arguments.id(&OBJECT_RECORD)?);
+                call.list(path, arguments, &[]).await
+            })
+        },
+    },
+    ToolKind {
+        name: "start_sequence",
+        title: "Start a sequence",
+        description: "Starts a sequence for a record. It runs in the background with the rights of its own account: get_sequence_run \
+                      tells how far it is.",
+        effect: Effect::Adds,
+        subject: ToolSubject::Record,
+        arguments: &[SEQUENCE, OBJECT_RECORD, INPUTS],
+        answers: || {
+            object(json!({"uuid": TEXT(), "sequence": INTEGER(), "status": TEXT(), "object_record": INTEGER()}))
+        },
+        run: |call, arguments| {
+            Box::pin(async move {
+                arguments.id(&OBJECT_RECORD)?;
+                let path = format!("/api/sequences/{}/start/", arguments.id(&SEQUENCE)?);
+                call.send(Method::POST, path, arguments.body(&[OBJECT_RECORD, INPUTS])).await
+            })
+        },
+    },
+    ToolKind {
+        name: "get_sequence_run",
+        title: "Get the run of a sequence",
+        description: "Answers the status of a run that you or the person for whom you work have started, and the step at which it stands.",
+        effect: Effect::Reads,
+        subject: ToolSubject::Nothing,
+        arguments: &[RUN],
+        answers: || object(json!({"uuid": TEXT(), "status": TEXT(), "step": {"type": ["string", "null"]}})),
+        run: |call, arguments| {
+            Box::pin(async move {
+                let sent = arguments.get(RUN.name).and_then(|sent| sent.as_str().map(|sent| sent.into_owned()));
+                let sent = sent.ok_or_else(|| Refusal::field(RUN.name, message::REQUIRED))?;
+                let run: Uuid = sent.parse().map_err(|_| Refusal::field(RUN.name, message::UUID))?;
+                let answer = call.get(format!("/api/sequence-runs/{run}/"), String::new()).await?;
+                let run: Json = serde_json::from_slice(&answer.json).unwrap_or_default();
+                let shown = json!({"uuid": run["uuid"], "status": run["status"], "step": run["step"]});
+                Ok(ToolOutput::uncached(shown.to_string()))
             })
         },
     },

@@ -7,7 +7,7 @@ use store::{Conn, Sql, StoreError};
 use testkit::shown::{START, admin, page, user};
 use testkit::{ApiClient, SECOND, message, one_wins, send_concurrently, statuses};
 
-const READING: [&str; 7] = [
+const READING: [&str; 9] = [
     "list_object_classes",
     "describe_object_class",
     "search_records",
@@ -15,6 +15,8 @@ const READING: [&str; 7] = [
     "list_tasks",
     "get_task",
     "get_record_history",
+    "list_startable_sequences",
+    "get_sequence_run",
 ];
 
 fn all_permissions() -> Value {

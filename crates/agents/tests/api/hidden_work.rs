@@ -81,6 +81,7 @@ async fn call(server: &TestServer, caller: &Arc<Caller>, call: &ApiCall) -> Call
         admission: None,
         effects: Effects::default(),
         idempotency: None,
+        run: None,
     };
     let request = Arc::new(Request::new(Some(caller.clone()), received));
     let counted = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);

@@ -74,12 +74,15 @@ pub async fn with_all_tools(api: &testkit::ApiClient, agent: &TestAgent) {
         "complete_task",
         "delete_task",
         "get_record_history",
+        "list_startable_sequences",
+        "start_sequence",
+        "get_sequence_run",
     ];
     api.patch(&format!("{CONNECTORS}{}/", agent.id), json!({"allowed_tools": tools})).await.ok();
 }
 
 /// The tools that only read, in the order of the list.
-const READING_TOOLS: [&str; 7] = [
+const READING_TOOLS: [&str; 9] = [
     "list_object_classes",
     "describe_object_class",
     "search_records",
@@ -87,6 +90,8 @@ const READING_TOOLS: [&str; 7] = [
     "list_tasks",
     "get_task",
     "get_record_history",
+    "list_startable_sequences",
+    "get_sequence_run",
 ];
 
 /// Begins like a client, and expects the declarations of the server.
@@ -116,7 +121,7 @@ fn expect_declaration(tool: &Value) {
     let overwrites = ["update_record", "delete_record", "update_task", "assign_task", "complete_task", "delete_task"];
     let hints = json!({
         "readOnlyHint": reads, "destructiveHint": overwrites.contains(&name), "openWorldHint": false,
-        "idempotentHint": !["create_record", "create_task", "complete_task"].contains(&name),
+        "idempotentHint": !["create_record", "create_task", "complete_task", "start_sequence"].contains(&name),
     });
     assert_eq!(tool["annotations"], hints, "{name}");
 }
@@ -139,7 +144,7 @@ async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
     assert_eq!(names(&listed), READING_TOOLS);
     let tokens = agent.grant(&server, &username).await;
     let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
-    assert_eq!(names(&listed).len(), 15);
+    assert_eq!(names(&listed).len(), 18);
     listed["result"]["tools"].as_array().unwrap().iter().for_each(expect_declaration);
 
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": []})).await.ok();

@@ -201,7 +201,7 @@ async fn a_batch_is_answered_in_its_order_where_its_revision_has_batches() {
             ])
         );
         assert_eq!(answers[1]["result"]["structuredContent"]["total_count"], 1);
-        assert_eq!(answers[6]["result"]["tools"].as_array().unwrap().len(), 15);
+        assert_eq!(answers[6]["result"]["tools"].as_array().unwrap().len(), 18);
     }
     let notifications = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]);
     let reply = scene.send(&notifications.to_string(), &[]).await;

@@ -58,6 +58,7 @@ pub async fn uuids(tenant: &TestBuild, path: &str) -> Vec<String> {
         "/api/object-records/{record_id}/documents/{template_id}/download/{uuid}/" => "files WHERE run IS NOT NULL",
         path if path.starts_with("/api/object-class-forms/{uuid}/") => "object_class_forms",
         path if path.starts_with("/api/integrations/{uuid}/") => "integrations",
+        path if path.starts_with("/api/sequence-runs/{uuid}/") => "sequence_runs",
         "/.well-known/oauth-protected-resource/mcp/{uuid}/" | "/mcp/{uuid}/" => "mcp_connectors",
         path => panic!("{path} is new: say here which uuids it takes"),
     };
@@ -319,6 +320,22 @@ pub async fn create_rows(tenant: &TestBuild, count: i64) {
         admin.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
     }
     fill_keys(&admin, count).await;
+    for n in 1..=count {
+        fill_sequence(&admin, n).await;
+    }
+}
+
+/// Publishes a sequence that people start for records of a class, and starts it.
+async fn fill_sequence(admin: &ApiClient, n: i64) {
+    let definition = json!({
+        "trigger": {"type": "manual", "object_class": n}, "steps": [{"key": "end", "type": "stop", "as": "completed"}],
+    });
+    let created =
+        admin.post("/api/sequences/", json!({"name": format!("Sequence {n}"), "definition": definition})).await;
+    let path = format!("/api/sequences/{}/", created.id());
+    let publish = admin.call("POST", &format!("{path}publish/")).header("if-match", created.header("etag"));
+    publish.json(&json!({})).send().await.ok();
+    admin.post(&format!("{path}start/"), json!({"object_record": n})).await.expect_created();
 }
 
 /// Creates a service account with API keys, and tokens of directories.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const GROUND: [&str; 3] = ["resource", "store", "web"];
 
 /// The crates of the workspace that each crate may import, from the top down.
-const IMPORTS: [(&str, &[&str]); 23] = [
+const IMPORTS: [(&str, &[&str]); 24] = [
     ("chancery", &["platform", "history"]),
     ("testkit", &["identity", "events", "kit", "migrations", "history", "same-features"]),
     ("hostile", &["platform", "history"]),
@@ -25,6 +25,7 @@ const IMPORTS: [(&str, &[&str]); 23] = [
         "platform",
         &[
             "web-console",
+            "sequences",
             "agents",
             "extensions",
             "documents",
@@ -37,6 +38,21 @@ const IMPORTS: [(&str, &[&str]); 23] = [
             "events",
             "kit",
             "migrations",
+        ],
+    ),
+    (
+        "sequences",
+        &[
+            "agents",
+            "extensions",
+            "documents",
+            "tasks",
+            "records",
+            "identity",
+            "administration",
+            "files",
+            "events",
+            "kit",
         ],
     ),
     ("agents", &["extensions", "tasks", "records", "identity", "administration", "files", "events", "kit"]),

@@ -334,6 +334,25 @@ async fn fill_build(installation: &Installation, process: &Process, build: &str)
         "type": "webhook", "name": "Orders", "url": "https://receiver.example/", "secret": "the webhook's own secret",
     });
     admin.post("/api/integrations/", webhook).await.expect_created();
+    fail_sequence(&admin).await;
+}
+
+/// Starts a sequence whose second step fails.
+async fn fail_sequence(admin: &ApiClient) {
+    let class = admin.post("/api/object-classes/", json!({"name": "Order"})).await.id();
+    let steps = json!([
+        {"key": "make", "type": "create_record", "object_class": class},
+        {"key": "fail", "type": "delete_record", "record": {"first": [null]}},
+    ]);
+    let definition = json!({
+        "trigger": {"type": "manual", "inputs": [{"name": "why", "type": "string"}]}, "steps": steps,
+    });
+    let created = admin.post("/api/sequences/", json!({"name": "Fail", "definition": definition})).await;
+    let path = format!("/api/sequences/{}/", created.id());
+    let publish = admin.call("POST", &format!("{path}publish/")).header("if-match", created.header("etag"));
+    publish.json(&json!({})).send().await.ok();
+    admin.post(&format!("{path}start/"), json!({"inputs": {"why": "a secret reason"}})).await.expect_created();
+    eventually(async || admin.get(&format!("{path}runs/")).await.column("status") == ["failed"]).await;
 }
 
 async fn invite(admin: &ApiClient, username: &str) {

@@ -109,7 +109,7 @@ pub fn parse(inside: &str) -> Result<Syntax, String> {
 }
 
 /// Returns the number of bytes before the `}}` that ends a tag. A `}}` in quotes does not end it.
-fn length_inside(text: &str) -> Option<usize> {
+pub fn length_inside(text: &str) -> Option<usize> {
     let mut open = None;
     for (at, c) in text.char_indices().take(LONGEST_TAG) {
         match (Quote::from_char(c), open) {

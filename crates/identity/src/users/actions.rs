@@ -162,7 +162,8 @@ fn deactivate(request: &Request, conn: &mut Conn, id: UserId, _: AccountType) ->
             .arg(id),
     )?;
     sessions::end_all(conn, id, request.now, None)?;
-    Ok(mailed_links::delete_links(conn, id)?)
+    mailed_links::delete_links(conn, id)?;
+    reactions::run(request, conn, "users", ReactionTime::Changed, id.get())
 }
 
 fn reactivate(request: &Request, conn: &mut Conn, id: UserId, account_type: AccountType) -> Result<(), Refusal> {

@@ -122,7 +122,7 @@ pub fn insert(
     changes: &Changes,
     extra: &[(&'static str, Argument)],
 ) -> Result<i64, Refusal> {
-    let user = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.writer();
     let mut columns = sealed::columns(request, resource, changes, true);
     columns.extend(extra.iter().cloned());
     let id = insert_row(conn, resource, changes, &columns, request.now, user)?;
@@ -182,7 +182,7 @@ pub fn update(
     changes: &Changes,
     extra: &[(&'static str, Argument)],
 ) -> Result<(), Refusal> {
-    let user = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.writer();
     let mut columns = sealed::columns(request, resource, changes, false);
     columns.extend(extra.iter().cloned());
     update_row(conn, resource, id, changes, &columns, request.now, user)?;

@@ -97,7 +97,7 @@ pub fn check_new(
     let mut checked_records = check::check(request, conn, class, &new_bodies)?.records;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; checked_records.len()], &mut checked_records)?;
     let owners: Vec<Option<UserId>> =
-        checked_records.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
+        checked_records.iter().map(|checked| first_owner(request, caller, &checked.changes)).collect();
     let may: Vec<i64> = owners.iter().map(|owner| on_class.record_actions(caller, *owner, 0)).collect();
     let bodies: Vec<&SentObject<'_>> = bodies.iter().collect();
     let assigned = assignments::parse_assignments(request, conn, class, &bodies, &may, &mut checked_records)?;
@@ -109,13 +109,14 @@ pub fn check_new(
     Ok(Checked::Valid(values.into_iter().zip(owners).zip(assigned).map(new).collect()))
 }
 
-/// The owner of a new record: the sent owner, otherwise the caller, or `None` if the caller is a service.
-fn first_owner(caller: &Caller, values: &Changes) -> Option<UserId> {
+/// The owner of a new record: the sent owner, otherwise the caller, or `None` if the caller is a service or a sequence creates the
+/// record.
+fn first_owner(request: &Request, caller: &Caller, values: &Changes) -> Option<UserId> {
     match values.value(OWNER) {
         Some(owner) => UserId::from_value(owner),
         None => {
             let is_service = matches!(caller.account_type, AccountType::ServiceInternal | AccountType::ServiceExternal);
-            (!is_service).then_some(caller.user)
+            (!is_service && request.run.is_none()).then_some(caller.user)
         }
     }
 }

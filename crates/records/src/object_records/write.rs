@@ -1,6 +1,7 @@
 //! Writes records: rows, words, assignments, versions of visible records, counts and events. One or a thousand records need the
 //! same number of statements (`docs/reference/object-records.md`). Bodies are checked earlier, in `check.rs`.
 
+use super::batch::starts_no_sequences;
 use super::files;
 use super::record_access::RecordAccess;
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
@@ -10,6 +11,7 @@ use crate::history_events::{self, Assignment, Events};
 use crate::object_records::read::answer_value;
 use crate::tables::{self, unique_key};
 use crate::visible_records::VersionChanges;
+use events::outbox::Uuid;
 use events::record_events::FieldValue;
 use kit::ids::{FieldId, RecordId, UserId};
 use kit::refusal::Refusal;
@@ -46,10 +48,46 @@ pub struct RecordHooks {
     pub created: Vec<OnCreated>,
     /// These run before any data of the records is deleted.
     pub deleted: Vec<OnDeleted>,
+    /// These run after records of a class with [`Class::starts_sequences`] were written, and before they are deleted.
+    pub written: Vec<OnWritten>,
 }
 
 /// Handles the new records of a class.
 pub type OnCreated = fn(&Request, &mut Conn, &Class, &[CreatedRecord]) -> Result<(), Refusal>;
+/// Handles the writes of a transaction to records of one class.
+pub type OnWritten = fn(&Request, &mut Conn, &Class, &[RecordWrite]) -> Result<(), Refusal>;
+
+/// The kind of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteKind {
+    Created,
+    Changed,
+    Deleted,
+    Restored,
+}
+
+/// A write to a record.
+pub struct RecordWrite {
+    pub id: RecordId,
+    pub kind: WriteKind,
+    /// The fields whose values differ from the former ones.
+    pub changed: Vec<FieldId>,
+    /// The former values of these fields; `None` if they were not read.
+    pub before: Option<Changes>,
+    /// True if the record has another owner.
+    pub has_other_owner: bool,
+    /// The id of the history event.
+    pub event: Option<Uuid>,
+}
+
+fn run_written(request: &Request, conn: &mut Conn, class: &Class, writes: &[RecordWrite]) -> Result<(), Refusal> {
+    if writes.is_empty() || starts_no_sequences(request) {
+        return Ok(());
+    }
+    let hooks = &request.app.slot::<RecordHooks>().written;
+    hooks.iter().try_for_each(|written| written(request, conn, class, writes))
+}
+
 /// Handles records that are deleted, by their ids.
 pub type OnDeleted = fn(&Request, &mut Conn, &[RecordId]) -> Result<(), Refusal>;
 
@@ -68,6 +106,7 @@ pub struct StoredRecord {
     pub created_at: i64,
     pub created_by: Option<UserId>,
     pub modified_at: i64,
+    pub modified_by: Option<UserId>,
     pub values: Changes,
 }
 
@@ -92,10 +131,17 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecor
     }
     let mut events = Events::for_request(request, conn, new.iter().filter_map(|new| new.owner))?;
     let (mut changed, mut assigned) = (VersionChanges::default(), Vec::<(RecordId, i64, &Assignment)>::new());
+    let mut writes = Vec::new();
     for ((new, id), n) in new.iter().zip(&ids).zip(&numbers) {
         let is_set =
             |field: &ClassField| new.values.value(&field.alias).is_some_and(|value| *value != CheckedValue::Null);
         events.push_created(*id, event_values(class, &new.values, is_set));
+        if class.starts_sequences {
+            let kind = if new.former.is_some() { WriteKind::Restored } else { WriteKind::Created };
+            let event = events.last_id();
+            let (changed, before) = (Vec::new(), None);
+            writes.push(RecordWrite { id: *id, kind, changed, before, has_other_owner: false, event });
+        }
         files::update_references(request, conn, class, *id, &new.values, None)?;
         let status = event_values(class, &new.values, |field| field.kind == FieldType::Status);
         if let Some(status) = status.into_iter().next() {
@@ -121,6 +167,7 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecor
         let hooks = &request.app.slot::<RecordHooks>().created;
         hooks.iter().try_for_each(|created| created(request, conn, class, &new_records))?;
     }
+    run_written(request, conn, class, &writes)?;
     events.write_to_outbox(request, conn)?;
     changed.raise_versions(conn, class.id)?;
     counts::add_records(conn, class.id, new.len() as i64)?;
@@ -135,7 +182,7 @@ fn insert_rows(
     new: &[NewRecord],
     ids: &[RecordId],
 ) -> Result<Vec<i64>, store::StoreError> {
-    let user = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.writer();
     let own = |(new, id): (&NewRecord, &RecordId)| -> Vec<Argument> {
         let (created_at, created_by) =
             new.former.map_or((request.now, user), |former| (former.created_at, former.created_by));
@@ -197,7 +244,7 @@ pub fn insert_assignments(
 const ASSIGNEE_COLUMNS: [&str; 6] = ["record", "n", "permission_set", "principal", "created_at", "created_by"];
 
 fn assignment_row(request: &Request, record: RecordId, n: i64, assignment: &Assignment) -> Vec<Argument> {
-    let user = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.writer();
     vec![record.into(), n.into(), assignment.set.into(), assignment.principal.into(), request.now.into(), user.into()]
 }
 
@@ -265,7 +312,7 @@ pub fn each_stored(
     let [_, declared, _] = class.record.parts();
     let wanted_fields = class.fields.iter().zip(declared).filter(|(field, _)| is_wanted(field));
     let declared: Vec<&Field> = wanted_fields.map(|(_, declared)| declared).collect();
-    let mut sql = Sql::new("SELECT t.id, t.owner, t.created_at, t.created_by, t.modified_at");
+    let mut sql = Sql::new("SELECT t.id, t.owner, t.created_at, t.created_by, t.modified_at, t.modified_by");
     for field in &declared {
         value(sql.push(", "), OWN, field, 0);
     }
@@ -273,14 +320,15 @@ pub fn each_stored(
     push_joins(&mut sql, OWN, &class.record, declared.iter().copied());
     conn.for_each_row(sql.push(" WHERE t.id").push_any(ids), |row| {
         let mut values = Changes::new();
-        for (at, field) in declared.iter().enumerate().map(|(n, field)| (n + 5, field)) {
+        for (at, field) in declared.iter().enumerate().map(|(n, field)| (n + 6, field)) {
             let is_null =
                 matches!(field.kind, FieldKind::Set { .. } | FieldKind::Files { .. }) && row.opt_text(at)?.is_none();
             let value = if is_null { CheckedValue::Null } else { stored_value(field, row, at)? };
             values.insert(field.name.clone(), value);
         }
         let (owner, created_at, created_by) = (row.opt_id(1)?, row.int(2)?, row.opt_id(3)?);
-        on_record(StoredRecord { id: row.id(0)?, owner, created_at, created_by, modified_at: row.int(4)?, values });
+        let (modified_at, modified_by) = (row.int(4)?, row.opt_id(5)?);
+        on_record(StoredRecord { id: row.id(0)?, owner, created_at, created_by, modified_at, modified_by, values });
         Ok(())
     })
 }
@@ -390,11 +438,13 @@ pub fn update(request: &Request, conn: &mut Conn, class: &Class, changes: &[Reco
     free_unique_values(conn, class, changes)?;
     let aliases = changes.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias));
     let is_read = depended_on(class, aliases.collect());
+    let mut writes = Vec::new();
     for chunk in changes.chunks(records_per_read(class, &is_read)) {
         let unread = chunk.iter().filter(|change| change.before.is_none() && !change.values.is_empty());
         let mut before = StoredBefore::read(conn, class, unread.map(|change| change.id).collect(), &is_read)?;
-        update_some(request, conn, class, chunk, &mut before, (&mut changed, &mut events))?;
+        update_some(request, conn, class, chunk, &mut before, (&mut changed, &mut events, &mut writes))?;
     }
+    run_written(request, conn, class, &writes)?;
     events.write_to_outbox(request, conn)?;
     Ok(changed.raise_versions(conn, class.id)?)
 }
@@ -457,9 +507,9 @@ fn update_some(
     class: &Class,
     changes: &[RecordChange],
     unread: &mut StoredBefore,
-    (changed, events): (&mut VersionChanges, &mut Events),
+    (changed, events, writes): (&mut VersionChanges, &mut Events, &mut Vec<RecordWrite>),
 ) -> Result<(), Refusal> {
-    let user = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.writer();
     let mut words: Vec<(i64, Words)> = Vec::new();
     for change in changes {
         let read_values = if change.before.is_none() { unread.remove(change.id) } else { None };
@@ -492,6 +542,8 @@ fn update_some(
         if !values.is_empty() {
             events.push_values_changed(change.id, values);
         }
+        let has_other_owner = owner.is_some();
+        let event = events.last_id().filter(|_| !differing.is_empty());
         let owner = owner.unwrap_or_default();
         if let Some(before) = owner.before {
             events.owners_removed(change.id, before);
@@ -501,8 +553,23 @@ fn update_some(
             events.owners_added(change.id, owner);
             changed.owner(owner, 1);
         }
+        if class.starts_sequences && (has_other_owner || !differing.is_empty()) {
+            let event = event.or(events.last_id());
+            let before = before.map(|before| former_values(class, before, &differing));
+            let kind = WriteKind::Changed;
+            writes.push(RecordWrite { id: change.id, kind, changed: differing, before, has_other_owner, event });
+        }
     }
     Ok(conn.set_words(&class.table(), &words)?)
+}
+
+/// The former values of the fields with these ids, which are sorted.
+fn former_values(class: &Class, before: &Changes, fields: &[FieldId]) -> Changes {
+    let mut former = Changes::new();
+    for field in class.fields.iter().filter(|field| fields.binary_search(&field.id).is_ok()) {
+        former.insert(field.alias.clone(), before.value(&field.alias).cloned().unwrap_or(CheckedValue::Null));
+    }
+    former
 }
 
 fn push_columns(sql: &mut Sql, class: &Class, table: i64, values: &Changes, differs: impl Fn(&ClassField) -> bool) {
@@ -547,6 +614,16 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, records: &[Reco
     let (mut changed, mut events) = (VersionChanges::default(), Events::for_request(request, conn, [])?);
     let ids: Vec<RecordId> = records.iter().map(|record| record.id).collect();
     let numbers: Vec<i64> = records.iter().map(|record| record.n).collect();
+    let mut writes = Vec::new();
+    for record in records {
+        events.deleted(record.id);
+        if class.starts_sequences {
+            let (changed, before, event) = (Vec::new(), None, events.last_id());
+            let kind = WriteKind::Deleted;
+            writes.push(RecordWrite { id: record.id, kind, changed, before, has_other_owner: false, event });
+        }
+    }
+    run_written(request, conn, class, &writes)?;
     for deleted in &request.app.slot::<RecordHooks>().deleted {
         deleted(request, conn, &ids)?;
     }
@@ -564,7 +641,6 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, records: &[Reco
     conn.exec(sql.name(&class.table()).push(" WHERE id").push_any(ids.clone()))?;
     conn.exec(Sql::new("DELETE FROM records WHERE id").push_any(ids))?;
     for record in records {
-        events.deleted(record.id);
         if let Some(owner) = record.owner {
             changed.owner(owner, -1);
         }
@@ -578,7 +654,7 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, records: &[Reco
 
 /// Stores the contents of records that are deleted.
 fn store_deleted(request: &Request, conn: &mut Conn, class: &Class, ids: &[RecordId]) -> Result<(), store::StoreError> {
-    let user = request.caller.as_ref().map(|caller| caller.user);
+    let user = request.writer();
     let mut rows: Vec<Vec<Argument>> = Vec::with_capacity(ids.len());
     each_stored(
         conn,

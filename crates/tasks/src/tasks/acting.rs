@@ -8,11 +8,12 @@ use super::task::{self, CANCELED, COMPLETED, EXPIRED, IN_APPROVAL, OPEN, REJECTE
 use super::task_access::{self, LockedTask, TaskAccess};
 use crate::one_time;
 use crate::schedule;
+use crate::single_tasks;
 use crate::task_templates::form::TemplateForm;
 use http::StatusCode;
 use identity::{as_caller, is_active};
 use kit::answer::Outcome;
-use kit::ids::UserId;
+use kit::ids::{TaskId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
@@ -273,6 +274,15 @@ fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
     ActedTask { task, record, form }.answer(request, conn)
 }
 
+/// Cancels a task that the caller's run has made. A task that has ended or is gone stays as it is.
+pub fn cancel_own(request: &Request, conn: &mut Conn, id: TaskId) -> Result<(), Refusal> {
+    let Some(mut task) = task_access::locked(conn, id)? else { return Ok(()) };
+    if require_state(&task, &[OPEN, IN_APPROVAL]).is_err() {
+        return Ok(());
+    }
+    change_status(request, conn, &mut task, StatusChange::to(CANCELED, "cancel"))
+}
+
 fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
     let (mut task, record) = task_access::for_change(request, conn, request.id())?;
     task.require(TASKS_EDIT)?;
@@ -329,7 +339,7 @@ fn change_status(
     let mut sql = Sql::new("UPDATE tasks SET status = ");
     sql.bind(status).push(", expires_at = ").bind(task.expires_at);
     sql.push(", completed_at = ").bind(task.completed_at).push(", completed_by = ").bind(task.completed_by);
-    sql.push(", modified_at = ").bind(request.now).push(", modified_by = ").bind(request.caller()?.user);
+    sql.push(", modified_at = ").bind(request.now).push(", modified_by = ").bind(request.writer());
     for (column, value) in columns {
         sql.push(", ").push(column).push(" = ").bind(value);
     }
@@ -339,5 +349,6 @@ fn change_status(
     if ![OPEN, IN_APPROVAL].contains(&status) {
         one_time::end(request, conn, &[task.id], None)?;
     }
+    single_tasks::run_hooks(request, conn, &[task.id])?;
     log::write(request, conn, task.id, ActorKind::Caller, action, changes)
 }

@@ -90,7 +90,7 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
         record: record_ref,
         name: accepted.changes.get(&NAME),
         principals: assignees.apply_to(&BTreeSet::new()),
-        created_by: Some(caller.user),
+        created_by: request.writer(),
     };
     let ids = make(request, conn, &template, &[new], ActorKind::Caller)?;
     let id = ids.first().copied().ok_or_else(|| StoreError::internal("no task was created"))?;
@@ -261,7 +261,7 @@ pub fn for_new_records(
         return Ok(());
     }
     for template in &TaskTemplate::automatic_of(conn, class.id)? {
-        let created_by = request.caller.as_ref().map(|caller| caller.user);
+        let created_by = request.writer();
         let new: Vec<NewTask> = records
             .iter()
             .map(|record| NewTask {

@@ -24,7 +24,7 @@ const ACTIONS: [(&str, &str); 9] = [
     ("reopen", "Reopen"),
     ("expire", "Expire"),
 ];
-const SOURCES: [(&str, &str); 3] = [("user", "User"), ("system", "System"), ("mcp", "MCP")];
+const SOURCES: [(&str, &str); 4] = [("user", "User"), ("system", "System"), ("mcp", "MCP"), ("sequence", "Sequence")];
 
 static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
@@ -86,8 +86,9 @@ pub fn write_many(
     action: &str,
     entries: Vec<(TaskId, Map<String, Json>)>,
 ) -> Result<(), Refusal> {
-    let user = request.caller.as_ref().map_or(BorrowedArgument::Null, |caller| caller.user.into());
+    let user = request.writer().map_or(BorrowedArgument::Null, BorrowedArgument::from);
     let source = match &request.caller {
+        Some(_) if source == ActorKind::Caller && request.run.is_some() => "sequence",
         Some(caller) if source == ActorKind::Caller => {
             if caller.agent.is_some() {
                 "mcp"

@@ -89,6 +89,13 @@ pub fn unlocked(conn: &mut Conn, ids: Vec<TaskId>) -> Result<BTreeMap<TaskId, Ta
     Ok(tasks.into_iter().map(|(task, _)| (task.id, task)).collect())
 }
 
+/// Loads a task and locks its row, without a check of rights; `None` if it is gone.
+pub fn locked(conn: &mut Conn, id: TaskId) -> Result<Option<TaskAccess>, StoreError> {
+    let mut sql = Sql::new("SELECT ");
+    sql.push(COLUMNS).push(" FROM tasks t WHERE t.id = ").bind(id).push(" FOR UPDATE");
+    Ok(conn.query_optional(&sql, read)?.map(|(task, _)| task))
+}
+
 /// Loads the task of the path. Answers 404 if the caller may not view such a task.
 pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<TaskAccess, Refusal> {
     load(request, conn, request.id())?.ok_or_else(Refusal::not_found)

@@ -721,3 +721,23 @@ async fn accounts_from_before_have_no_factors_and_get_them() {
         process.stop();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sequences_run_on_classes_of_former_versions() {
+    for stored in FormerData::open_versions().await {
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let class = api.post("/api/object-classes/", json!({"name": "Sequenced"})).await.id();
+        let definition = json!({
+            "trigger": {"type": "record", "object_class": class, "on": ["created"]},
+            "steps": [{"key": "end", "type": "stop", "as": "completed"}],
+        });
+        let created = api.post("/api/sequences/", json!({"name": "End", "definition": definition})).await;
+        let path = format!("/api/sequences/{}/", created.id());
+        let publish = api.call("POST", &format!("{path}publish/")).header("if-match", created.header("etag"));
+        publish.json(&json!({})).send().await.ok();
+        api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.expect_created();
+        eventually(async || api.get(&format!("{path}runs/")).await.column("status") == ["completed"]).await;
+        process.stop();
+    }
+}

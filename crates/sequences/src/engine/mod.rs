@@ -1,0 +1,17 @@
+//! The engine of sequences: starts, runs and their steps (`docs/reference/sequences.md`).
+
+mod actions;
+mod ending;
+mod people;
+pub mod published;
+pub mod run;
+pub mod starts;
+mod step;
+mod stepper;
+mod waits;
+mod waker;
+pub mod work;
+
+pub use ending::{ON_USER_CHANGED, cancel, cancel_runs_of_records, retry};
+pub use waits::on_tasks_changed;
+pub use waker::{EngineJob, wake};

@@ -1,0 +1,47 @@
+//! The module of sequences, the workflow of the platform: what is done automatically when a record is written or a person starts it
+//! (`docs/reference/sequences.md`). `definition` reads and checks definitions, `values` evaluates them, `engine` starts and continues runs.
+
+pub mod definition;
+mod engine;
+mod problems;
+mod runs;
+mod sequences;
+mod skipped;
+mod span;
+mod values;
+
+use engine::work::EngineOfProcess;
+use kit::domain::Module;
+use records::single_records::RecordHooks;
+use tasks::single_tasks::TaskHooks;
+
+/// The registration of the sequences module.
+pub static MODULE: Module = Module {
+    name: "sequences",
+    routes: || [sequences::routes(), runs::routes(), skipped::routes()].into_iter().flatten().collect(),
+    tags: &[
+        ("sequences", "What is done automatically: a trigger and steps, in drafts and published versions."),
+        ("sequence-runs", "Runs of sequences and their steps."),
+    ],
+    permissions: &[sequences::sequence::PERMISSIONS],
+    limits: &[
+        &sequences::sequence::SEQUENCES,
+        &sequences::sequence::SEQUENCE_STEPS,
+        &sequences::sequence::RUNS_IN_PROGRESS,
+    ],
+    reactions: &engine::ON_USER_CHANGED,
+    jobs: &[&runs::cleaning::LEFT_RUNS, &runs::CANCEL_RUNS],
+    standing_jobs: &[&engine::work::RUNS, &skipped::SKIPS, &runs::cleaning::OLD_RUNS],
+    sealed_columns: &runs::SEALED_COLUMNS,
+    slots: |_, _, slots| {
+        slots.entry::<EngineOfProcess>();
+        slots.insert(engine::EngineJob(&engine::work::RUNS));
+        let hooks = slots.entry::<RecordHooks>();
+        hooks.written.push(engine::starts::on_written);
+        hooks.deleted.push(engine::cancel_runs_of_records);
+        slots.entry::<TaskHooks>().0.push(engine::on_tasks_changed);
+        Ok(())
+    },
+    build_slots: engine::work::build_slots,
+    ..Module::EMPTY
+};

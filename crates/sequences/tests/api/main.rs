@@ -1,0 +1,32 @@
+//! Tests the endpoints of sequences and their runs (`docs/reference/sequences.md`).
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod definitions;
+mod runs;
+mod runs_limits;
+mod runs_rights;
+mod runs_tasks;
+mod sequences;
+mod sequences_publish;
+mod sequences_start;
+mod set_up;
+
+/// The modules that the tests serve.
+struct Api;
+
+impl testkit::Api for Api {
+    const MODULES: &'static [&'static kit::domain::Module] = &[
+        &events::MODULE,
+        &files::MODULE,
+        &administration::MODULE,
+        &identity::MODULE,
+        &records::MODULE,
+        &documents::MODULE,
+        &tasks::MODULE,
+        &extensions::MODULE,
+        &agents::MODULE,
+        &::sequences::MODULE,
+    ];
+}
+
+type TestServer = testkit::TestServer<Api>;
