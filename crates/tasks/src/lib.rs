@@ -1,6 +1,7 @@
 //! The tasks module: task templates, tasks that people complete, the schedule of tasks, and the links that open tasks for
 //! one-time accounts (`docs/reference/task-templates.md`, `docs/reference/tasks.md`).
 
+mod hooks;
 pub mod moments;
 mod one_time;
 mod reminders;
@@ -43,7 +44,7 @@ pub static MODULE: Module = Module {
     standing_jobs: &[&schedule::SCHEDULED_CHANGES],
     slots: |_, _, slots| {
         slots.insert(KnownBlocks::default());
-        slots.entry::<single_tasks::TaskHooks>();
+        slots.entry::<hooks::TaskHooks>();
         slots.entry::<MailKinds>().0.extend([&reminders::REMINDER, &one_time::TASK_LINK]);
         *slots.entry() = TaskLinks { holds: one_time::may_open_task, delete_tokens: one_time::delete_tokens_of };
         let hooks = slots.entry::<RecordHooks>();

@@ -2,10 +2,10 @@
 //! `task_moments`, which one process handles once when it is due. Changes that become due while no process runs are handled at
 //! the next start.
 
+use crate::hooks;
 use crate::moments::{Notice, Plan};
 use crate::one_time;
 use crate::reminders::{self, ReminderMail};
-use crate::single_tasks;
 use crate::tasks::counts;
 use crate::tasks::create::renew;
 use crate::tasks::log::{self, ActorKind};
@@ -368,6 +368,6 @@ fn write_expired(request: &Request, conn: &mut Conn, expired: Vec<(TaskId, Strin
         conn.exec(&sql)?;
     }
     counts::add(conn, &ids)?;
-    single_tasks::run_hooks(request, conn, &ids)?;
+    hooks::run_hooks(request, conn, &ids)?;
     one_time::end(request, conn, &ids, None)
 }

@@ -1,5 +1,6 @@
 //! Functions for other modules on single tasks: their outcome, their assignees and their cancellation.
 
+pub use crate::hooks::{OnTasksChanged, TaskHooks};
 use crate::tasks::acting;
 use crate::tasks::task::{IN_APPROVAL, OPEN};
 use crate::tasks::task_access;
@@ -9,21 +10,6 @@ use kit::request::Request;
 use serde_json::Value as Json;
 use std::collections::HashSet;
 use store::{Conn, Sql, StoreError};
-
-/// The hooks of modules above, in the transactions in which the states of tasks change, also by their deletion.
-#[derive(Default)]
-pub struct TaskHooks(pub Vec<OnTasksChanged>);
-
-/// Handles tasks whose state has changed, by their ids.
-pub type OnTasksChanged = fn(&Request, &mut Conn, &[TaskId]) -> Result<(), Refusal>;
-
-/// Runs the hooks for tasks whose state has changed.
-pub(crate) fn run_hooks(request: &Request, conn: &mut Conn, tasks: &[TaskId]) -> Result<(), Refusal> {
-    if tasks.is_empty() {
-        return Ok(());
-    }
-    request.app.slot::<TaskHooks>().0.iter().try_for_each(|changed| changed(request, conn, tasks))
-}
 
 /// The state of a task, and what people have answered.
 #[derive(Clone, Debug, PartialEq)]

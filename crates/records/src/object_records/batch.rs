@@ -4,22 +4,21 @@
 use super::change::{self, ErrorsByIndex, HAS_CHILDREN};
 use super::list::advised;
 use super::record_access::RecordAccess;
+use super::run_sequences::{self, RUN_SEQUENCES};
 use super::write;
 use crate::classes::Class;
 use crate::counts;
-use crate::object_classes::class::CLASS as OBJECT_CLASS;
-use crate::rights::{CREATE, ClassRights, DELETE, EDIT, owns_class};
+use crate::rights::{CREATE, ClassRights, DELETE, EDIT};
 use events::outbox;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::commit;
 use kit::ids::RecordId;
-use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::{Checked, Errors, JsonValue, SentObject, message, openapi, parse_id};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use store::Conn;
@@ -30,7 +29,6 @@ const ITEMS: &str = "items";
 const IDS: &str = "ids";
 const ID: &str = "id";
 const DRY_RUN: &str = "dry_run";
-const RUN_SEQUENCES: &str = "run_sequences";
 const PATH: &str = "/api/object-classes/{class_id}/object-records/batch/";
 
 pub fn routes() -> Vec<Route> {
@@ -114,7 +112,7 @@ fn create_all(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
     on_class.require(CREATE)?;
     let is_trial = is_trial(request)?;
-    check_run_sequences(request, conn, &class)?;
+    run_sequences::check(request, conn, &class)?;
     let BatchItems { bodies, mut wrong } = BatchItems::from_request(request)?;
     let (places, bodies): (Vec<usize>, Vec<SentObject<'_>>) = bodies.into_iter().unzip();
     let checked = change::check_new(request, conn, &class, on_class, bodies)?;
@@ -124,7 +122,7 @@ fn create_all(request: &Request, conn: &mut Conn) -> Outcome {
         counts::check(conn, class.id, new.len() as i64)?;
         return Ok(Answer::json(StatusCode::CREATED, json!({IDS: null}).to_string()));
     }
-    log_without_sequences(request, conn, &class)?;
+    run_sequences::log_without(request, conn, &class)?;
     let ids = write::insert(request, conn, &class, &new)?;
     Ok(Answer::json(StatusCode::CREATED, json!({IDS: ids}).to_string()))
 }
@@ -136,7 +134,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
     let is_trial = is_trial(request)?;
-    check_run_sequences(request, conn, &class)?;
+    run_sequences::check(request, conn, &class)?;
     let BatchItems { bodies, wrong: mut errors } = BatchItems::from_request(request)?;
     let sent_ids: Vec<(usize, Option<JsonValue<'_>>)> =
         bodies.iter().map(|(place, body)| (*place, body.get(ID))).collect();
@@ -161,7 +159,7 @@ fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
         .ok_or_else(|| items_refusal(errors))?;
     let ids: Vec<RecordId> = targets.iter().map(|(record, _)| record.id).collect();
     if !is_trial {
-        log_without_sequences(request, conn, &class)?;
+        run_sequences::log_without(request, conn, &class)?;
         write::update(request, conn, &class, &changes)?;
     }
     Ok(Answer::value(&json!({IDS: ids})))
@@ -174,7 +172,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
     let is_trial = is_trial(request)?;
-    check_run_sequences(request, conn, &class)?;
+    run_sequences::check(request, conn, &class)?;
     let body = request.object()?;
     let ids: Vec<_> = list(&body, IDS)?.into_iter().map(Some).enumerate().collect();
     let BatchRecords { held: records, mut wrong, is_forbidden, hides } =
@@ -196,7 +194,7 @@ fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
         return Err(errors.into());
     };
     if !is_trial {
-        log_without_sequences(request, conn, &class)?;
+        run_sequences::log_without(request, conn, &class)?;
         change::delete_checked(request, conn, &class, &targets, &cleared)?;
     }
     Ok(Answer::empty())
@@ -209,34 +207,6 @@ fn is_trial(request: &Request) -> Result<bool, Refusal> {
         Some("true") => Ok(true),
         Some(_) => Err(Refusal::field(DRY_RUN, message::BOOLEAN)),
     }
-}
-
-/// Returns whether the request is a batch whose writes start no sequence.
-pub fn starts_no_sequences(request: &Request) -> bool {
-    let is_batch = request.path.trim_end_matches('/').ends_with("/object-records/batch");
-    is_batch && request.query.last_value(RUN_SEQUENCES) == Some("false")
-}
-
-/// Checks the parameter by which a batch starts no sequence. It is for owners of the class and super admins.
-fn check_run_sequences(request: &Request, conn: &mut Conn, class: &Class) -> Result<(), Refusal> {
-    match request.query.last_value(RUN_SEQUENCES) {
-        None | Some("true") => Ok(()),
-        Some("false") => {
-            let caller = request.caller()?;
-            let is_allowed = caller.is_super() || owns_class(conn, caller.ownership(), class.id)?;
-            if is_allowed { Ok(()) } else { Err(Refusal::forbidden()) }
-        }
-        Some(_) => Err(Refusal::field(RUN_SEQUENCES, message::BOOLEAN)),
-    }
-}
-
-/// Writes the administration log of a batch that starts no sequence.
-fn log_without_sequences(request: &Request, conn: &mut Conn, class: &Class) -> Result<(), Refusal> {
-    if !starts_no_sequences(request) {
-        return Ok(());
-    }
-    let changes = Map::from_iter([(RUN_SEQUENCES.to_owned(), json!([true, false]))]);
-    log::write(request, conn, "edit", &OBJECT_CLASS, class.id.get(), &class.name, changes)
 }
 
 /// The values of a required list of the body.

@@ -21,6 +21,7 @@ pub(crate) mod owners;
 pub(crate) mod read;
 pub(crate) mod record_access;
 mod relations;
+mod run_sequences;
 pub(crate) mod schemas;
 pub(crate) mod texts;
 pub(crate) mod words;

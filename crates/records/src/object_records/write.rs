@@ -1,9 +1,9 @@
 //! Writes records: rows, words, assignments, versions of visible records, counts and events. One or a thousand records need the
 //! same number of statements (`docs/reference/object-records.md`). Bodies are checked earlier, in `check.rs`.
 
-use super::batch::starts_no_sequences;
 use super::files;
 use super::record_access::RecordAccess;
+use super::run_sequences;
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::counts;
 use crate::field_type::FieldType;
@@ -81,7 +81,7 @@ pub struct RecordWrite {
 }
 
 fn run_written(request: &Request, conn: &mut Conn, class: &Class, writes: &[RecordWrite]) -> Result<(), Refusal> {
-    if writes.is_empty() || starts_no_sequences(request) {
+    if writes.is_empty() || run_sequences::starts_none(request) {
         return Ok(());
     }
     let hooks = &request.app.slot::<RecordHooks>().written;

@@ -25,7 +25,7 @@ const NO_DOCUMENTS: &str = "This field cannot be written by a sequence.";
 /// The fields of the company to which definitions refer.
 const COMPANY_FIELDS: [&str; 1] = ["admin_email_address"];
 
-/// Where a reference stands, which decides what is known there.
+/// The place of a reference, which decides what is known there.
 #[derive(Clone, Copy, PartialEq)]
 enum Scope {
     /// The condition of a trigger, or of a wait: the record's own fields and the time.

@@ -67,7 +67,7 @@ pub enum Trigger {
 pub struct RecordTrigger {
     pub object_class: i64,
     pub on: Vec<&'static str>,
-    /// The aliases of the fields of which one must have changed; empty: any.
+    /// The aliases of fields, one of them must have changed; empty: any field.
     pub fields: Vec<String>,
     pub condition: Option<Condition>,
     pub sources: Vec<&'static str>,
@@ -101,7 +101,7 @@ pub struct Input {
 #[derive(Clone, Debug)]
 pub struct Step {
     pub key: String,
-    /// Where its problems are reported.
+    /// The place at which its problems are reported.
     pub place: Place,
     pub condition: Option<Condition>,
     /// True if the run goes on when the step fails.
@@ -168,7 +168,7 @@ pub enum TaskRecordOf {
     Value(Value),
 }
 
-/// What a step waits for.
+/// The end of a wait.
 #[derive(Clone, Debug)]
 pub enum Wait {
     Span(TimeSpan),
@@ -251,7 +251,7 @@ impl Definition {
         Definition { trigger, steps, concurrency, hourly_limit, notify }
     }
 
-    /// How its runs behave beside each other.
+    /// The rule for runs of the same record.
     pub fn concurrency(&self) -> &'static str {
         let has_record = self.trigger.as_ref().is_some_and(|trigger| trigger.object_class().is_some());
         self.concurrency.unwrap_or(if has_record { "queue" } else { "parallel" })

@@ -86,7 +86,7 @@ pub struct Template(pub Vec<Piece>);
 pub enum Piece {
     Plain(String),
     Value(Reference, Vec<TagFilter>),
-    /// What stands between a condition and its end; `true`: it is shown where the value is absent.
+    /// The text between a condition and its end; `true`: it is shown where the value is absent.
     Block(Reference, bool, Vec<Piece>),
 }
 

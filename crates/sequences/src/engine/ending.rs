@@ -1,4 +1,4 @@
-//! How steps fail, and how runs are canceled and put off.
+//! Steps that fail, and runs that are canceled or put off.
 
 use super::published;
 use super::run::{self, Continuation, End, Run, StepRow};
@@ -158,7 +158,7 @@ fn pause_of_account(request: &Request, conn: &mut Conn, id: i64) -> Result<(), R
     Ok(())
 }
 
-/// What a retried run does next.
+/// Puts a failed run back to its former place.
 pub fn retry(request: &Request, conn: &mut Conn, run: &Run) -> Result<(), Refusal> {
     let next = Continuation { status: "queued", due_at: request.now, step: None, waits_task: None, waits_record: None };
     run::store(request, conn, run, &next)?;

@@ -19,7 +19,7 @@ const MAX_VALUES: i64 = 16 * 1024 * 1024;
 /// The maximum size of an input that is stored.
 const MAX_INPUT: usize = 16 * 1024;
 
-/// Where a run stands, and what its steps resulted in.
+/// The position of a run, and the outputs of its steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunState {
@@ -205,7 +205,7 @@ impl Run {
         Ok(Some(run))
     }
 
-    /// What is known of it besides the records that it reads.
+    /// The facts about it, besides the records that it reads.
     pub fn facts(&self) -> Facts<'_> {
         Facts {
             record: self.record,
@@ -314,7 +314,7 @@ fn update_step(request: &Request, conn: &mut Conn, run: &mut Run, n: i64, step: 
     Ok(())
 }
 
-/// How a run continues.
+/// The next state of a run in progress.
 pub struct Continuation {
     pub status: &'static str,
     pub due_at: i64,
@@ -335,7 +335,7 @@ pub fn store(request: &Request, conn: &mut Conn, run: &Run, next: &Continuation)
     Ok(())
 }
 
-/// How a run ends.
+/// The end of a run.
 pub struct End {
     pub status: &'static str,
     /// The failed step, the status of the API's refusal, and its body.

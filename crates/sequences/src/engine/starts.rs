@@ -40,7 +40,7 @@ pub struct Start {
     pub sequence: SequenceId,
     pub version: i64,
     pub trigger_type: &'static str,
-    /// What happened to the record; otherwise empty.
+    /// The write to the record; otherwise empty.
     pub event: &'static str,
     pub record: Option<RecordId>,
     pub class: Option<i64>,

@@ -100,7 +100,7 @@ pub fn transaction(
     Ok(progress)
 }
 
-/// What has become of the sequence and the record of a run.
+/// The present state of the sequence and the record of a run.
 struct Present {
     /// Is true if a pause holds the run.
     is_holding: bool,

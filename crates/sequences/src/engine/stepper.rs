@@ -1,4 +1,4 @@
-//! What a step needs to act, and what it results in.
+//! The means by which a step acts, and its outcome.
 
 use super::run::Run;
 use crate::definition::values::Value;
@@ -54,7 +54,7 @@ pub struct Done {
     pub task: Option<i64>,
 }
 
-/// What a step needs to act: the transaction's request, the account with its rights, and the run as the writer.
+/// The means by which a step acts: the transaction's request, the account with its rights, and the run as the writer.
 pub struct Stepper<'a> {
     pub request: &'a Request,
     /// The request with the account as its caller.

@@ -1,7 +1,7 @@
 //! Cancels and retries runs: `/api/sequence-runs/{uuid}/cancel/`, `retry/` and `/api/sequences/{id}/runs/cancel/`
 //! (`docs/reference/sequences.md`).
 
-use super::{RUN, RunAccess, shown};
+use super::{RUN_DETAIL, RunAccess, shown};
 use crate::engine::{self, run::Run};
 use crate::sequences::access::SequenceAccess;
 use http::StatusCode;
@@ -28,7 +28,7 @@ const AT_ONCE: i64 = 100;
 pub fn routes() -> Vec<Route> {
     let action = |path, summary, handler| {
         Route::post(path, summary, Handler::Write(handler))
-            .answers(200, Schema::One(&RUN))
+            .answers(200, Schema::One(&RUN_DETAIL))
             .named_by_path()
             .instance("sequences.edit")
     };

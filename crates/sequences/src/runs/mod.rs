@@ -19,7 +19,7 @@ use kit::ids::{RecordId, SequenceRunId, UserId};
 use kit::listed::JsonItems;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Route, Schema};
+use kit::route::Route;
 use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
 use kit::secret::SealedColumn;
 use resource::json::{Cells, JsonWriter, RowForm, USER_REFERENCE, write_user};
@@ -58,7 +58,12 @@ const STATUS: &str = "(CASE WHEN t.ended_at IS NULL AND (EXISTS (SELECT 1 FROM s
 /// The account of a run: that of its version while it is in progress.
 const ACCOUNT: &str = "COALESCE(t.runs_as, (SELECT v.runs_as FROM sequence_versions v WHERE v.sequence = t.sequence AND v.version = t.version))";
 
-pub static RUN: LazyLock<Resource> = LazyLock::new(|| {
+/// A run in a list.
+pub static RUN: LazyLock<Resource> = LazyLock::new(|| declaration("SequenceRunSummary"));
+/// A single run, which also has its inputs.
+pub static RUN_DETAIL: LazyLock<Resource> = LazyLock::new(|| declaration("SequenceRun"));
+
+fn declaration(title: &'static str) -> Resource {
     let count = FieldKind::Integer { min: 0, max: i64::MAX };
     let id_of = |table: &'static str| FieldKind::Reference {
         target: ReferenceTarget { table: table.into(), autocomplete: None },
@@ -83,11 +88,11 @@ pub static RUN: LazyLock<Resource> = LazyLock::new(|| {
         Field::new("object_record", id_of("records")).column("record").filter_as_set().filter_only(),
     ];
     let fields = fields.map(Field::read_only).into_iter().chain(filters);
-    Resource::new("sequence_runs", "SequenceRun", "sequence_runs", fields)
+    Resource::new("sequence_runs", title, "sequence_runs", fields)
         .newest_first()
         .unlogged()
         .with_extra_schemas(extra_schemas)
-});
+}
 
 fn extra_schemas(form: RowForm) -> Vec<(&'static str, Json)> {
     let user = json!({"anyOf": [openapi::user_reference(), {"type": "null"}]});
@@ -138,7 +143,7 @@ pub fn routes() -> Vec<Route> {
         Route::options("/api/sequence-runs/", |_| Ok(Answer::value(&options::document(&RUN)))),
         Route::list(of_sequence, &RUN, list_of_sequence).instance(who),
         Route::options_below(of_sequence, document_of_sequence).with_read(document_of_sequence).instance(who),
-        Route::view(one, &RUN, view).with_read(view).answers(200, Schema::One(&RUN)).instance(who),
+        Route::view(one, &RUN_DETAIL, view).with_read(view).instance(who),
     ];
     routes.extend([actions::routes(), steps::routes(), per_record::routes()].into_iter().flatten());
     routes
@@ -216,7 +221,7 @@ impl RunAccess {
     }
 }
 
-/// What the caller may see of runs.
+/// The rights of the caller on runs.
 struct Sight {
     caller: UserId,
     is_super: bool,

@@ -89,7 +89,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&options::document(&STARTABLE)))
 }
 
-/// What decides whether a caller may start a sequence.
+/// The conditions under which a caller may start a sequence.
 struct StartRight {
     /// Is true if the trigger lets the caller's kind start: people or agents.
     is_for_kind: bool,

@@ -27,7 +27,7 @@ const MAX_TEXT: usize = 20_000;
 /// Values by name.
 pub type Named = BTreeMap<String, Val>;
 
-/// What is known of a run besides the records that it reads.
+/// The facts about a run, besides the records that it reads.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     pub record: Option<RecordId>,
@@ -63,7 +63,7 @@ impl<'a> Evaluator<'a> {
         Evaluator { request, facts, is_of_system: false, records: HashMap::new() }
     }
 
-    /// Evaluates conditions of triggers and waits, which see the record whoever wrote it.
+    /// Evaluates conditions of triggers and waits, which see the record without regard to rights.
     pub fn for_system(request: &'a Request, facts: Facts<'a>) -> Evaluator<'a> {
         Evaluator { request, facts, is_of_system: true, records: HashMap::new() }
     }

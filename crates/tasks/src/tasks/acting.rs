@@ -6,9 +6,9 @@ use super::log::{self, ActorKind};
 use super::response::{self, CheckedResponse, RESPONSE, check_form, check_update};
 use super::task::{self, CANCELED, COMPLETED, EXPIRED, IN_APPROVAL, OPEN, REJECTED, ShownTask};
 use super::task_access::{self, LockedTask, TaskAccess};
+use crate::hooks;
 use crate::one_time;
 use crate::schedule;
-use crate::single_tasks;
 use crate::task_templates::form::TemplateForm;
 use http::StatusCode;
 use identity::{as_caller, is_active};
@@ -349,6 +349,6 @@ fn change_status(
     if ![OPEN, IN_APPROVAL].contains(&status) {
         one_time::end(request, conn, &[task.id], None)?;
     }
-    single_tasks::run_hooks(request, conn, &[task.id])?;
+    hooks::run_hooks(request, conn, &[task.id])?;
     log::write(request, conn, task.id, ActorKind::Caller, action, changes)
 }

@@ -6,8 +6,8 @@ use super::log::last_completions;
 use super::per_record;
 use super::task;
 use super::task_access;
+use crate::hooks;
 use crate::one_time;
-use crate::single_tasks;
 use crate::task_templates::form::remove_unused;
 use files::stored_files::{EndedReferences, release};
 use kit::answer::{Answer, Outcome};
@@ -92,6 +92,6 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<TaskId>) -> Result<(), 
         conn.exec(sql.push_any(tasks.iter().copied()))?;
     }
     per_record::raise_block_versions(conn, records.into_iter())?;
-    single_tasks::run_hooks(request, conn, &tasks)?;
+    hooks::run_hooks(request, conn, &tasks)?;
     Ok(remove_unused(conn, forms.into_iter().collect())?)
 }
