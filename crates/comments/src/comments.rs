@@ -12,7 +12,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
-use resource::json::{Cells, JsonWriter, RowForm, UserCells, write_user};
+use resource::json::{Cells, JsonWriter, UserCells, write_user};
 use resource::{Changes, Field, FieldKey, FieldKind, Resource, message, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
@@ -35,7 +35,7 @@ static TEXT: FieldKey<String> = FieldKey::new("text");
 static IS_INTERNAL: FieldKey<bool> = FieldKey::new("is_internal");
 static REPLY_TO: FieldKey<i64> = FieldKey::new("reply_to");
 
-/// A comment. Its mentions, `reaches` and `_meta` are written beside the declared fields.
+/// A comment. Its mentions, `reaches` and `_meta` are written apart from the other fields.
 static COMMENT: LazyLock<Resource> = LazyLock::new(|| {
     let target = resource::ReferenceTarget { table: "comments".into(), autocomplete: None };
     let [created_at, created_by, _, _] = Field::audit();
@@ -49,22 +49,27 @@ static COMMENT: LazyLock<Resource> = LazyLock::new(|| {
         Field::new("source_type", FieldKind::choices(SOURCES)).read_only(),
         Field::new("edited_at", FieldKind::DateTime).read_only().nullable(),
         Field::new("is_deleted", FieldKind::Boolean).read_only(),
+        Field::new("reaches", FieldKind::List)
+            .read_only()
+            .nullable()
+            .detail_only()
+            .schema(reaches_schema)
+            .stored_by_resource(),
     ];
-    Resource::new("comments", "Comment", "comments", fields).limit_items(COMMENTS.default).with_extra_schemas(|form| {
+    Resource::new("comments", "Comment", "comments", fields).limit_items(COMMENTS.default).with_extra_schemas(|_| {
         let mentions = json!({
             "type": "array", "items": openapi::user_reference(), "description": "Each account once, in the order of the text",
         });
-        let reaches = json!({
-            "type": ["array", "null"], "items": {"type": "boolean"},
-            "description": "Beside `mentions`: may the account read the comment? Null for callers who may not ask, and at tasks",
-        });
-        let mut schemas = vec![("mentions", mentions), ("_meta", openapi::meta(["edit", "delete"]))];
-        if form == RowForm::Detail {
-            schemas.push(("reaches", reaches));
-        }
-        schemas
+        vec![("mentions", mentions), ("_meta", openapi::meta(["edit", "delete"]))]
     })
 });
+
+fn reaches_schema() -> Json {
+    json!({
+        "type": ["array", "null"], "items": {"type": "boolean"},
+        "description": "Beside `mentions`: may the account read the comment? Null for callers who may not ask, and at tasks",
+    })
+}
 
 fn text_schema() -> Json {
     json!({"type": ["string", "null"], "maxLength": 10_000, "description": "Plain text; null after its deletion"})

@@ -536,6 +536,17 @@ GET /api/object-records/{record_id}/history/ object_records.history.list
 GET /api/object-records/{record}/owners/ object_records.owners.list
 POST /api/object-records/{record}/owners/ object_records.owners.add
 DELETE /api/object-records/{record_id}/owners/{ownership_id}/ object_records.owners.delete
+GET /api/object-classes/{class_id}/object-records/aggregate/ object_classes.object_records.aggregate
+GET /api/object-records/{record_id}/comments/ object_records.comments.list
+POST /api/object-records/{record_id}/comments/ object_records.comments.create
+GET /api/object-records/{record_id}/comments/{comment_id}/ object_records.comments.retrieve
+PATCH /api/object-records/{record_id}/comments/{comment_id}/ object_records.comments.update
+DELETE /api/object-records/{record_id}/comments/{comment_id}/ object_records.comments.delete
+GET /api/tasks/{task_id}/comments/ tasks.comments.list
+POST /api/tasks/{task_id}/comments/ tasks.comments.create
+GET /api/tasks/{task_id}/comments/{comment_id}/ tasks.comments.retrieve
+PATCH /api/tasks/{task_id}/comments/{comment_id}/ tasks.comments.update
+DELETE /api/tasks/{task_id}/comments/{comment_id}/ tasks.comments.delete
 GET /api/object-records/{record_id}/permission-sets/{set_id}/assignees/ object_records.permission_sets.assignees.list
 POST /api/object-records/{record_id}/permission-sets/{set_id}/assignees/ object_records.permission_sets.assignees.add
 DELETE /api/object-records/{record_id}/permission-sets/{set_id}/assignees/ object_records.permission_sets.assignees.remove

@@ -322,6 +322,15 @@ impl OutlivedScene {
         self.installation.sql("build_1", &id)[0][0].clone().unwrap()
     }
 
+    /// Adds a comment of the caller to a record or a task. Returns its id.
+    fn add_comment(&self, subject: &str, id: i64) -> String {
+        let columns = format!("{subject}, text, is_internal, source_type, created_at, created_by");
+        let writer = format!("(SELECT id FROM users WHERE username = '{CALLER}')");
+        let comment = format!("({id}, 'Said', 0, 'user', {}, {writer})", Clock::system().now());
+        self.installation.sql("build_1", &format!("INSERT INTO comments({columns}) VALUES {comment}"));
+        self.installation.sql("build_1", "SELECT CAST(max(id) AS TEXT) FROM comments")[0][0].clone().unwrap()
+    }
+
     /// Binds an identity to a user, like a sign-in at a provider. Returns its id.
     fn bind_identity(&self, user: i64) -> String {
         let identity = "INSERT INTO single_sign_on_identities(issuer, subject, user_id, is_linked, created_at) VALUES";
@@ -383,7 +392,12 @@ impl OutlivedScene {
         if ["{task_id}/approve/", "{task_id}/reject/", "{task_id}/reopen/"].contains(&below) {
             admin.post(&format!("{here}complete/"), json!({"response": 1})).await.ok();
         }
+        if below.ends_with("{comment_id}/") {
+            let path = format!("{here}comments/{}/", self.add_comment("task", task));
+            return (path, json!({"text": "Changed"}));
+        }
         let body = match (route.method.as_str(), below) {
+            ("POST", "{task_id}/comments/") => json!({"text": "Said"}),
             ("PATCH", _) => json!({"name": "Changed"}),
             (_, "{task_id}/complete/") => json!({"response": 1}),
             _ => json!({}),
@@ -536,6 +550,10 @@ impl OutlivedScene {
                 }
                 let assigned = admin.post(&path, other).await.expect_created();
                 (path, json!([assigned[0]["id"]]))
+            }
+            ("POST", "comments/") => (path, json!({"text": "Said"})),
+            (_, "comments/{comment_id}/") => {
+                (path.replace("{comment_id}", &self.add_comment("record", record)), json!({"text": "Changed"}))
             }
             (method, _) => panic!("{method} {} is new: say here how a call of it succeeds", route.path),
         }

@@ -177,7 +177,7 @@ async fn a_token_of_one_build_opens_no_other() {
 }
 
 /// The ends of collections' addresses, and the tables of their ids. The longest match counts.
-const COLLECTIONS: [(&str, &str); 32] = [
+const COLLECTIONS: [(&str, &str); 33] = [
     ("users", "users"),
     ("roles", "roles"),
     ("user-groups", "user_groups"),
@@ -189,6 +189,7 @@ const COLLECTIONS: [(&str, &str); 32] = [
     ("api-keys", "api_keys"),
     ("scim/tokens", "scim_tokens"),
     ("log", "administration_log"),
+    ("comments", "comments"),
     ("object-classes", "object_classes"),
     ("object-classes/{class_id}/fields", "object_class_fields"),
     ("object-classes/{class_id}/owners", "object_class_owners"),
