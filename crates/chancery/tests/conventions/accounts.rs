@@ -72,6 +72,9 @@ async fn each_account_type_holds_its_permissions() {
             "roles": crud,
             "task_templates": crud,
             "integrations": crud,
+            "sequences": {
+                "list": crud, "view": crud, "create": crud, "edit": crud, "delete": crud, "start": crud,
+            },
             "single_sign_on": crud,
             "authentication_objects": crud,
             "user_groups": {

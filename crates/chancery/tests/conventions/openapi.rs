@@ -425,6 +425,29 @@ fn openapi_json_is_up_to_date() {
 
 const NAMES: &str = "
 GET /api/openapi.json openapi.retrieve
+GET /api/sequences/ sequences.list
+POST /api/sequences/ sequences.create
+GET /api/sequences/autocomplete/ sequences.autocomplete
+GET /api/sequences/{id}/ sequences.retrieve
+PATCH /api/sequences/{id}/ sequences.update
+DELETE /api/sequences/{id}/ sequences.delete
+POST /api/sequences/{id}/publish/ sequences.publish
+POST /api/sequences/{id}/pause/ sequences.pause
+POST /api/sequences/{id}/resume/ sequences.resume
+POST /api/sequences/{id}/take-over/ sequences.take_over
+GET /api/sequences/{id}/versions/ sequences.versions.list
+GET /api/sequences/{sequence_id}/versions/{version_id}/ sequences.versions.retrieve
+POST /api/sequences/{id}/start/ sequences.start
+GET /api/object-records/{record_id}/sequences/ object_records.sequences.list
+GET /api/sequence-runs/ sequence_runs.list
+GET /api/sequences/{id}/runs/ sequences.runs.list
+GET /api/sequence-runs/{uuid}/ sequence_runs.retrieve
+POST /api/sequence-runs/{uuid}/cancel/ sequence_runs.cancel
+POST /api/sequence-runs/{uuid}/retry/ sequence_runs.retry
+POST /api/sequences/{id}/runs/cancel/ sequences.runs.cancel
+GET /api/sequence-runs/{uuid}/steps/ sequence_runs.steps.list
+GET /api/object-records/{record_id}/sequence-runs/ object_records.sequence_runs.list
+GET /api/sequences/{id}/skipped/ sequences.skipped.list
 GET /api/mcp/connectors/ mcp.connectors.list
 POST /api/mcp/connectors/ mcp.connectors.create
 GET /api/mcp/connectors/{id}/ mcp.connectors.retrieve

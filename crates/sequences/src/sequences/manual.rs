@@ -58,7 +58,7 @@ pub fn routes() -> Vec<Route> {
         Route::list(of_record, &STARTABLE, list_startable)
             .summary("The sequences that the caller may start for a record")
             .instance("object_records.view"),
-        Route::options_below(of_record, document).with_read(document).instance("object_records.view"),
+        Route::options_below(of_record, document).with_read(document),
     ]
 }
 
