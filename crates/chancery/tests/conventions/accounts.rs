@@ -73,7 +73,7 @@ async fn each_account_type_holds_its_permissions() {
             "task_templates": crud,
             "integrations": crud,
             "sequences": {
-                "list": crud, "view": crud, "create": crud, "edit": crud, "delete": crud, "start": crud,
+                "list": rest, "view": rest, "create": rest, "edit": rest, "delete": rest, "start": rest,
             },
             "single_sign_on": crud,
             "authentication_objects": crud,

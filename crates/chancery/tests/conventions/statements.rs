@@ -19,7 +19,7 @@ async fn statements(server: &TestServer, admin: &ApiClient, route: &'static Rout
 
 /// Lists with more than three statements, and their maximum, independent of the page size. Classes and records show counts, rights
 /// and labels beside their rows, which are read for a whole page at a time.
-const DEARER: [(&str, u64); 20] = [
+const DEARER: [(&str, u64); 21] = [
     // Loads the user of the identities, and their rights.
     ("/api/users/{user_id}/identities/", 6),
     ("/api/object-classes/", 5),
@@ -36,6 +36,7 @@ const DEARER: [(&str, u64); 20] = [
     ("/api/sequence-runs/", 6),
     ("/api/sequence-runs/{uuid}/steps/", 7),
     ("/api/object-records/{record_id}/sequence-runs/", 4),
+    ("/api/object-records/{record_id}/sequences/", 5),
     ("/api/object-records/{record_id}/document-fields/", 3),
     ("/api/object-records/{record_id}/task-templates/", 4),
     // Loads the rights on the records of the tasks, and tasks in groups of twenty-five, because their responses can be long.
