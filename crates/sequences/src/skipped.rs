@@ -80,14 +80,11 @@ static SKIP: LazyLock<Resource> = LazyLock::new(|| {
 pub fn routes() -> Vec<Route> {
     let path = "/api/sequences/{id}/skipped/";
     let who = "sequences.view, or ownership of the class of the trigger";
-    vec![
-        Route::list(path, &SKIP, list).instance(who),
-        Route::options_below(path, document).with_read(document).instance(who),
-    ]
+    vec![Route::list(path, &SKIP, list).instance(who), Route::options_below(path, document).with_read(document)]
 }
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    SequenceAccess::load(request, conn)?;
+    SequenceAccess::require_existing(conn, request.id())?;
     Ok(Answer::value(&options::document(&SKIP)))
 }
 

@@ -73,6 +73,9 @@ async fn each_account_type_holds_its_permissions() {
             "roles": crud,
             "task_templates": crud,
             "integrations": crud,
+            "sequences": {
+                "list": rest, "view": rest, "create": rest, "edit": rest, "delete": rest, "start": rest,
+            },
             "single_sign_on": crud,
             "authentication_objects": crud,
             "user_groups": {

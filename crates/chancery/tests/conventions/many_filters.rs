@@ -3,7 +3,7 @@
 
 use crate::TestServer;
 use crate::message;
-use crate::routes::{create_rows, with_ids};
+use crate::routes::{create_rows, with_ids_of};
 use http::Method;
 use platform::kit::route::Route;
 use platform::table;
@@ -34,7 +34,7 @@ async fn the_51st_filter_is_refused_by_every_list() {
     let admin = server.admin().await;
     let mut count = 0;
     for (route, filters) in lists() {
-        let path = with_ids(route.path, &[1]);
+        let path = with_ids_of(&server, route.path, &[1]).await;
         // The limit applies to numbers, times and texts. A wrong value would be reported if it were read.
         for (number, value) in [(51, "1"), (51, "%00"), (700, "")] {
             let reply = admin.get(&format!("{path}?{}", parameters(&filters, number, value))).await;
@@ -61,7 +61,7 @@ async fn filters_with_thousands_of_values_are_answered() {
     let numbers: Vec<String> = (1..).map(|n: i64| n.to_string()).take(5900).collect();
     let values = [numbers.join(","), vec!["1"; 14_000].join(","), "x".repeat(29_000), ",".repeat(29_000)];
     for (route, filters) in lists() {
-        let path = with_ids(route.path, &[1]);
+        let path = with_ids_of(&server, route.path, &[1]).await;
         for name in filters {
             for value in &values {
                 let reply = admin.get(&format!("{path}?{name}={value}")).await;
@@ -84,7 +84,7 @@ async fn a_choice_counts_once_however_often_it_is_sent() {
                 let once: Vec<&str> = choices.iter().map(|choice| choice.value.as_ref()).collect();
                 let choices = format!("{},", once.join(","));
                 let often = choices.repeat(28_000 / choices.len());
-                let path = with_ids(route.path, &[1]);
+                let path = with_ids_of(&server, route.path, &[1]).await;
                 let (once, often) = (
                     admin.get(&format!("{path}?{name}={}", once.join(","))).await.ok(),
                     admin.get(&format!("{path}?{name}={}", often.trim_end_matches(','))).await.ok(),

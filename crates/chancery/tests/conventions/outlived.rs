@@ -197,6 +197,9 @@ impl OutlivedScene {
                 let body = if method == "PATCH" { json!({"description": "Changed"}) } else { json!({}) };
                 return (path.replace("{uuid}", made["uuid"].as_str().unwrap()), body);
             }
+            (_, path) if path.starts_with("/api/sequence") => {
+                return self.example_of_sequence(route, admin, n).await;
+            }
             (method, path) if path.starts_with("/api/custom-components/") => {
                 return self.example_of_component(method, path, admin).await;
             }
@@ -512,6 +515,40 @@ impl OutlivedScene {
     }
 
     /// Returns a valid write below a record of its own.
+    /// Returns a write to a sequence, or to a run of it that waits. The run of a retry has failed.
+    async fn example_of_sequence(&self, route: &Route, admin: &ApiClient, n: usize) -> (String, Value) {
+        let rest = json!({"key": "rest", "type": "wait", "for": {"span": {"time_value": 1, "time_unit": "hours"}}});
+        let (step, status) = match route.path.ends_with("/retry/") {
+            true => (json!({"key": "end", "type": "stop", "as": "failed"}), "failed"),
+            false => (rest, "waiting"),
+        };
+        let definition = json!({"trigger": {"type": "manual"}, "steps": [step]});
+        let sequence = json!({"name": format!("Sequence {n}"), "definition": definition});
+        if route.path == "/api/sequences/" {
+            return (route.path.to_owned(), sequence);
+        }
+        let created = admin.post("/api/sequences/", sequence).await;
+        let here = format!("/api/sequences/{}/", created.id());
+        let path = route.path.replace("/api/sequences/{id}/", &here);
+        match (route.method.as_str(), path.trim_start_matches(&here)) {
+            ("PATCH", "") => return (path, json!({"description": "changed"})),
+            ("DELETE", "") | ("POST", "publish/") => return (path, json!({})),
+            _ => {}
+        }
+        let publish = admin.call("POST", &format!("{here}publish/")).header("if-match", created.header("etag"));
+        publish.json(&json!({})).send().await.ok();
+        if path.ends_with("/resume/") {
+            admin.post(&format!("{here}pause/"), json!({})).await.ok();
+        }
+        if !path.contains("runs/") {
+            return (path, json!({}));
+        }
+        let run = admin.post(&format!("{here}start/"), json!({})).await.expect_created()["uuid"].clone();
+        let run = run.as_str().unwrap();
+        eventually(async || admin.get(&format!("/api/sequence-runs/{run}/")).await.json["status"] == status).await;
+        (path.replace("{uuid}", run), json!({}))
+    }
+
     async fn example_of_record(&self, route: &Route, admin: &ApiClient, class: i64) -> (String, Value) {
         if route.path.starts_with("/api/object-records/{record_id}/documents/{template_id}/") {
             let (record, template) = record_with_template(admin, class).await;
@@ -690,8 +727,13 @@ async fn begin<'a>(address: SocketAddr, caller: &ApiClient, write: &'a Write) ->
         Handler::Upload(..) => "Content-Type: text/csv\r\nContent-Disposition: attachment; filename=a.csv",
         _ => "Content-Type: application/json",
     };
+    // A publication names the state of the draft.
+    let condition = match path.strip_suffix("publish/") {
+        Some(sequence) => format!("\r\nIf-Match: {}", caller.get(sequence).await.header("etag")),
+        None => String::new(),
+    };
     let head = format!(
-        "{} {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: JWT {}\r\n{content}\r\n\
+        "{} {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: JWT {}\r\n{content}{condition}\r\n\
          Content-Length: {}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
         write.route.method,
         path,

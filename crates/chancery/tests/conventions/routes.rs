@@ -339,7 +339,9 @@ async fn fill_sequence(admin: &ApiClient, n: i64) {
     let path = format!("/api/sequences/{}/", created.id());
     let publish = admin.call("POST", &format!("{path}publish/")).header("if-match", created.header("etag"));
     publish.json(&json!({})).send().await.ok();
-    admin.post(&format!("{path}start/"), json!({"object_record": n})).await.expect_created();
+    let run = admin.post(&format!("{path}start/"), json!({"object_record": n})).await.expect_created()["uuid"].clone();
+    let run = format!("/api/sequence-runs/{}/", run.as_str().unwrap());
+    testkit::eventually(async || admin.get(&run).await.json["status"] == "completed").await;
 }
 
 /// Creates a service account with API keys, and tokens of directories.

@@ -19,7 +19,7 @@ async fn statements(server: &TestServer, admin: &ApiClient, route: &'static Rout
 
 /// Lists with more than three statements, and their maximum, independent of the page size. Classes and records show counts, rights
 /// and labels beside their rows, which are read for a whole page at a time.
-const DEARER: [(&str, u64); 14] = [
+const DEARER: [(&str, u64); 21] = [
     // Loads the user of the identities, and their rights.
     ("/api/users/{user_id}/identities/", 6),
     ("/api/object-classes/", 5),
@@ -29,6 +29,14 @@ const DEARER: [(&str, u64); 14] = [
     // The record is loaded before the objects below it.
     ("/api/object-records/{record_id}/documents/", 5),
     ("/api/integrations/{uuid}/deliveries/", 4),
+    // The sequence or the run is loaded before them, and the rights on the records of a page.
+    ("/api/sequences/{id}/versions/", 4),
+    ("/api/sequences/{id}/runs/", 7),
+    ("/api/sequences/{id}/skipped/", 5),
+    ("/api/sequence-runs/", 6),
+    ("/api/sequence-runs/{uuid}/steps/", 7),
+    ("/api/object-records/{record_id}/sequence-runs/", 4),
+    ("/api/object-records/{record_id}/sequences/", 5),
     ("/api/object-records/{record_id}/document-fields/", 3),
     ("/api/object-records/{record_id}/task-templates/", 4),
     // Loads the rights on the records of the tasks, and tasks in groups of twenty-five, because their responses can be long.

@@ -177,7 +177,7 @@ async fn a_token_of_one_build_opens_no_other() {
 }
 
 /// The ends of collections' addresses, and the tables of their ids. The longest match counts.
-const COLLECTIONS: [(&str, &str); 33] = [
+const COLLECTIONS: [(&str, &str); 36] = [
     ("users", "users"),
     ("roles", "roles"),
     ("user-groups", "user_groups"),
@@ -198,6 +198,9 @@ const COLLECTIONS: [(&str, &str); 33] = [
     ("object-records/{record_id}/documents", "document_templates"),
     ("integrations", "integrations"),
     ("mcp/connectors", "mcp_connectors"),
+    ("sequences", "sequences"),
+    ("sequences/{sequence_id}/versions", "sequence_versions"),
+    ("sequence-runs", "sequence_runs"),
     ("task-templates", "task_templates"),
     ("tasks", "tasks"),
     ("custom-components", "custom_components"),

@@ -142,7 +142,7 @@ pub fn routes() -> Vec<Route> {
         Route::list("/api/sequence-runs/", &RUN, list_all).instance(who),
         Route::options("/api/sequence-runs/", |_| Ok(Answer::value(&options::document(&RUN)))),
         Route::list(of_sequence, &RUN, list_of_sequence).instance(who),
-        Route::options_below(of_sequence, document_of_sequence).with_read(document_of_sequence).instance(who),
+        Route::options_below(of_sequence, document_of_sequence).with_read(document_of_sequence),
         Route::view(one, &RUN_DETAIL, view).with_read(view).instance(who),
     ];
     routes.extend([actions::routes(), steps::routes(), per_record::routes()].into_iter().flatten());
@@ -150,7 +150,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn document_of_sequence(request: &Request, conn: &mut Conn) -> Outcome {
-    SequenceAccess::load(request, conn)?;
+    SequenceAccess::require_existing(conn, request.id())?;
     Ok(Answer::value(&options::document(&RUN)))
 }
 

@@ -81,6 +81,11 @@ impl SequenceAccess {
         })
     }
 
+    /// Answers 404 if there is no such sequence.
+    pub fn require_existing(conn: &mut Conn, id: SequenceId) -> Result<(), Refusal> {
+        SequenceAccess::load_any(conn, id, "")?.map(drop).ok_or_else(Refusal::not_found)
+    }
+
     /// Refuses with 403 a caller who may not edit it.
     pub fn require_edit(&self) -> Result<(), Refusal> {
         if self.may_edit { Ok(()) } else { Err(Refusal::forbidden()) }

@@ -58,7 +58,7 @@ pub fn routes() -> Vec<Route> {
         Route::list(of_record, &STARTABLE, list_startable)
             .summary("The sequences that the caller may start for a record")
             .instance("object_records.view"),
-        Route::options_below(of_record, document).with_read(document).instance("object_records.view"),
+        Route::options_below(of_record, document).with_read(document),
     ]
 }
 
@@ -99,16 +99,27 @@ struct StartRight {
 
 impl StartRight {
     fn load(conn: &mut Conn, caller: &Caller, sequence: SequenceId) -> Result<StartRight, Refusal> {
-        let sql = Sql::new(
-            "SELECT s.from_people, s.from_agents, CASE WHEN NOT EXISTS (SELECT 1 FROM sequence_groups g WHERE g.sequence = s.id) \
-             OR EXISTS (SELECT 1 FROM sequence_groups g JOIN user_group_members m ON m.group_id = g.group_id \
-             WHERE g.sequence = s.id AND m.user_id = $2) THEN 1 ELSE 0 END FROM sequences s WHERE s.id = $1",
-        );
-        let (people, agents, is_member) =
-            conn.query_one(&sql.arg(sequence).arg(caller.user), |row| Ok((row.flag(0)?, row.flag(1)?, row.flag(2)?)))?;
+        let mut sql = Sql::new("SELECT s.from_people, s.from_agents, CASE WHEN ");
+        sql.append(&has_group(caller)).push(" THEN 1 ELSE 0 END FROM sequences s WHERE s.id = ").bind(sequence);
+        let (people, agents, is_member) = conn.query_one(&sql, |row| Ok((row.flag(0)?, row.flag(1)?, row.flag(2)?)))?;
         let is_for_kind = if caller.agent.is_some() { agents } else { people };
         Ok(StartRight { is_for_kind, is_in_group: is_member || caller.is_super() })
     }
+}
+
+/// The condition on `sequences s` for those that have no groups, or one of the caller.
+fn has_group(caller: &Caller) -> Sql {
+    let mut sql = Sql::new(
+        "(NOT EXISTS (SELECT 1 FROM sequence_groups g WHERE g.sequence = s.id) OR EXISTS (SELECT 1 FROM sequence_groups g \
+         JOIN user_group_members m ON m.group_id = g.group_id WHERE g.sequence = s.id AND m.user_id = ",
+    );
+    sql.bind(caller.user).push("))");
+    sql
+}
+
+/// The facts about a run that has not started.
+fn facts<'a>(record: Option<RecordId>, nothing: &'a Named, outputs: &'a BTreeMap<String, Named>) -> Facts<'a> {
+    Facts { record, before: nothing, deleted: None, inputs: nothing, outputs, starter: None, run: "" }
 }
 
 /// A start that a body asks for.
@@ -210,9 +221,7 @@ fn meets_condition(
 ) -> Result<bool, Refusal> {
     let Some(condition) = &manual.condition else { return Ok(true) };
     let (nothing, outputs) = (Named::new(), BTreeMap::new());
-    let facts =
-        Facts { record, before: &nothing, deleted: None, inputs: &nothing, outputs: &outputs, starter: None, run: "" };
-    Evaluator::for_system(request, facts).condition(conn, condition)
+    Evaluator::for_system(request, facts(record, &nothing, &outputs)).condition(conn, condition)
 }
 
 /// Reads the inputs of a body, checked as values of fields that the starter writes.
@@ -290,21 +299,32 @@ fn list_startable(request: &Request, conn: &mut Conn) -> Outcome {
     let held = load_from_path(request, conn)?;
     let caller = request.caller()?;
     let select = resource::select(&STARTABLE, &request.query)?;
-    let sql = Sql::new(
-        "SELECT id, name, description, published_version FROM sequences WHERE trigger_type = 'manual' AND object_class = $1 \
-         AND status = 'running' AND published_version IS NOT NULL ORDER BY id",
+    let mut sql = Sql::new(
+        "SELECT s.id, s.name, s.description, s.published_version FROM sequences s WHERE s.trigger_type = 'manual' \
+         AND s.status = 'running' AND s.published_version IS NOT NULL AND s.object_class = ",
     );
-    let sequences: Vec<(SequenceId, String, String, i64)> = conn.query_all(&sql.arg(held.class.id), |row| {
-        Ok((row.id(0)?, row.text(1)?.to_owned(), row.text(2)?.to_owned(), row.int(3)?))
-    })?;
+    sql.bind(held.class.id).push(if caller.agent.is_some() {
+        " AND s.from_agents = 1"
+    } else {
+        " AND s.from_people = 1"
+    });
+    if !caller.is_super() {
+        sql.push(" AND ").append(&has_group(caller));
+    }
+    sql.push(" ORDER BY s.id");
+    let sequences: Vec<(SequenceId, String, String, i64)> =
+        conn.query_all(&sql, |row| Ok((row.id(0)?, row.text(1)?.to_owned(), row.text(2)?.to_owned(), row.int(3)?)))?;
+    let (nothing, outputs) = (Named::new(), BTreeMap::new());
+    let mut evaluator = Evaluator::for_system(request, facts(Some(held.id), &nothing, &outputs));
     let mut found = Vec::new();
     for (id, name, description, version) in sequences {
-        let right = StartRight::load(conn, caller, id)?;
         let Some(published) = published::load(&request.build, conn, id, version)? else { continue };
         let Some(Trigger::Manual(manual)) = &published.definition.trigger else { continue };
-        let needed = if manual.needs_edit { EDIT } else { VIEW };
-        let is_allowed = right.is_for_kind && right.is_in_group && held.allows(needed);
-        if is_allowed && meets_condition(request, conn, manual, Some(held.id))? {
+        let is_met = match &manual.condition {
+            Some(condition) => evaluator.condition(conn, condition)?,
+            None => true,
+        };
+        if is_met && held.allows(if manual.needs_edit { EDIT } else { VIEW }) {
             let inputs: Vec<Json> = manual.inputs.iter().map(shown_input).collect();
             found.push(json!({"id": id, "name": name, "description": description, "inputs": inputs}));
         }

@@ -26,6 +26,7 @@ const KEPT_VERSIONS: i64 = 100;
 pub fn routes() -> Vec<Route> {
     let publish = Route::post("/api/sequences/{id}/publish/", "Publish the draft", Handler::Write(publish))
         .with_body(Schema::Json(comment_schema))
+        .parameters(|| vec![if_match()])
         .answers(200, Schema::One(&SEQUENCE))
         .also_answers(412, Schema::Refusal)
         .also_answers(428, Schema::Refusal)
@@ -33,6 +34,13 @@ pub fn routes() -> Vec<Route> {
         .instance("sequences.edit, and what the definition asks for")
         .without_keys();
     vec![publish]
+}
+
+fn if_match() -> Json {
+    json!({
+        "name": "If-Match", "in": "header", "required": true, "schema": {"type": "string"},
+        "description": "The `ETag` of the draft that is published; 412 if it is another by now",
+    })
 }
 
 fn comment_schema() -> Json {

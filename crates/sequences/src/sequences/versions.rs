@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
     let who = "sequences.view, or ownership of the class of the trigger";
     vec![
         Route::list(all, &VERSION, list).instance(who),
-        Route::options_below(all, document).with_read(document).instance(who),
+        Route::options_below(all, document).with_read(document),
         Route::view(one, &VERSION, view).with_read(view).instance(who),
     ]
 }
@@ -59,7 +59,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    SequenceAccess::load(request, conn)?;
+    SequenceAccess::require_existing(conn, request.id())?;
     Ok(Answer::value(&options::document(&VERSION)))
 }
 
