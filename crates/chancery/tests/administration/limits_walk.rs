@@ -10,12 +10,8 @@ use store::{Conn, Sql, StoreError};
 use testkit::{API_KEY, ApiClient, DOMAIN, Reply, docx, eventually};
 
 /// Limits that are stored without effect (`docs/reference/limits.md`).
-const WITHOUT_EFFECT: &[&str] = &[
-    "personal_authentication_objects_per_user_per_provider",
-    "record_relations_transaction",
-    "sequences",
-    "task_group_templates",
-];
+const WITHOUT_EFFECT: &[&str] =
+    &["personal_authentication_objects_per_user_per_provider", "record_relations_transaction", "task_group_templates"];
 
 /// A build in which the limits are tested one after the other.
 struct LimitsWalk {
@@ -94,6 +90,7 @@ async fn every_limit_holds() {
     tasks(&mut walk).await;
     components(&mut walk, &server).await;
     storage(&mut walk, &server).await;
+    sequences(&mut walk).await;
 
     let limits = walk.operator.get(&walk.limits).await.ok();
     let keys = limits.as_object().unwrap().keys().filter(|key| *key != "allowed_file_extensions");
@@ -123,6 +120,35 @@ async fn administration(walk: &mut LimitsWalk) {
     walk.api.call("PUT", &preference("one")).json(&json!({"value": 1})).send().await.expect_created();
     let refused = message::limit_exceeded("1 User Preferences");
     walk.refuses("user_preferences", 1, refused, "PUT", &preference("two"), json!({"value": 1})).await;
+}
+
+async fn sequences(walk: &mut LimitsWalk) {
+    let rest =
+        |key: &str| json!({"key": key, "type": "wait", "for": {"span": {"time_value": 1, "time_unit": "hours"}}});
+    let sequence = |name: &str| {
+        let definition = json!({"trigger": {"type": "manual"}, "steps": [rest("one"), rest("two")]});
+        json!({"name": name, "definition": definition})
+    };
+    let api = walk.api.clone();
+    let first = api.post("/api/sequences/", sequence("One")).await;
+    let second = walk.exceeds("sequences", 1, "Sequences", "/api/sequences/", sequence("Two")).await;
+    let publish = async |made: &Reply| {
+        let path = format!("/api/sequences/{}/publish/", made.id());
+        api.call("POST", &path).header("if-match", made.header("etag")).json(&json!({})).send().await
+    };
+    walk.set("sequence_steps", 1).await;
+    publish(&first).await.expect_reply(400, message::limit_exceeded("1 Sequence Steps"));
+    walk.set("sequence_steps", 2).await;
+    publish(&first).await.ok();
+    publish(&second).await.ok();
+    let start = async |made: &Reply| api.post(&format!("/api/sequences/{}/start/", made.id()), json!({})).await;
+    walk.set("sequence_runs_in_progress", 1).await;
+    start(&first).await.expect_created();
+    start(&second).await.expect_reply(400, message::limit_exceeded("1 runs in progress"));
+    walk.set("sequence_runs_in_progress", 2).await;
+    // The runs are counted once a second.
+    eventually(async || start(&second).await.status == 201).await;
+    walk.walked.extend(["sequence_steps", "sequence_runs_in_progress"].map(str::to_owned));
 }
 
 async fn accounts(walk: &mut LimitsWalk) {
