@@ -120,6 +120,7 @@ async fn where_412_is_described_another_state_is_answered_with_it() {
     let sets = admin.get("/api/user-groups/2/permission-sets/").await.ok();
     let set = sets["results"][0]["id"].as_i64().unwrap();
     let service = admin.get("/api/users/?account_type=service_external").await.ids()[0];
+    let comment = admin.post("/api/tasks/2/comments/", json!({"text": "Said"})).await.id();
     let document = openapi::document(table(), Audience::All);
     let mut conditional = Vec::new();
     for route in routes() {
@@ -130,6 +131,8 @@ async fn where_412_is_described_another_state_is_answered_with_it() {
         if is_conditional && route.own_admission.is_none() {
             let path = match route.path {
                 "/api/users/{user_id}/api-keys/{id}/" => with_ids(route.path, &[service, 2]),
+                "/api/object-records/{record_id}/comments/{comment_id}/" => with_ids(route.path, &[2, 2]),
+                "/api/tasks/{task_id}/comments/{comment_id}/" => with_ids(route.path, &[2, comment]),
                 path => with_ids_of(&server, path, &[2, set]).await,
             };
             let call = admin.call(route.method.as_str(), &path).header("if-match", "\"x\"");

@@ -19,7 +19,7 @@ async fn statements(server: &TestServer, admin: &ApiClient, route: &'static Rout
 
 /// Lists with more than three statements, and their maximum, independent of the page size. Classes and records show counts, rights
 /// and labels beside their rows, which are read for a whole page at a time.
-const DEARER: [(&str, u64); 21] = [
+const DEARER: [(&str, u64); 23] = [
     // Loads the user of the identities, and their rights.
     ("/api/users/{user_id}/identities/", 6),
     ("/api/object-classes/", 5),
@@ -45,6 +45,9 @@ const DEARER: [(&str, u64); 21] = [
     ("/api/object-records/{record}/owners/", 4),
     ("/api/object-records/{record_id}/permission-sets/{set_id}/assignees/", 7),
     ("/api/object-records/{record_id}/permission-sets/{set_id}/assignees/user-groups/", 7),
+    // These load the record, or the task with its record, before their page.
+    ("/api/object-records/{record_id}/comments/", 5),
+    ("/api/tasks/{task_id}/comments/", 7),
 ];
 
 fn is_dearer(route: &Route) -> bool {
