@@ -487,8 +487,12 @@ mod tests {
     }
 
     /// Commands that print a sentence for people, or a text of another form.
-    const WITHOUT_DATA: [&str; 7] = [
+    const WITHOUT_DATA: [&str; 11] = [
         "chancery serve",
+        "chancery build export",
+        "chancery build import",
+        "chancery restore",
+        "chancery receipt check",
         "chancery build allow-passwords",
         "chancery user create",
         "chancery user set-password",

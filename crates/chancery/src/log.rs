@@ -206,8 +206,7 @@ mod tests {
         }
         let lines = Lines::default();
         tracing::subscriber::with_default(registry().with(lines.clone()), event);
-        let line = web::lock(&lines.0).clone();
-        line
+        web::lock(&lines.0).clone()
     }
 
     #[test]

@@ -60,7 +60,13 @@ pub async fn export(
     };
     output.finish()?;
     bar.finish();
-    let say = |line: String| if output.is_standard() { Ok(print_error_line(line)) } else { print_line(line) };
+    let say = |line: String| {
+        if !output.is_standard() {
+            return print_line(line);
+        }
+        print_error_line(line);
+        Ok(())
+    };
     export_lines(&build.domain, &report).into_iter().try_for_each(say)
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use testkit::ApiClient;
 
 /// The number of instances of a list whose own addresses are read.
@@ -90,9 +91,9 @@ async fn read(client: &ApiClient, address: &str, answers: &mut Answers) {
     let mut files = Vec::new();
     links(&json, &mut files);
     for file in files {
-        if !answers.contains_key(&file) {
-            let reply = client.get(&file).await;
-            answers.insert(file, (reply.status, format!("{:?}", reply.bytes)));
+        if let Entry::Vacant(answer) = answers.entry(file) {
+            let reply = client.get(answer.key()).await;
+            answer.insert((reply.status, format!("{:?}", reply.bytes)));
         }
     }
 }

@@ -98,12 +98,32 @@ impl ValueTally {
     }
 }
 
+/// The texts among the keys of a column, and their places.
+#[derive(Default)]
+struct KeyTexts {
+    places: HashMap<Box<str>, i64>,
+    texts: Vec<Box<str>>,
+}
+
+impl KeyTexts {
+    /// Returns the place of a text.
+    fn place(&mut self, text: &str) -> i64 {
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        let place = self.texts.len() as i64;
+        self.places.insert(text.into(), place);
+        self.texts.push(text.into());
+        place
+    }
+}
+
 /// The groups of a request. Their keys are numbers: an integer, a day, or the place of a text in `texts`.
 pub struct Groups {
     places: HashMap<[Option<i64>; 2], usize>,
     tallies: Vec<Tally>,
-    /// The texts among the keys of each column, and their places.
-    texts: [(HashMap<Box<str>, i64>, Vec<Box<str>>); 2],
+    /// The texts among the keys of each column.
+    texts: [KeyTexts; 2],
     bytes_of_group: usize,
 }
 
@@ -122,7 +142,7 @@ impl Groups {
         let mut key = [None; 2];
         for (at, column) in plan.group_by.iter().enumerate() {
             key[at] = match &column.field.kind {
-                FieldKind::Enum { .. } => row.opt_text(at)?.map(|text| self.place_of_text(at, text)),
+                FieldKind::Enum { .. } => row.opt_text(at)?.map(|text| self.texts[at].place(text)),
                 FieldKind::Date => row.opt_text(at)?.and_then(|date| day_of_date(date, column.part)),
                 FieldKind::DateTime => row.opt_int(at)?.map(|micros| day_of_datetime(micros, column.part, &plan.zone)),
                 _ => row.opt_int(at)?,
@@ -147,24 +167,13 @@ impl Groups {
         Ok(place == next)
     }
 
-    fn place_of_text(&mut self, column: usize, text: &str) -> i64 {
-        let (places, texts) = &mut self.texts[column];
-        if let Some(place) = places.get(text) {
-            return *place;
-        }
-        let place = texts.len() as i64;
-        places.insert(text.into(), place);
-        texts.push(text.into());
-        place
-    }
-
     /// Refuses more than [`MAX_GROUPS`], and reserves memory for the groups so far.
     pub fn check(&self, request: &Request) -> ControlFlow<Refusal> {
         if self.len() > MAX_GROUPS {
             let detail = format!("Limit of {MAX_GROUPS} groups has been exceeded.");
             return ControlFlow::Break(Refusal::bad_request(detail));
         }
-        match self.len() % GROUPS_IN_STEP == 0 {
+        match self.len().is_multiple_of(GROUPS_IN_STEP) {
             true => match request.reserve_answer(self.len() * self.bytes_of_group) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(refusal) => ControlFlow::Break(refusal),
@@ -194,7 +203,7 @@ impl Groups {
                     let key = match (key[at], &column.field.kind) {
                         (None, _) => Key::Null,
                         (Some(place), FieldKind::Enum { choices }) => {
-                            let text = self.texts[at].1[place as usize].clone();
+                            let text = self.texts[at].texts[place as usize].clone();
                             let option = choices.iter().position(|option| *option.value == *text);
                             group.places[at] = Some(option.map_or(i64::MAX, |option| option as i64));
                             Key::Text(text)
