@@ -20,7 +20,7 @@ async fn a_code_is_exchanged_once_for_tokens_that_are_refreshed() {
     assert_eq!(reply.header("cache-control"), "no-store");
     let first = GrantTokens::from_reply(&reply);
     let tools = agent.send_request(&server, &first, "tools/list", json!({})).await.ok();
-    assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 7);
+    assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 9);
 
     server.advance(14 * MINUTE);
     assert!(agent.may_call(&server, &first).await);

@@ -49,7 +49,7 @@ async fn run_program(command: Command, more: Value, revision: Value, errors: [(&
         "{begun}"
     );
     let tools = program.send_command(json!({"do": "list"}), None).await["result"].clone();
-    assert_eq!(tools.as_array().unwrap().len(), 15, "{tools}");
+    assert_eq!(tools.as_array().unwrap().len(), 18, "{tools}");
 
     let record = use_record_tools(&mut program).await;
     use_task_tools(&mut program, &record, scene.person.id).await;
@@ -191,7 +191,7 @@ async fn agents_connect_by_an_address_with_a_slash_at_its_end_too() {
         let begun = program.send_command(json!({"do": "connect"}), Some(&person)).await;
         assert_eq!(begun["result"]["server"]["name"], "chancery", "{begun}");
         let tools = program.send_command(json!({"do": "list"}), None).await["result"].clone();
-        assert_eq!(tools.as_array().unwrap().len(), 15, "{tools}");
+        assert_eq!(tools.as_array().unwrap().len(), 18, "{tools}");
     }
 }
 
@@ -242,7 +242,7 @@ async fn mcp_inspector_connects_as_the_documentation_says() {
     // Tests run in parallel, so the port is any free one.
     let callback = ["--callback-url", "http://127.0.0.1:0/oauth/callback"];
     let listed = run(list, &callback).await;
-    assert_eq!(listed["tools"].as_array().unwrap().len(), 15, "{listed}");
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 18, "{listed}");
     let page = run(search, &callback).await;
     assert_eq!(page["structuredContent"]["results"][0]["id"], record, "{page}");
 
@@ -250,5 +250,5 @@ async fn mcp_inspector_connects_as_the_documentation_says() {
     let bearer = format!("Authorization: Bearer {}", scene.tokens.access);
     let of_client = list.iter().position(|word| word == "--client-id").unwrap();
     let listed = run(&[&list[..of_client], &list[of_client + 4..]].concat(), &["--header", &bearer, "--strict"]).await;
-    assert_eq!(listed["tools"].as_array().unwrap().len(), 15, "{listed}");
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 18, "{listed}");
 }
