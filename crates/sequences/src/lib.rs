@@ -5,6 +5,7 @@ pub mod definition;
 mod engine;
 mod problems;
 mod runs;
+mod schedule;
 mod sequences;
 mod skipped;
 mod span;

@@ -2,6 +2,8 @@
 
 mod actions;
 mod ending;
+mod finding;
+pub mod moments;
 mod people;
 pub mod published;
 pub mod run;

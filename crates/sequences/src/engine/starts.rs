@@ -258,12 +258,14 @@ fn meets_condition(
     let (nothing, outputs) = (Named::new(), BTreeMap::new());
     let facts = Facts {
         record: Some(write.id),
+        item: None,
         before,
         deleted: None,
         inputs: &nothing,
         outputs: &outputs,
         starter: None,
         run: "",
+        zone: None,
     };
     let met = Evaluator::for_system(request, facts).condition(conn, condition);
     // A write is never refused because of a condition.

@@ -119,7 +119,17 @@ fn has_group(caller: &Caller) -> Sql {
 
 /// The facts about a run that has not started.
 fn facts<'a>(record: Option<RecordId>, nothing: &'a Named, outputs: &'a BTreeMap<String, Named>) -> Facts<'a> {
-    Facts { record, before: nothing, deleted: None, inputs: nothing, outputs, starter: None, run: "" }
+    Facts {
+        record,
+        item: None,
+        before: nothing,
+        deleted: None,
+        inputs: nothing,
+        outputs,
+        starter: None,
+        run: "",
+        zone: None,
+    }
 }
 
 /// A start that a body asks for.

@@ -99,8 +99,11 @@ fn note_listeners(conn: &mut Conn, classes: BTreeSet<i64>) -> Result<(), StoreEr
 pub fn delete_versions(conn: &mut Conn, id: SequenceId) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM sequence_classes WHERE sequence = $1 RETURNING class_id").arg(id);
     let classes = conn.query_all(&sql, |row| row.int(0))?.into_iter().collect();
-    for text in ["DELETE FROM sequence_versions WHERE sequence = $1", "DELETE FROM sequence_groups WHERE sequence = $1"]
-    {
+    for text in [
+        "DELETE FROM sequence_versions WHERE sequence = $1",
+        "DELETE FROM sequence_groups WHERE sequence = $1",
+        "DELETE FROM sequence_moments WHERE sequence = $1",
+    ] {
         conn.exec(&Sql::new(text).arg(id))?;
     }
     note_listeners(conn, classes)

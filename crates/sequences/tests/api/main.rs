@@ -6,6 +6,7 @@ mod runs;
 mod runs_limits;
 mod runs_rights;
 mod runs_tasks;
+mod schedules;
 mod sequences;
 mod sequences_publish;
 mod sequences_start;
