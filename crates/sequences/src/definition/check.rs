@@ -116,6 +116,18 @@ impl Checker<'_> {
         match self.trigger {
             None => Ok(()),
             Some(Trigger::Record(record)) => self.record_trigger(record, &place),
+            Some(Trigger::Task(task)) => {
+                if let Some(id) = task.object_class {
+                    self.class(id, &place.of("object_class"))?;
+                } else if task.condition.is_some() {
+                    self.problems.add(&place.of("condition"), message::NO_FIELD);
+                    return Ok(());
+                }
+                if let Some(template) = task.task_template {
+                    self.task_template(template, &place.of("task_template"))?;
+                }
+                self.condition(task.condition.as_ref(), Scope::Condition, &place.of("condition"))
+            }
             Some(Trigger::Schedule(schedule)) => {
                 let Some((class, selection)) = &schedule.for_each else { return Ok(()) };
                 let at = place.of("for_each");
@@ -662,6 +674,13 @@ impl Checker<'_> {
             ["before", alias] => self.former(alias)?,
             _ if scope == Scope::Condition || self.has_no_run => return unknown(),
             ["starter"] => Ok(Type::USER),
+            ["task", rest @ ..] if matches!(self.trigger, Some(Trigger::Task(_))) => match rest {
+                [] | ["id"] => Ok(if rest.is_empty() { Type::Task } else { Type::INTEGER }),
+                ["status"] => Ok(Type::STRING),
+                ["completed_by"] => Ok(Type::USER),
+                ["response"] => Ok(Type::Json),
+                _ => return unknown(),
+            },
             ["run", "uuid"] => Ok(Type::STRING),
             ["item", rest @ ..] if !self.items.is_empty() => {
                 let own: Vec<String> = rest.iter().map(|name| (*name).to_owned()).collect();

@@ -26,7 +26,8 @@ const MAX_NOTIFIED: usize = 10;
 const HOURLY_LIMIT: i64 = 10_000;
 
 /// The types of triggers with their texts.
-pub const TRIGGER_TYPES: [(&str, &str); 3] = [("record", "Record"), ("schedule", "Schedule"), ("manual", "Manual")];
+pub const TRIGGER_TYPES: [(&str, &str); 4] =
+    [("record", "Record"), ("task", "Task"), ("schedule", "Schedule"), ("manual", "Manual")];
 /// The types of steps with their texts.
 pub const STEP_TYPES: [(&str, &str); 12] = [
     ("create_record", "Create a record"),
@@ -43,6 +44,10 @@ pub const STEP_TYPES: [(&str, &str); 12] = [
     ("stop", "Stop"),
 ];
 pub const EVENTS: [&str; 5] = ["created", "changed", "deleted", "restored", "owner_changed"];
+/// The states of tasks.
+pub const TASK_STATES: [&str; 6] = ["open", "in_approval", "completed", "rejected", "expired", "canceled"];
+/// The names that a trigger of a task may have.
+pub const TASK_NAMES: [&str; 5] = ["type", "object_class", "task_template", "status", "condition"];
 pub const SOURCES: [&str; 4] = ["user", "mcp", "system", "sequence"];
 pub const CONCURRENCIES: [&str; 4] = ["queue", "skip", "replace", "parallel"];
 /// The types of inputs.
@@ -62,6 +67,7 @@ pub struct Definition {
 #[derive(Clone, Debug)]
 pub enum Trigger {
     Record(RecordTrigger),
+    Task(TaskTrigger),
     Schedule(ScheduleTrigger),
     Manual(ManualTrigger),
 }
@@ -75,6 +81,16 @@ pub struct RecordTrigger {
     pub fields: Vec<String>,
     pub condition: Option<Condition>,
     pub sources: Vec<&'static str>,
+}
+
+/// Starts a run when a task is created or gets another state.
+#[derive(Clone, Debug, Default)]
+pub struct TaskTrigger {
+    /// The class of the record of the task; `None`: tasks without a record.
+    pub object_class: Option<i64>,
+    pub task_template: Option<i64>,
+    pub status: Vec<&'static str>,
+    pub condition: Option<Condition>,
 }
 
 /// Lets people and agents start runs.
@@ -221,6 +237,7 @@ impl Trigger {
     pub fn type_name(&self) -> &'static str {
         match self {
             Trigger::Record(_) => "record",
+            Trigger::Task(_) => "task",
             Trigger::Schedule(_) => "schedule",
             Trigger::Manual(_) => "manual",
         }
@@ -230,6 +247,7 @@ impl Trigger {
     pub fn object_class(&self) -> Option<i64> {
         match self {
             Trigger::Record(record) => Some(record.object_class),
+            Trigger::Task(task) => task.object_class,
             Trigger::Schedule(schedule) => schedule.for_each.as_ref().map(|(class, _)| *class),
             Trigger::Manual(manual) => manual.object_class,
         }
@@ -238,6 +256,7 @@ impl Trigger {
     pub fn condition(&self) -> Option<&Condition> {
         match self {
             Trigger::Record(record) => record.condition.as_ref(),
+            Trigger::Task(task) => task.condition.as_ref(),
             Trigger::Schedule(_) => None,
             Trigger::Manual(manual) => manual.condition.as_ref(),
         }
@@ -334,6 +353,20 @@ impl Trigger {
                 let object_class = read_required_id(object, "object_class", &place.of("object_class"), problems);
                 let object_class = object_class.unwrap_or(0);
                 Some(Trigger::Record(RecordTrigger { object_class, on, fields, condition, sources }))
+            }
+            "task" => {
+                check_names(object, &TASK_NAMES, place, problems);
+                require(object, "status", place, problems);
+                let status = read_choices(object, "status", &TASK_STATES, &place.of("status"), problems);
+                if status.is_empty() && !problems.has_any(&place.of("status")) {
+                    problems.add(&place.of("status"), message::EMPTY_LIST);
+                }
+                Some(Trigger::Task(TaskTrigger {
+                    object_class: read_id(object, "object_class", &place.of("object_class"), problems),
+                    task_template: read_id(object, "task_template", &place.of("task_template"), problems),
+                    status,
+                    condition: read_condition(object, "condition", place, problems),
+                }))
             }
             "schedule" => Some(Trigger::Schedule(schedules::read(object, place, problems))),
             _ => {

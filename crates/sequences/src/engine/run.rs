@@ -28,6 +28,9 @@ pub struct RunState {
     /// The outputs of steps by their keys.
     pub outputs: BTreeMap<String, Named>,
     pub before: Named,
+    /// The task whose state started the run, as it was then.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub task: Named,
     /// The values of a record whose deletion started the run.
     pub deleted: Option<Named>,
     /// The tasks that it made.
@@ -266,6 +269,7 @@ impl Run {
             record: self.record,
             item: self.state.item(),
             before: &self.state.before,
+            task: &self.state.task,
             deleted: self.state.deleted.as_ref(),
             inputs: &self.inputs,
             outputs: &self.state.outputs,

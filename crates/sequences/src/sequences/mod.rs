@@ -64,6 +64,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 fn names_of_trigger(of: &str) -> Vec<&'static str> {
     match of {
         "record" => vec!["type", "object_class", "on", "fields", "condition", "sources"],
+        "task" => crate::definition::TASK_NAMES.to_vec(),
         "schedule" => {
             vec!["type", "time_zone", "every", "interval", "at", "weekdays", "day", "starts_on", "ends_on", "for_each"]
         }
@@ -78,6 +79,7 @@ fn schema_of(of: &str, name: &str) -> Json {
         (of, name),
         (_, "type" | "key")
             | ("record", "object_class" | "on")
+            | ("task", "status")
             | ("schedule", "time_zone" | "every")
             | ("for_each", "in" | "steps")
             | ("create_record" | "find_records", "object_class")
@@ -91,6 +93,7 @@ fn schema_of(of: &str, name: &str) -> Json {
     let values: Json = match (of, name) {
         ("record", "on") => json!(EVENTS),
         ("record", "sources") => json!(SOURCES),
+        ("task", "status") => json!(crate::definition::TASK_STATES),
         ("schedule", "every") => json!(crate::definition::schedules::EVERY),
         ("manual", "from") => json!(["people", "agents"]),
         ("manual", "right") => json!(["edit", "view"]),
@@ -105,6 +108,7 @@ fn schema_of(of: &str, name: &str) -> Json {
 fn description_of(of: &str) -> &'static str {
     match of {
         "record" => "Starts when a record of the class is written",
+        "task" => "Starts when a task is created or gets another state",
         "schedule" => "Starts at moments, once or for each of many records",
         "manual" => "Is started by people or agents",
         "create_record" => "Creates a record of a class",

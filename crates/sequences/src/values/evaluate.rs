@@ -36,6 +36,8 @@ pub struct Facts<'a> {
     pub item: Option<RecordId>,
     /// The former values of changed fields.
     pub before: &'a Named,
+    /// The task whose state started the run: `id`, `status`, `completed_by`, `response`.
+    pub task: &'a Named,
     /// The values of a record whose deletion started the run.
     pub deleted: Option<&'a Named>,
     pub inputs: &'a Named,
@@ -158,6 +160,12 @@ impl<'a> Evaluator<'a> {
             ["now"] => Ok(Val::Moment(self.request.now)),
             ["today"] => Ok(Val::Date(self.today())),
             ["starter"] => Ok(self.facts.starter.map_or(Val::Null, |user| Val::User(user.get()))),
+            ["task"] => Ok(own(self.facts.task, "id")),
+            ["task", "id"] => Ok(match own(self.facts.task, "id") {
+                Val::Task(id) => Val::Int(id),
+                other => other,
+            }),
+            ["task", name] => Ok(own(self.facts.task, name)),
             ["run", "uuid"] => Ok(Val::Text(self.facts.run.to_owned())),
             ["company", _] => Ok(Val::Text(admin_email_address(conn)?)),
             ["before", alias] => Ok(own(self.facts.before, alias)),

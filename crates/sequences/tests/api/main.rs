@@ -11,6 +11,7 @@ mod sequences;
 mod sequences_publish;
 mod sequences_start;
 mod set_up;
+mod task_triggers;
 
 /// The modules that the tests serve.
 struct Api;
