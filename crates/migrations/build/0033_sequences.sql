@@ -26,6 +26,11 @@ CREATE TABLE sequences (
     has_changes BIGINT NOT NULL DEFAULT 1,
     -- Failures before this time do not count for the pause after many of them.
     failures_since BIGINT NOT NULL DEFAULT 0,
+    -- The published schedule: its trigger as JSON, the date from which its intervals count, the next moment and the last one that was done.
+    schedule_key TEXT,
+    schedule_from TEXT,
+    schedule_next BIGINT,
+    schedule_done BIGINT,
     created_at BIGINT NOT NULL,
     created_by BIGINT,
     modified_at BIGINT NOT NULL,
@@ -67,6 +72,16 @@ CREATE INDEX sequence_classes_class ON sequence_classes(class_id);
 
 -- Is 1 if sequences listen to the records of the class. It changes with the version of the class.
 ALTER TABLE object_classes ADD COLUMN starts_sequences BIGINT NOT NULL DEFAULT 0;
+
+-- Moments of schedules whose runs, one for each of many records, are not all written. The records until `after_record` have theirs.
+CREATE TABLE sequence_moments (
+    sequence BIGINT NOT NULL,
+    version BIGINT NOT NULL,
+    moment BIGINT NOT NULL,
+    after_record BIGINT NOT NULL,
+    n BIGINT NOT NULL,
+    PRIMARY KEY (sequence, moment)
+);
 
 CREATE TABLE sequence_runs (
     id {id},

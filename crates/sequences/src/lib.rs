@@ -5,6 +5,7 @@ pub mod definition;
 mod engine;
 mod problems;
 mod runs;
+mod schedule;
 mod sequences;
 mod skipped;
 mod span;
@@ -13,7 +14,7 @@ mod values;
 use engine::work::EngineOfProcess;
 use kit::domain::Module;
 use records::single_records::RecordHooks;
-use tasks::single_tasks::TaskHooks;
+use tasks::single_tasks::{OnTasks, TaskHooks};
 
 /// The registration of the sequences module.
 pub static MODULE: Module = Module {
@@ -39,7 +40,9 @@ pub static MODULE: Module = Module {
         let hooks = slots.entry::<RecordHooks>();
         hooks.written.push(engine::starts::on_written);
         hooks.deleted.push(engine::cancel_runs_of_records);
-        slots.entry::<TaskHooks>().0.push(engine::on_tasks_changed);
+        let hooks = slots.entry::<TaskHooks>();
+        hooks.created.push(engine::on_tasks);
+        hooks.changed.extend([engine::on_tasks_changed as OnTasks, engine::on_tasks]);
         Ok(())
     },
     build_slots: engine::work::build_slots,

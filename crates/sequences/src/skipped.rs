@@ -38,6 +38,7 @@ pub enum SkipReason {
     Depth,
     Busy,
     Paused,
+    Missed,
     Limit,
 }
 
@@ -48,6 +49,7 @@ impl SkipReason {
             SkipReason::Depth => "depth",
             SkipReason::Busy => "busy",
             SkipReason::Paused => "paused",
+            SkipReason::Missed => "missed",
             SkipReason::Limit => "limit",
         }
     }
@@ -120,11 +122,22 @@ pub fn visible_records(
 
 /// Counts a start that did not become a run, once the transaction has committed.
 pub fn skip(request: &Request, sequence: SequenceId, reason: SkipReason, record: Option<RecordId>) {
+    count(request, sequence, (reason, 1), record);
+}
+
+/// Counts several starts that did not become runs.
+pub fn skip_many(request: &Request, sequence: SequenceId, reason: SkipReason, number: i64) {
+    if number > 0 {
+        count(request, sequence, (reason, number), None);
+    }
+}
+
+fn count(request: &Request, sequence: SequenceId, (reason, number): (SkipReason, i64), record: Option<RecordId>) {
     let hour = request.now - request.now.rem_euclid(HOUR_US);
     request.effects.after_commit_with(Box::new(move |app, build| {
         let mut pending = web::lock(&build.slot::<SkipCounts>().0);
         let (count, last) = pending.counts.entry((sequence, hour, reason)).or_default();
-        *count += 1;
+        *count += number;
         *last = record.or(*last);
         drop(pending);
         jobs::wake_for(app, build, &SKIPS);

@@ -368,6 +368,6 @@ fn write_expired(request: &Request, conn: &mut Conn, expired: Vec<(TaskId, Strin
         conn.exec(&sql)?;
     }
     counts::add(conn, &ids)?;
-    hooks::run_hooks(request, conn, &ids)?;
+    hooks::run_changed(request, conn, &ids)?;
     one_time::end(request, conn, &ids, None)
 }

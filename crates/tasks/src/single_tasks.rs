@@ -1,10 +1,10 @@
 //! Functions for other modules on single tasks: their outcome, their assignees and their cancellation.
 
-pub use crate::hooks::{OnTasksChanged, TaskHooks};
+pub use crate::hooks::{OnTasks, TaskHooks};
 use crate::tasks::acting;
 use crate::tasks::task::{IN_APPROVAL, OPEN};
 use crate::tasks::task_access;
-use kit::ids::{PrincipalId, TaskId, UserId};
+use kit::ids::{ClassId, PrincipalId, RecordId, TaskId, TaskTemplateId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::Value as Json;
@@ -48,6 +48,35 @@ impl TaskOutcome {
     pub fn has_ended(&self) -> bool {
         ![OPEN, IN_APPROVAL].contains(&self.status.as_str())
     }
+}
+
+/// A task in its present state.
+#[derive(Clone, Debug)]
+pub struct TaskState {
+    pub id: TaskId,
+    pub status: String,
+    pub record: Option<RecordId>,
+    pub class: Option<ClassId>,
+    pub template: TaskTemplateId,
+    pub completed_by: Option<UserId>,
+    pub response: Option<Json>,
+}
+
+/// Loads the states of tasks, by id. Tasks that are gone are left out.
+pub fn states(conn: &mut Conn, tasks: &[TaskId]) -> Result<Vec<TaskState>, StoreError> {
+    let mut sql = Sql::new("SELECT id, status, record, class_id, template, completed_by, response FROM tasks WHERE id");
+    sql.push_any(tasks.iter().copied()).push(" ORDER BY id");
+    conn.query_all(&sql, |row| {
+        Ok(TaskState {
+            id: row.id(0)?,
+            status: row.text(1)?.to_owned(),
+            record: row.opt_id(2)?,
+            class: row.opt_id(3)?,
+            template: row.id(4)?,
+            completed_by: row.opt_id(5)?,
+            response: row.opt_json(6)?,
+        })
+    })
 }
 
 /// The users and groups to whom a task is assigned.

@@ -441,6 +441,7 @@ POST /api/sequences/{id}/resume/ sequences.resume
 POST /api/sequences/{id}/take-over/ sequences.take_over
 GET /api/sequences/{id}/versions/ sequences.versions.list
 GET /api/sequences/{sequence_id}/versions/{version_id}/ sequences.versions.retrieve
+GET /api/sequences/{id}/schedule/ sequences.schedule.retrieve
 POST /api/sequences/{id}/start/ sequences.start
 GET /api/object-records/{record_id}/sequences/ object_records.sequences.list
 GET /api/sequence-runs/ sequence_runs.list

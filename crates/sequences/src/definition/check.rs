@@ -5,7 +5,7 @@ use super::conditions::{Comparison, Condition, Operand, Selection};
 use super::people::People;
 use super::types::Type;
 use super::values::{NO_REFERENCE, Operation, Reference, Template, Value};
-use super::{Action, Definition, Input, ManualTrigger, RecordTrigger, Step, TaskRecordOf, Trigger, Wait};
+use super::{Action, Definition, EachSource, Input, ManualTrigger, RecordTrigger, Step, TaskRecordOf, Trigger, Wait};
 use crate::problems::{Place, Problems};
 use identity::visibility::{visible_groups, visible_users};
 use kit::ids::{ClassId, RecordId};
@@ -39,6 +39,8 @@ struct KnownStep {
     key: String,
     /// The branches that contain it: the key of the step with the branches, and the place of the branch.
     within: Vec<(String, usize)>,
+    /// True if it repeats the steps inside it.
+    is_each: bool,
     outputs: HashMap<&'static str, Type>,
 }
 
@@ -57,6 +59,8 @@ pub fn check(
         trigger: definition.trigger.as_ref(),
         known: Vec::new(),
         within: Vec::new(),
+        items: Vec::new(),
+        has_no_run: false,
     };
     checker.trigger()?;
     checker.users(&definition.notify, &Place::default().of("notify"))?;
@@ -73,6 +77,10 @@ struct Checker<'a> {
     known: Vec<KnownStep>,
     /// The branches around the step that is checked.
     within: Vec<(String, usize)>,
+    /// The classes of the records for which it is repeated, from the outside.
+    items: Vec<Option<i64>>,
+    /// True in the selection of a trigger, where there is no run yet.
+    has_no_run: bool,
 }
 
 /// The type of a reference, or the message of its problem.
@@ -108,6 +116,27 @@ impl Checker<'_> {
         match self.trigger {
             None => Ok(()),
             Some(Trigger::Record(record)) => self.record_trigger(record, &place),
+            Some(Trigger::Task(task)) => {
+                if let Some(id) = task.object_class {
+                    self.class(id, &place.of("object_class"))?;
+                } else if task.condition.is_some() {
+                    self.problems.add(&place.of("condition"), message::NO_FIELD);
+                    return Ok(());
+                }
+                if let Some(template) = task.task_template {
+                    self.task_template(template, &place.of("task_template"))?;
+                }
+                self.condition(task.condition.as_ref(), Scope::Condition, &place.of("condition"))
+            }
+            Some(Trigger::Schedule(schedule)) => {
+                let Some((class, selection)) = &schedule.for_each else { return Ok(()) };
+                let at = place.of("for_each");
+                let Some(class) = self.class(*class, &at.of("object_class"))? else { return Ok(()) };
+                self.has_no_run = true;
+                let checked = self.selection(selection, &class, &at.of("condition"));
+                self.has_no_run = false;
+                checked
+            }
             Some(Trigger::Manual(manual)) => self.manual_trigger(manual, &place),
         }
     }
@@ -152,16 +181,68 @@ impl Checker<'_> {
             let outputs = self.action(step)?;
             let (key, within) = (step.key.clone(), self.within.clone());
             // The step is known to those behind it, and those inside it know that it is not over.
-            self.known.push(KnownStep { key, within, outputs });
-            if let Action::Branch { branches, otherwise } = &step.action {
-                for (at, (condition, steps)) in branches.iter().enumerate() {
-                    self.condition(Some(condition), Scope::Step, &place.of("branches").of(at).of("if"))?;
-                    self.inside(&step.key, at, steps)?;
+            let is_each = matches!(step.action, Action::ForEach { .. });
+            self.known.push(KnownStep { key, within, is_each, outputs });
+            match &step.action {
+                Action::Branch { branches, otherwise } => {
+                    for (at, (condition, steps)) in branches.iter().enumerate() {
+                        self.condition(Some(condition), Scope::Step, &place.of("branches").of(at).of("if"))?;
+                        self.inside(&step.key, at, steps)?;
+                    }
+                    self.inside(&step.key, branches.len(), otherwise)?;
                 }
-                self.inside(&step.key, branches.len(), otherwise)?;
+                Action::ForEach { source, steps, .. } => {
+                    let item = self.class_of_items(source)?;
+                    self.items.push(item);
+                    let checked = self.inside(&step.key, 0, steps);
+                    self.items.pop();
+                    checked?;
+                }
+                _ => {}
             }
         }
         Ok(())
+    }
+
+    /// The class of the records for which steps are repeated, if it is known.
+    fn class_of_items(&mut self, source: &EachSource) -> Result<Option<i64>, Refusal> {
+        match source {
+            EachSource::Children(class) => Ok(Some(*class)),
+            EachSource::Records(Value::Reference(reference)) => match self.resolve(reference, Scope::Step)? {
+                Ok(Type::Records(class)) => Ok(class),
+                _ => Ok(None),
+            },
+            EachSource::Records(_) | EachSource::Broken => Ok(None),
+        }
+    }
+
+    fn each(&mut self, source: &EachSource, selection: &Selection, place: &Place) -> Result<(), Refusal> {
+        match source {
+            EachSource::Children(id) => {
+                let at = place.of("in").of("children");
+                let parent = self.class_of_run();
+                if parent.is_none() {
+                    self.problems.add(&at, NO_REFERENCE);
+                }
+                if let Some(class) = self.class(*id, &at)? {
+                    let points = |class: &Class| {
+                        class.fields.iter().any(|field| field.related_object_class.map(ClassId::get) == parent)
+                    };
+                    if parent.is_some() && !points(&class) {
+                        self.problems.add(&at, message::invalid_id_message(*id));
+                    }
+                }
+            }
+            EachSource::Records(value) => {
+                self.value(Some(value), &Type::Records(None), &place.of("in").of("records"))?;
+            }
+            EachSource::Broken => {}
+        }
+        let class = self.class_of_items(source)?;
+        match self.optional_class(class)? {
+            Some(class) => self.selection(selection, &class, &place.of("condition")),
+            None => Ok(()),
+        }
     }
 
     fn inside(&mut self, key: &str, branch: usize, steps: &[Step]) -> Result<(), Refusal> {
@@ -245,6 +326,11 @@ impl Checker<'_> {
                 }
             }
             Action::Branch { .. } => drop(outputs.insert("taken", Type::INTEGER)),
+            Action::ForEach { source, selection, .. } => {
+                self.each(source, selection, place)?;
+                outputs.insert("count", Type::INTEGER);
+                outputs.insert("left_out", Type::INTEGER);
+            }
             Action::Stop { message, .. } => {
                 if let Some(message) = message {
                     self.template(message, &place.of("message"))?;
@@ -581,14 +667,25 @@ impl Checker<'_> {
         let resolved = match names.as_slice() {
             ["now"] => Ok(Type::DATETIME),
             ["today"] => Ok(Type::DATE),
-            ["record", rest @ ..] if self.class_of_run().is_some() => {
+            ["record", rest @ ..] if self.class_of_run().is_some() && !self.has_no_run => {
                 let own: Vec<String> = rest.iter().map(|name| (*name).to_owned()).collect();
                 self.member(self.class_of_run(), &own, scope == Scope::Step)?
             }
             ["before", alias] => self.former(alias)?,
-            _ if scope == Scope::Condition => return unknown(),
+            _ if scope == Scope::Condition || self.has_no_run => return unknown(),
             ["starter"] => Ok(Type::USER),
+            ["task", rest @ ..] if matches!(self.trigger, Some(Trigger::Task(_))) => match rest {
+                [] | ["id"] => Ok(if rest.is_empty() { Type::Task } else { Type::INTEGER }),
+                ["status"] => Ok(Type::STRING),
+                ["completed_by"] => Ok(Type::USER),
+                ["response"] => Ok(Type::Json),
+                _ => return unknown(),
+            },
             ["run", "uuid"] => Ok(Type::STRING),
+            ["item", rest @ ..] if !self.items.is_empty() => {
+                let own: Vec<String> = rest.iter().map(|name| (*name).to_owned()).collect();
+                self.member(self.items.last().copied().flatten(), &own, true)?
+            }
             ["company", field] if COMPANY_FIELDS.contains(field) => Ok(Type::STRING),
             ["inputs", name, rest @ ..] => self.input_reference(name, rest)?,
             ["steps", key, rest @ ..] => self.output(key, rest)?,
@@ -671,7 +768,12 @@ impl Checker<'_> {
             .within
             .iter()
             .any(|(around, branch)| self.within.iter().any(|(other, at)| other == around && at != branch));
-        if is_around || is_beside {
+        // What is repeated is over for those inside the same repetition alone.
+        let is_repeated = step.within.iter().any(|(around, _)| {
+            let is_each = self.known.iter().any(|known| known.is_each && known.key == *around);
+            is_each && !self.within.iter().any(|(other, _)| other == around)
+        });
+        if is_around || is_beside || is_repeated {
             return Ok(Err(format!("Step {key} does not come before this one.")));
         }
         let unknown = || Ok(Err(NO_REFERENCE.to_owned()));

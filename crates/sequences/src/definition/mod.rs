@@ -4,6 +4,7 @@
 pub mod check;
 pub mod conditions;
 pub mod people;
+pub mod schedules;
 pub mod types;
 pub mod values;
 
@@ -12,6 +13,7 @@ use crate::span::TimeSpan;
 use conditions::{Condition, Selection};
 use people::People;
 use resource::message;
+use schedules::ScheduleTrigger;
 use serde_json::{Map, Value as Json};
 use values::{Template, Value};
 
@@ -24,9 +26,10 @@ const MAX_NOTIFIED: usize = 10;
 const HOURLY_LIMIT: i64 = 10_000;
 
 /// The types of triggers with their texts.
-pub const TRIGGER_TYPES: [(&str, &str); 2] = [("record", "Record"), ("manual", "Manual")];
+pub const TRIGGER_TYPES: [(&str, &str); 4] =
+    [("record", "Record"), ("task", "Task"), ("schedule", "Schedule"), ("manual", "Manual")];
 /// The types of steps with their texts.
-pub const STEP_TYPES: [(&str, &str); 11] = [
+pub const STEP_TYPES: [(&str, &str); 12] = [
     ("create_record", "Create a record"),
     ("update_record", "Change a record"),
     ("delete_record", "Delete a record"),
@@ -37,9 +40,14 @@ pub const STEP_TYPES: [(&str, &str); 11] = [
     ("cancel_task", "Cancel a task"),
     ("wait", "Wait"),
     ("branch", "Branch"),
+    ("for_each", "Repeat for records"),
     ("stop", "Stop"),
 ];
 pub const EVENTS: [&str; 5] = ["created", "changed", "deleted", "restored", "owner_changed"];
+/// The states of tasks.
+pub const TASK_STATES: [&str; 6] = ["open", "in_approval", "completed", "rejected", "expired", "canceled"];
+/// The names that a trigger of a task may have.
+pub const TASK_NAMES: [&str; 5] = ["type", "object_class", "task_template", "status", "condition"];
 pub const SOURCES: [&str; 4] = ["user", "mcp", "system", "sequence"];
 pub const CONCURRENCIES: [&str; 4] = ["queue", "skip", "replace", "parallel"];
 /// The types of inputs.
@@ -59,6 +67,8 @@ pub struct Definition {
 #[derive(Clone, Debug)]
 pub enum Trigger {
     Record(RecordTrigger),
+    Task(TaskTrigger),
+    Schedule(ScheduleTrigger),
     Manual(ManualTrigger),
 }
 
@@ -71,6 +81,16 @@ pub struct RecordTrigger {
     pub fields: Vec<String>,
     pub condition: Option<Condition>,
     pub sources: Vec<&'static str>,
+}
+
+/// Starts a run when a task is created or gets another state.
+#[derive(Clone, Debug, Default)]
+pub struct TaskTrigger {
+    /// The class of the record of the task; `None`: tasks without a record.
+    pub object_class: Option<i64>,
+    pub task_template: Option<i64>,
+    pub status: Vec<&'static str>,
+    pub condition: Option<Condition>,
 }
 
 /// Lets people and agents start runs.
@@ -154,10 +174,25 @@ pub enum Action {
         branches: Vec<(Condition, Vec<Step>)>,
         otherwise: Vec<Step>,
     },
+    ForEach {
+        source: EachSource,
+        selection: Selection,
+        at_most: i64,
+        steps: Vec<Step>,
+    },
     Stop {
         is_failure: bool,
         message: Option<Template>,
     },
+}
+
+/// The records for which steps are repeated.
+#[derive(Clone, Debug)]
+pub enum EachSource {
+    /// Those of a class that point to the record of the run.
+    Children(i64),
+    Records(Value),
+    Broken,
 }
 
 /// The record of a task.
@@ -192,6 +227,7 @@ impl Action {
             Action::CancelTask { .. } => "cancel_task",
             Action::Wait { .. } => "wait",
             Action::Branch { .. } => "branch",
+            Action::ForEach { .. } => "for_each",
             Action::Stop { .. } => "stop",
         }
     }
@@ -201,6 +237,8 @@ impl Trigger {
     pub fn type_name(&self) -> &'static str {
         match self {
             Trigger::Record(_) => "record",
+            Trigger::Task(_) => "task",
+            Trigger::Schedule(_) => "schedule",
             Trigger::Manual(_) => "manual",
         }
     }
@@ -209,6 +247,8 @@ impl Trigger {
     pub fn object_class(&self) -> Option<i64> {
         match self {
             Trigger::Record(record) => Some(record.object_class),
+            Trigger::Task(task) => task.object_class,
+            Trigger::Schedule(schedule) => schedule.for_each.as_ref().map(|(class, _)| *class),
             Trigger::Manual(manual) => manual.object_class,
         }
     }
@@ -216,6 +256,8 @@ impl Trigger {
     pub fn condition(&self) -> Option<&Condition> {
         match self {
             Trigger::Record(record) => record.condition.as_ref(),
+            Trigger::Task(task) => task.condition.as_ref(),
+            Trigger::Schedule(_) => None,
             Trigger::Manual(manual) => manual.condition.as_ref(),
         }
     }
@@ -270,12 +312,17 @@ impl Definition {
     }
 }
 
-fn for_each_step<'a>(steps: &'a [Step], see: &mut dyn FnMut(&'a Step)) {
+/// Calls a function with each of these steps and the steps inside them, in reading order.
+pub fn for_each_step<'a>(steps: &'a [Step], see: &mut dyn FnMut(&'a Step)) {
     for step in steps {
         see(step);
-        if let Action::Branch { branches, otherwise } = &step.action {
-            branches.iter().for_each(|(_, steps)| for_each_step(steps, see));
-            for_each_step(otherwise, see);
+        match &step.action {
+            Action::Branch { branches, otherwise } => {
+                branches.iter().for_each(|(_, steps)| for_each_step(steps, see));
+                for_each_step(otherwise, see);
+            }
+            Action::ForEach { steps, .. } => for_each_step(steps, see),
+            _ => {}
         }
     }
 }
@@ -307,6 +354,21 @@ impl Trigger {
                 let object_class = object_class.unwrap_or(0);
                 Some(Trigger::Record(RecordTrigger { object_class, on, fields, condition, sources }))
             }
+            "task" => {
+                check_names(object, &TASK_NAMES, place, problems);
+                require(object, "status", place, problems);
+                let status = read_choices(object, "status", &TASK_STATES, &place.of("status"), problems);
+                if status.is_empty() && !problems.has_any(&place.of("status")) {
+                    problems.add(&place.of("status"), message::EMPTY_LIST);
+                }
+                Some(Trigger::Task(TaskTrigger {
+                    object_class: read_id(object, "object_class", &place.of("object_class"), problems),
+                    task_template: read_id(object, "task_template", &place.of("task_template"), problems),
+                    status,
+                    condition: read_condition(object, "condition", place, problems),
+                }))
+            }
+            "schedule" => Some(Trigger::Schedule(schedules::read(object, place, problems))),
             _ => {
                 let known = ["type", "object_class", "from", "right", "user_groups", "condition", "inputs"];
                 check_names(object, &known, place, problems);
@@ -461,6 +523,7 @@ impl StepReader<'_> {
     fn read_action(&mut self, of: &str, object: &Map<String, Json>, place: &Place, level: usize) -> Action {
         match of {
             "branch" => self.read_branch(object, place, level),
+            "for_each" => self.read_for_each(object, place, level),
             "wait" => read_wait(object, place, self.problems),
             "create_record" => {
                 let object_class = read_required_id(object, "object_class", &place.of("object_class"), self.problems);
@@ -511,6 +574,26 @@ impl StepReader<'_> {
         }
     }
 
+    fn read_for_each(&mut self, object: &Map<String, Json>, place: &Place, level: usize) -> Action {
+        let source = read_each_source(object, &place.of("in"), self.problems);
+        let selection = Selection::read(object.get("condition"), &place.of("condition"), self.problems);
+        let at_most = read_integer(object, "at_most", (1, 1_000), &place.of("at_most"), self.problems).unwrap_or(100);
+        let at = place.of("steps");
+        let steps = match object.get("steps").filter(|sent| !sent.is_null()) {
+            None => {
+                self.problems.add(&at, message::REQUIRED);
+                Vec::new()
+            }
+            Some(sent) => {
+                if sent.as_array().is_some_and(Vec::is_empty) {
+                    self.problems.add(&at, message::EMPTY_LIST);
+                }
+                self.read_steps(sent, &at, level + 1)
+            }
+        };
+        Action::ForEach { source, selection, at_most, steps }
+    }
+
     fn read_branch(&mut self, object: &Map<String, Json>, place: &Place, level: usize) -> Action {
         let at = place.of("branches");
         let mut branches = Vec::new();
@@ -555,6 +638,7 @@ pub fn names_of_step(of: &str) -> Vec<&'static str> {
         "cancel_task" => &["task"],
         "wait" => &["for", "at_most"],
         "branch" => &["branches", "else"],
+        "for_each" => &["in", "condition", "at_most", "steps"],
         _ => &["as", "message"],
     };
     ["key", "type", "name", "if", "on_error"].iter().chain(own).copied().collect()
@@ -573,6 +657,26 @@ fn read_create_task(object: &Map<String, Json>, place: &Place, problems: &mut Pr
         name: read_value(object, "name", place, problems),
         assignees: People::read_all(object.get("assignees"), &place.of("assignees"), problems),
         due_at: read_value(object, "due_at", place, problems),
+    }
+}
+
+fn read_each_source(object: &Map<String, Json>, place: &Place, problems: &mut Problems) -> EachSource {
+    let Some(sent) = object.get("in").filter(|sent| !sent.is_null()) else {
+        problems.add(place, message::REQUIRED);
+        return EachSource::Broken;
+    };
+    let Some(source) = read_object(sent, place, problems) else { return EachSource::Broken };
+    check_names(source, &["children", "records"], place, problems);
+    match (source.get("children"), source.get("records")) {
+        (Some(_), None) => read_required_id(source, "children", &place.of("children"), problems)
+            .map_or(EachSource::Broken, EachSource::Children),
+        (None, Some(sent)) => EachSource::Records(values::read(sent, &place.of("records"), problems)),
+        _ => {
+            if !problems.has_any(place) {
+                problems.add(place, message::VALUE);
+            }
+            EachSource::Broken
+        }
     }
 }
 

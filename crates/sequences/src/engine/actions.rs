@@ -5,7 +5,6 @@ use super::people::{self, FoundPeople};
 use super::run::Run;
 use super::stepper::{Done, Outcome, Stepper};
 use super::waits;
-use crate::definition::conditions::{Operand, Selection};
 use crate::definition::people::People;
 use crate::definition::values::Value;
 use crate::definition::{Action, Step, TaskRecordOf};
@@ -55,6 +54,10 @@ pub fn run(stepper: &Stepper<'_>, conn: &mut Conn, run: &mut Run, step: &Step) -
             }
             Ok(Outcome::Branch(None))
         }
+        Action::ForEach { .. } => Ok(match stepper.reading_of(run) {
+            Some(reading) => Outcome::Each { records: reading.records.clone(), left_out: reading.left_out },
+            None => Outcome::NeedsReading,
+        }),
         Action::Stop { is_failure, message } => {
             let message = match message {
                 Some(message) => Evaluator::for_account(stepper.as_account, run.facts()).text(conn, message)?,
@@ -223,9 +226,7 @@ fn assigned(conn: &mut Conn, record: RecordId, set: i64) -> Result<Vec<(i64, i64
 }
 
 fn found_records(stepper: &Stepper<'_>, run: &Run, object_class: i64) -> Outcome {
-    let Some(reading) = stepper.reading.filter(|reading| reading.num_of_steps == run.num_of_steps) else {
-        return Outcome::NeedsReading;
-    };
+    let Some(reading) = stepper.reading_of(run) else { return Outcome::NeedsReading };
     let records = reading.records.clone();
     let outputs = named([
         ("count", Val::Int(records.len() as i64)),
@@ -233,48 +234,6 @@ fn found_records(stepper: &Stepper<'_>, run: &Run, object_class: i64) -> Outcome
         ("records", Val::Records(records)),
     ]);
     Outcome::Done(Done { input: json!({"object_class": object_class}), outputs, ..Done::default() })
-}
-
-/// Finds records as the list of their class does, in a snapshot.
-pub fn find(
-    stepper: &Stepper<'_>,
-    conn: &mut Conn,
-    run: &Run,
-    (object_class, selection, at_most): (i64, &Selection, i64),
-) -> Result<Vec<i64>, Refusal> {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    let mut evaluator = Evaluator::for_account(stepper.as_account, run.facts());
-    for comparison in &selection.0 {
-        let name = format!("{}__{}", comparison.reference.names[1..].join("."), comparison.predicate.name());
-        let value = match &comparison.to {
-            Operand::Absence(is_absent) => is_absent.to_string(),
-            operand => {
-                let mut texts = Vec::new();
-                for value in operand.values() {
-                    match evaluator.value(conn, value)? {
-                        // Every comparison with null is false.
-                        Val::Null => return Ok(Vec::new()),
-                        value => texts.push(parameter(&value.to_json())),
-                    }
-                }
-                texts.join(",")
-            }
-        };
-        query.append_pair(&name, &value);
-    }
-    query.append_pair("ordering", "id").append_pair("limit", &at_most.to_string()).append_pair("fields", "");
-    let path = format!("/api/object-classes/{object_class}/object-records/");
-    let page = stepper.call_with(conn, (Method::GET, path, query.finish()), Json::Null)?;
-    Ok(page["results"].as_array().into_iter().flatten().filter_map(|record| record["id"].as_i64()).collect())
-}
-
-/// A value as a parameter has it.
-fn parameter(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        Json::Array(items) => items.iter().map(parameter).collect::<Vec<_>>().join(","),
-        other => other.to_string(),
-    }
 }
 
 struct NewTask<'a> {

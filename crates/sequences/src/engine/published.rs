@@ -3,7 +3,7 @@
 use crate::definition::conditions::Condition;
 use crate::definition::people::People;
 use crate::definition::values::{Reference, Value};
-use crate::definition::{Action, Definition, TaskRecordOf, Trigger, Wait};
+use crate::definition::{Action, Definition, EachSource, TaskRecordOf, Trigger, Wait};
 use crate::problems::Problems;
 use kit::build::Build;
 use kit::ids::{SequenceId, UserId};
@@ -140,6 +140,12 @@ fn for_each_reference(definition: &Definition, see: &mut dyn FnMut(&Reference)) 
             },
             Action::Branch { branches, .. } => {
                 branches.iter().for_each(|(condition, _)| of_condition(condition, see));
+            }
+            Action::ForEach { source, selection, .. } => {
+                if let EachSource::Records(value) = source {
+                    of_values(&mut std::iter::once(value));
+                }
+                of_values(&mut selection.0.iter().flat_map(|comparison| comparison.to.values()));
             }
             Action::Stop { message, .. } => {
                 if let Some(message) = message {

@@ -28,6 +28,9 @@ pub struct RunState {
     /// The outputs of steps by their keys.
     pub outputs: BTreeMap<String, Named>,
     pub before: Named,
+    /// The task whose state started the run, as it was then.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub task: Named,
     /// The values of a record whose deletion started the run.
     pub deleted: Option<Named>,
     /// The tasks that it made.
@@ -36,6 +39,9 @@ pub struct RunState {
     pub has_deleted_record: bool,
     /// The wait at which it stands.
     pub wait: Option<WaitState>,
+    /// The time zone of its schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 /// A list of steps: that of the definition, or of a branch.
@@ -43,7 +49,19 @@ pub struct RunState {
 pub struct Frame {
     /// The step with the branches and the place of the branch; `None`: the steps of the definition.
     pub branch: Option<(String, usize)>,
+    /// The repetition whose steps it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub each: Option<Repetition>,
     /// The place of the next step.
+    pub at: usize,
+}
+
+/// A step that repeats its steps for records.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Repetition {
+    pub key: String,
+    pub records: Vec<i64>,
+    /// The place of the present record.
     pub at: usize,
 }
 
@@ -75,14 +93,40 @@ impl RunState {
             if self.frames.len() == 1 {
                 return None;
             }
-            self.frames.pop();
+            if !self.begin_next_record(definition) {
+                self.frames.pop();
+            }
         }
+    }
+
+    /// Begins the steps of a repetition anew, with the next record. Returns `false` if there is none.
+    fn begin_next_record(&mut self, definition: &Definition) -> bool {
+        let Some(frame) = self.frames.last_mut() else { return false };
+        let Some(each) = frame.each.as_mut().filter(|each| each.at + 1 < each.records.len()) else { return false };
+        each.at += 1;
+        frame.at = 0;
+        let key = each.key.clone();
+        if let Some(Action::ForEach { steps, .. }) = find_step(definition, &key).map(|step| &step.action) {
+            // The outputs of the steps for the former record are no longer known.
+            crate::definition::for_each_step(steps, &mut |step| drop(self.outputs.remove(&step.key)));
+        }
+        true
+    }
+
+    /// The record for which the innermost repetition is.
+    pub fn item(&self) -> Option<RecordId> {
+        let each = self.frames.iter().rev().find_map(|frame| frame.each.as_ref())?;
+        each.records.get(each.at).map(|id| RecordId::new(*id))
     }
 
     /// The path of the lists in which it stands, such as `decide/1/`.
     fn path(&self, definition: &Definition) -> String {
         let mut path = String::new();
-        for (key, branch) in self.frames.iter().filter_map(|frame| frame.branch.as_ref()) {
+        for frame in &self.frames {
+            if let Some(each) = &frame.each {
+                path.push_str(&format!("{}[{}]/", each.key, each.at));
+            }
+            let Some((key, branch)) = &frame.branch else { continue };
             let is_else = find_step(definition, key).is_some_and(
                 |step| matches!(&step.action, Action::Branch { branches, .. } if *branch >= branches.len()),
             );
@@ -101,7 +145,15 @@ impl RunState {
 
     /// Enters a branch of a step.
     pub fn enter(&mut self, key: &str, branch: usize) {
-        self.frames.push(Frame { branch: Some((key.to_owned(), branch)), at: 0 });
+        self.frames.push(Frame { branch: Some((key.to_owned(), branch)), ..Frame::default() });
+    }
+
+    /// Repeats the steps of a step for records.
+    pub fn repeat(&mut self, key: &str, records: Vec<i64>) {
+        if !records.is_empty() {
+            let each = Repetition { key: key.to_owned(), records, at: 0 };
+            self.frames.push(Frame { each: Some(each), ..Frame::default() });
+        }
     }
 }
 
@@ -117,6 +169,12 @@ pub fn find_step<'d>(definition: &'d Definition, key: &str) -> Option<&'d Step> 
 }
 
 fn list_of<'d>(definition: &'d Definition, frame: &Frame) -> Option<&'d [Step]> {
+    if let Some(each) = &frame.each {
+        return match &find_step(definition, &each.key)?.action {
+            Action::ForEach { steps, .. } => Some(steps),
+            _ => None,
+        };
+    }
     let Some((key, branch)) = &frame.branch else { return Some(&definition.steps) };
     match &find_step(definition, key)?.action {
         Action::Branch { branches, otherwise } => {
@@ -209,12 +267,15 @@ impl Run {
     pub fn facts(&self) -> Facts<'_> {
         Facts {
             record: self.record,
+            item: self.state.item(),
             before: &self.state.before,
+            task: &self.state.task,
             deleted: self.state.deleted.as_ref(),
             inputs: &self.inputs,
             outputs: &self.state.outputs,
             starter: self.starter,
             run: &self.uuid,
+            zone: self.state.zone.as_deref(),
         }
     }
 

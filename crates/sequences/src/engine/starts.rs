@@ -9,7 +9,7 @@ use crate::skipped::{SkipReason, skip};
 use crate::values::Val;
 use crate::values::evaluate::{Evaluator, Facts, Named};
 use events::outbox::Uuid;
-use kit::ids::{RecordId, SequenceId, UserId};
+use kit::ids::{RecordId, SequenceId, TaskId, UserId};
 use kit::limits;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -44,6 +44,7 @@ pub struct Start {
     pub event: &'static str,
     pub record: Option<RecordId>,
     pub class: Option<i64>,
+    pub task: Option<TaskId>,
     pub concurrency: &'static str,
     pub event_id: Option<Uuid>,
     pub state: RunState,
@@ -144,6 +145,7 @@ pub fn on_written(request: &Request, conn: &mut Conn, class: &Class, writes: &[R
                 event,
                 record: Some(write.id),
                 class: Some(class.id.get()),
+                task: None,
                 concurrency: published.definition.concurrency(),
                 event_id: write.event,
                 state: RunState { before, deleted, ..RunState::default() },
@@ -212,7 +214,7 @@ fn former_values(class: &Class, write: &RecordWrite, named: &BTreeSet<String>) -
 }
 
 /// A value as it is kept: null if it is long.
-fn kept(value: Val) -> Val {
+pub fn kept(value: Val) -> Val {
     if value.to_json().to_string().len() > MAX_KEPT { Val::Null } else { value }
 }
 
@@ -258,12 +260,15 @@ fn meets_condition(
     let (nothing, outputs) = (Named::new(), BTreeMap::new());
     let facts = Facts {
         record: Some(write.id),
+        item: None,
         before,
+        task: &nothing,
         deleted: None,
         inputs: &nothing,
         outputs: &outputs,
         starter: None,
         run: "",
+        zone: None,
     };
     let met = Evaluator::for_system(request, facts).condition(conn, condition);
     // A write is never refused because of a condition.
@@ -297,7 +302,7 @@ impl StartSource {
     }
 }
 
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 26] = [
     "uuid",
     "sequence",
     "version",
@@ -307,6 +312,7 @@ const COLUMNS: [&str; 25] = [
     "event",
     "record",
     "class_id",
+    "task",
     "concurrency",
     "source_type",
     "source_id",
@@ -406,6 +412,7 @@ impl NewRow {
             Text(start.event),
             start.record.map_or(Null, BorrowedArgument::from),
             start.class.map_or(Null, Int),
+            start.task.map_or(Null, BorrowedArgument::from),
             Text(start.concurrency),
             Text(source.of),
             source.id.map_or(Null, Int),
@@ -437,11 +444,15 @@ fn turned_away(
         if run.depth + 1 > MAX_DEPTH {
             return Ok(Some(SkipReason::Depth));
         }
-        let sql = Sql::new(
-            "SELECT 1 FROM sequence_runs WHERE cause = $1 AND sequence = $2 AND record = $3 AND trigger_type = 'record' LIMIT 1",
-        );
-        let sql = sql.arg(run.cause.as_str()).arg(start.sequence).arg(start.record);
-        if start.trigger_type == "record" && conn.query_optional(&sql, |_| Ok(()))?.is_some() {
+        let is_task = start.trigger_type == "task";
+        let mut sql = Sql::new("SELECT 1 FROM sequence_runs WHERE cause = ");
+        sql.bind(run.cause.as_str()).push(" AND sequence = ").bind(start.sequence);
+        match is_task {
+            true => drop(sql.push(" AND trigger_type = 'task' AND task = ").bind(start.task)),
+            false => drop(sql.push(" AND trigger_type = 'record' AND record = ").bind(start.record)),
+        }
+        sql.push(" LIMIT 1");
+        if (is_task || start.trigger_type == "record") && conn.query_optional(&sql, |_| Ok(()))?.is_some() {
             return Ok(Some(SkipReason::Loop));
         }
         let sql = Sql::new("SELECT count(*) FROM (SELECT 1 FROM sequence_runs WHERE cause = $1 LIMIT $2) x");

@@ -3,11 +3,12 @@
 
 use super::actions;
 use super::ending;
+use super::finding;
 use super::published::{self, PublishedVersion};
 use super::run::{self, Continuation, End, Run, StepRow};
 use super::starts::BLOCKED_PAUSE_US;
 use super::stepper::{Done, Outcome, Reading, Stepper};
-use crate::definition::{Action, Step};
+use crate::definition::{Action, Definition, Step};
 use crate::sequences::access::SequenceAccess;
 use crate::sequences::pausing::pause_by_system;
 use crate::sequences::publishing::lacks_rights;
@@ -289,28 +290,48 @@ fn do_step(
     }
     let writer = run.writer(name);
     let stepper = Stepper { request, as_account: &as_account, account, writer: &writer, reading };
-    match actions::run(&stepper, conn, run, step)? {
+    let outcome = actions::run(&stepper, conn, run, step)?;
+    settle(request, conn, run, (step, &path, definition), (account.user, outcome))
+}
+
+/// Stores the outcome of a step, and continues the run or ends it.
+fn settle(
+    request: &Request,
+    conn: &mut Conn,
+    run: &mut Run,
+    (step, path, definition): (&Step, &str, &Definition),
+    (account, outcome): (UserId, Outcome),
+) -> Result<Progress, Refusal> {
+    match outcome {
         Outcome::NeedsReading => Ok(Progress::NeedsReading),
         Outcome::Waits { until, task, record, input } => {
-            let row = StepRow { status: "waiting", ..row_of(step, &path, account.user, input) };
+            let row = StepRow { status: "waiting", ..row_of(step, path, account, input) };
             wait(request, conn, run, (row, until), (task, record))
         }
         Outcome::Stop { is_failure, message } => {
-            let row = StepRow { status: "done", ..row_of(step, &path, account.user, json!({"message": message})) };
+            let row = StepRow { status: "done", ..row_of(step, path, account, json!({"message": message})) };
             run::write_step(request, conn, run, row)?;
-            stop(request, conn, run, account.user, (path, is_failure, message))
+            stop(request, conn, run, account, (path.to_owned(), is_failure, message))
         }
         Outcome::Branch(taken) => {
             let branch = taken.map_or(Val::Null, |taken| Val::Int(taken as i64));
             let outputs = Named::from([("taken".to_owned(), branch)]);
-            finish_step(request, conn, run, (step, &path), (account.user, Done { outputs, ..Done::default() }))?;
+            finish_step(request, conn, run, (step, path), (account, Done { outputs, ..Done::default() }))?;
             let Action::Branch { branches, .. } = &step.action else { return Ok(Progress::More) };
             run.state.enter(&step.key, taken.unwrap_or(branches.len()));
-            proceed(request, conn, run, definition, account.user)
+            proceed(request, conn, run, definition, account)
+        }
+        Outcome::Each { records, left_out } => {
+            let outputs = [("count", records.len() as i64), ("left_out", left_out)];
+            let outputs = outputs.map(|(name, number)| (name.to_owned(), Val::Int(number)));
+            let done = Done { outputs: Named::from(outputs), ..Done::default() };
+            finish_step(request, conn, run, (step, path), (account, done))?;
+            run.state.repeat(&step.key, records);
+            proceed(request, conn, run, definition, account)
         }
         Outcome::Done(done) => {
-            finish_step(request, conn, run, (step, &path), (account.user, done))?;
-            proceed(request, conn, run, definition, account.user)
+            finish_step(request, conn, run, (step, path), (account, done))?;
+            proceed(request, conn, run, definition, account)
         }
     }
 }
@@ -400,7 +421,7 @@ pub fn proceed(
     request: &Request,
     conn: &mut Conn,
     run: &mut Run,
-    definition: &crate::definition::Definition,
+    definition: &Definition,
     account: UserId,
 ) -> Result<Progress, Refusal> {
     let Some((_, path)) = run.state.next_step(definition) else {
@@ -414,7 +435,7 @@ pub fn proceed(
 
 /// Reads what the next step of a run finds.
 pub fn next_reading(request: &Request, conn: &mut Conn, id: SequenceRunId) -> Result<Reading, Refusal> {
-    let nothing = |num_of_steps: i64| Reading { num_of_steps, records: Vec::new() };
+    let nothing = |num_of_steps: i64| Reading { num_of_steps, records: Vec::new(), left_out: 0 };
     let Some(mut run) = Run::load(request, conn, id, " AND ended_at IS NULL")? else { return Ok(nothing(-1)) };
     let published = published::load(&request.build, conn, run.sequence, run.version)?;
     let account = published::account_of(conn, run.sequence, run.version)?;
@@ -422,12 +443,17 @@ pub fn next_reading(request: &Request, conn: &mut Conn, id: SequenceRunId) -> Re
     let account = Arc::new(as_caller(conn, account)?);
     let num_of_steps = run.num_of_steps;
     let Some((step, _)) = run.state.next_step(&published.definition) else { return Ok(nothing(num_of_steps)) };
-    let Action::FindRecords { object_class, selection, at_most } = &step.action else {
-        return Ok(nothing(num_of_steps));
-    };
     let as_account = request.with_caller(account.clone());
     let writer = run.writer("");
     let stepper = Stepper { request, as_account: &as_account, account: &account, writer: &writer, reading: None };
-    let records = actions::find(&stepper, conn, &run, (*object_class, selection, *at_most))?;
-    Ok(Reading { num_of_steps, records })
+    let (records, left_out) = match &step.action {
+        Action::FindRecords { object_class, selection, at_most } => {
+            (finding::find(&stepper, conn, &run, (*object_class, selection, *at_most))?, 0)
+        }
+        Action::ForEach { source, selection, at_most, .. } => {
+            finding::find_items(&stepper, conn, &run, (source, selection, *at_most))?
+        }
+        _ => (Vec::new(), 0),
+    };
+    Ok(Reading { num_of_steps, records, left_out })
 }

@@ -24,6 +24,8 @@ pub struct Reading {
     /// The number of steps before it.
     pub num_of_steps: i64,
     pub records: Vec<i64>,
+    /// The number of further ones.
+    pub left_out: i64,
 }
 
 /// The outcome of an action.
@@ -38,6 +40,11 @@ pub enum Outcome {
     },
     /// The run enters a branch.
     Branch(Option<usize>),
+    /// The run repeats the steps inside for records. Further ones are left out.
+    Each {
+        records: Vec<i64>,
+        left_out: i64,
+    },
     Stop {
         is_failure: bool,
         message: String,
@@ -91,6 +98,11 @@ impl Stepper<'_> {
             return Ok(());
         }
         self.call(conn, Method::GET, format!("/api/tasks/{task}/"), Json::Null).map(drop)
+    }
+
+    /// What the step has found before its transaction, if that was read.
+    pub fn reading_of(&self, run: &Run) -> Option<&Reading> {
+        self.reading.filter(|reading| reading.num_of_steps == run.num_of_steps)
     }
 
     pub fn evaluate(&self, conn: &mut Conn, run: &Run, value: &Value) -> Result<Val, Refusal> {

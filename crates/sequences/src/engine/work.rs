@@ -4,7 +4,7 @@
 use super::step::{Progress, next_reading, transaction};
 use super::stepper::Reading;
 use super::waker::EngineOfBuild;
-use super::{ending, starts};
+use super::{ending, moments, starts};
 use kit::app::App;
 use kit::build::Build;
 use kit::commit;
@@ -57,10 +57,13 @@ fn due(app: &App, conn: &mut Conn, now: i64) -> Result<Option<i64>, StoreError> 
          WHERE r.ended_at IS NULL AND s.is_holding = 0) THEN 1 ELSE 0 END, \
          (SELECT min(x.at) FROM (SELECT (SELECT min(r.due_at) FROM sequence_runs r WHERE r.sequence = s.id AND r.due_at IS NOT NULL) AS at \
          FROM sequences s WHERE s.is_holding = 0) x), \
-         CASE WHEN EXISTS (SELECT 1 FROM sequences WHERE published_version IS NOT NULL) THEN 1 ELSE 0 END",
+         CASE WHEN EXISTS (SELECT 1 FROM sequences WHERE published_version IS NOT NULL) THEN 1 ELSE 0 END, \
+         (SELECT min(schedule_next) FROM sequences), CASE WHEN EXISTS (SELECT 1 FROM sequence_moments) THEN 1 ELSE 0 END",
     );
-    let (is_woken, next, is_used) = conn.query_one(&sql, |row| Ok((row.flag(0)?, row.opt_int(1)?, row.flag(2)?)))?;
-    if is_woken {
+    let (is_woken, next, is_used, moment, has_moments) =
+        conn.query_one(&sql, |row| Ok((row.flag(0)?, row.opt_int(1)?, row.flag(2)?, row.opt_int(3)?, row.flag(4)?)))?;
+    let next = next.into_iter().chain(moment).min();
+    if is_woken || has_moments {
         return Ok(Some(now));
     }
     let polls = is_used && !app.store.is_embedded();
@@ -75,6 +78,9 @@ async fn run(app: App, build: Arc<Build>) -> Result<(), StoreError> {
     let mut working = JoinSet::new();
     loop {
         let engine = build.slot::<EngineOfBuild>();
+        if jobs::is_on(&app) {
+            moments::begin_due(&app, &build).await?;
+        }
         let room = OF_BUILD.saturating_sub(working.len());
         let found = if room > 0 && jobs::is_on(&app) { due_runs(&app, &build, room).await? } else { Vec::new() };
         for run in found {

@@ -119,7 +119,18 @@ fn has_group(caller: &Caller) -> Sql {
 
 /// The facts about a run that has not started.
 fn facts<'a>(record: Option<RecordId>, nothing: &'a Named, outputs: &'a BTreeMap<String, Named>) -> Facts<'a> {
-    Facts { record, before: nothing, deleted: None, inputs: nothing, outputs, starter: None, run: "" }
+    Facts {
+        record,
+        item: None,
+        before: nothing,
+        task: nothing,
+        deleted: None,
+        inputs: nothing,
+        outputs,
+        starter: None,
+        run: "",
+        zone: None,
+    }
 }
 
 /// A start that a body asks for.
@@ -151,6 +162,7 @@ fn start(request: &Request, conn: &mut Conn) -> Outcome {
         event: "",
         record: record_id,
         class: record.as_ref().map(|held| held.class.id.get()),
+        task: None,
         concurrency: published.definition.concurrency(),
         event_id: None,
         state: RunState::default(),

@@ -3,6 +3,7 @@
 pub mod access;
 mod answer;
 mod manual;
+mod next_moments;
 mod pause;
 pub mod pausing;
 mod publish;
@@ -40,7 +41,8 @@ pub fn routes() -> Vec<Route> {
         Route::edit(ONE, &SEQUENCE, edit).instance("sequences.edit"),
         Route::delete(ONE, delete).instance("sequences.delete"),
     ];
-    routes.extend([publish::routes(), pause::routes(), versions::routes(), manual::routes()].into_iter().flatten());
+    let others = [publish::routes(), pause::routes(), versions::routes(), next_moments::routes(), manual::routes()];
+    routes.extend(others.into_iter().flatten());
     routes
 }
 
@@ -62,6 +64,10 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 fn names_of_trigger(of: &str) -> Vec<&'static str> {
     match of {
         "record" => vec!["type", "object_class", "on", "fields", "condition", "sources"],
+        "task" => crate::definition::TASK_NAMES.to_vec(),
+        "schedule" => {
+            vec!["type", "time_zone", "every", "interval", "at", "weekdays", "day", "starts_on", "ends_on", "for_each"]
+        }
         _ => vec!["type", "object_class", "from", "right", "user_groups", "condition", "inputs"],
     }
 }
@@ -73,6 +79,9 @@ fn schema_of(of: &str, name: &str) -> Json {
         (of, name),
         (_, "type" | "key")
             | ("record", "object_class" | "on")
+            | ("task", "status")
+            | ("schedule", "time_zone" | "every")
+            | ("for_each", "in" | "steps")
             | ("create_record" | "find_records", "object_class")
             | ("assign" | "unassign", "permission_set" | "to")
             | ("create_task", "task_template")
@@ -84,6 +93,8 @@ fn schema_of(of: &str, name: &str) -> Json {
     let values: Json = match (of, name) {
         ("record", "on") => json!(EVENTS),
         ("record", "sources") => json!(SOURCES),
+        ("task", "status") => json!(crate::definition::TASK_STATES),
+        ("schedule", "every") => json!(crate::definition::schedules::EVERY),
         ("manual", "from") => json!(["people", "agents"]),
         ("manual", "right") => json!(["edit", "view"]),
         ("stop", "as") => json!(["completed", "failed"]),
@@ -97,6 +108,8 @@ fn schema_of(of: &str, name: &str) -> Json {
 fn description_of(of: &str) -> &'static str {
     match of {
         "record" => "Starts when a record of the class is written",
+        "task" => "Starts when a task is created or gets another state",
+        "schedule" => "Starts at moments, once or for each of many records",
         "manual" => "Is started by people or agents",
         "create_record" => "Creates a record of a class",
         "update_record" => "Changes fields or the owner of a record",
@@ -108,6 +121,7 @@ fn description_of(of: &str) -> &'static str {
         "cancel_task" => "Cancels an open task",
         "wait" => "Waits for a time, a task or a condition",
         "branch" => "Continues with the first branch whose condition is true",
+        "for_each" => "Repeats steps for records",
         _ => "Ends the run",
     }
 }

@@ -6,7 +6,7 @@ use super::answer::answer;
 use super::publishing::{check_class_limit, check_definition, draft, lacks_rights, listen, parse};
 use super::sequence::{self, DRAFT, PAUSED, RUNNING, SEQUENCE, SEQUENCE_STEPS, ViewForm};
 use crate::definition::{Definition, Trigger};
-use crate::engine::published;
+use crate::engine::{moments, published};
 use http::{StatusCode, header};
 use kit::answer::Outcome;
 use kit::limits;
@@ -74,7 +74,7 @@ fn publish(request: &Request, conn: &mut Conn) -> Outcome {
         return Err(Refusal::bad_request("Nothing has changed."));
     }
     let version = insert_version(request, conn, &sequence, &text, &comment)?;
-    note_published(request, conn, &sequence, version, &definition)?;
+    note_published(request, conn, &sequence, (version, &text), &definition)?;
     write_log(request, conn, &sequence, version, [former.as_deref().unwrap_or("{}"), &text])?;
     request.effects.after_commit(crate::engine::wake);
     answer(request, conn, StatusCode::OK, sequence.id, ViewForm::Draft)
@@ -132,7 +132,7 @@ fn note_published(
     request: &Request,
     conn: &mut Conn,
     sequence: &SequenceAccess,
-    version: i64,
+    (version, text): (i64, &str),
     definition: &Definition,
 ) -> Result<(), Refusal> {
     let stays_paused = sequence.status == PAUSED && ["person", "operator"].contains(&sequence.paused_because.as_str());
@@ -157,6 +157,7 @@ fn note_published(
             conn.exec(&sql.arg(sequence.id).arg(*group))?;
         }
     }
+    moments::note_published(request, conn, sequence.id, definition.trigger.as_ref(), &parse(text)["trigger"])?;
     debug_assert!(sequence.status != DRAFT || !stays_paused);
     listen(conn, sequence.id, version, definition)
 }

@@ -7,7 +7,7 @@ use kit::caller::Caller;
 use kit::ids::{ClassId, SequenceId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use records::rights::{VIEW, load_class_actions};
+use records::rights::{TASKS_VIEW, VIEW, load_class_actions};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use store::{Conn, Sql, StoreError};
@@ -40,21 +40,31 @@ pub fn lacks_rights(conn: &mut Conn, account: &Caller, definition: &Definition) 
     if !account.has_permission("sequences", "edit") {
         return Ok(true);
     }
-    let Some(class) = definition.trigger.as_ref().and_then(Trigger::object_class) else { return Ok(false) };
+    let is_of_tasks = matches!(definition.trigger, Some(Trigger::Task(_)));
+    let Some(class) = definition.trigger.as_ref().and_then(Trigger::object_class) else {
+        return Ok(is_of_tasks && !account.is_super());
+    };
     let rights = load_class_actions(conn, account, ClassId::new(class))?;
-    Ok(!rights.is_some_and(|rights| rights.allows(VIEW)))
+    let allows = |right: i64| rights.as_ref().is_some_and(|rights| rights.allows(right));
+    Ok(!allows(VIEW) || (is_of_tasks && !allows(TASKS_VIEW)))
 }
 
 /// Refuses more than [`MAX_OF_CLASS`] running sequences that start by writes to one class.
 pub fn check_class_limit(conn: &mut Conn, id: SequenceId, definition: &Definition) -> Result<(), Refusal> {
-    let Some(trigger @ Trigger::Record(_)) = &definition.trigger else { return Ok(()) };
-    let class = trigger.object_class().unwrap_or(0);
-    // The row of the class orders those who publish at once.
-    records::rights::lock_class(conn, ClassId::new(class))?;
-    let sql = Sql::new(
-        "SELECT count(*) FROM sequences WHERE object_class = $1 AND trigger_type = 'record' AND status = 'running' AND id <> $2",
+    let Some(trigger @ (Trigger::Record(_) | Trigger::Task(_))) = &definition.trigger else { return Ok(()) };
+    let mut sql = Sql::new(
+        "SELECT count(*) FROM sequences WHERE trigger_type IN ('record', 'task') AND status = 'running' AND object_class",
     );
-    match conn.query_one(&sql.arg(class).arg(id), |row| row.int(0))? < MAX_OF_CLASS {
+    match trigger.object_class() {
+        Some(class) => {
+            // The row of the class orders those who publish at once.
+            records::rights::lock_class(conn, ClassId::new(class))?;
+            sql.push(" = ").bind(class);
+        }
+        None => drop(sql.push(" IS NULL")),
+    }
+    sql.push(" AND id <> ").bind(id);
+    match conn.query_one(&sql, |row| row.int(0))? < MAX_OF_CLASS {
         true => Ok(()),
         false => Err(Refusal::limit(format!("Limit of {MAX_OF_CLASS} Sequences of the class has been exceeded."))),
     }
@@ -99,8 +109,11 @@ fn note_listeners(conn: &mut Conn, classes: BTreeSet<i64>) -> Result<(), StoreEr
 pub fn delete_versions(conn: &mut Conn, id: SequenceId) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM sequence_classes WHERE sequence = $1 RETURNING class_id").arg(id);
     let classes = conn.query_all(&sql, |row| row.int(0))?.into_iter().collect();
-    for text in ["DELETE FROM sequence_versions WHERE sequence = $1", "DELETE FROM sequence_groups WHERE sequence = $1"]
-    {
+    for text in [
+        "DELETE FROM sequence_versions WHERE sequence = $1",
+        "DELETE FROM sequence_groups WHERE sequence = $1",
+        "DELETE FROM sequence_moments WHERE sequence = $1",
+    ] {
         conn.exec(&Sql::new(text).arg(id))?;
     }
     note_listeners(conn, classes)

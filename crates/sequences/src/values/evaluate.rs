@@ -6,6 +6,7 @@ use super::{Val, compare};
 use crate::definition::conditions::{Comparison, Condition, Operand};
 use crate::definition::types::Type;
 use crate::definition::values::{Operation, Piece, Reference, Template, Value};
+use crate::schedule::{date_of, zone};
 use administration::company_details::admin_email_address;
 use documents::merge::TagValue;
 use documents::merge::format::format_value;
@@ -31,8 +32,12 @@ pub type Named = BTreeMap<String, Val>;
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     pub record: Option<RecordId>,
+    /// The record for which the step is repeated.
+    pub item: Option<RecordId>,
     /// The former values of changed fields.
     pub before: &'a Named,
+    /// The task whose state started the run: `id`, `status`, `completed_by`, `response`.
+    pub task: &'a Named,
     /// The values of a record whose deletion started the run.
     pub deleted: Option<&'a Named>,
     pub inputs: &'a Named,
@@ -40,6 +45,8 @@ pub struct Facts<'a> {
     pub outputs: &'a BTreeMap<String, Named>,
     pub starter: Option<UserId>,
     pub run: &'a str,
+    /// The time zone of its schedule.
+    pub zone: Option<&'a str>,
 }
 
 /// A record with its class.
@@ -151,12 +158,22 @@ impl<'a> Evaluator<'a> {
         let own = |values: &Named, name: &str| values.get(name).cloned().unwrap_or_default();
         match names.as_slice() {
             ["now"] => Ok(Val::Moment(self.request.now)),
-            ["today"] => Ok(Val::Date(time::show(self.request.now)[..10].to_owned())),
+            ["today"] => Ok(Val::Date(self.today())),
             ["starter"] => Ok(self.facts.starter.map_or(Val::Null, |user| Val::User(user.get()))),
+            ["task"] => Ok(own(self.facts.task, "id")),
+            ["task", "id"] => Ok(match own(self.facts.task, "id") {
+                Val::Task(id) => Val::Int(id),
+                other => other,
+            }),
+            ["task", name] => Ok(own(self.facts.task, name)),
             ["run", "uuid"] => Ok(Val::Text(self.facts.run.to_owned())),
             ["company", _] => Ok(Val::Text(admin_email_address(conn)?)),
             ["before", alias] => Ok(own(self.facts.before, alias)),
             ["record", rest @ ..] => self.own_record(conn, rest),
+            ["item", rest @ ..] => {
+                let item = self.facts.item.map_or(Val::Null, |item| Val::Record(item.get()));
+                self.member(conn, item, rest)
+            }
             ["inputs", name, rest @ ..] => {
                 let value = own(self.facts.inputs, name);
                 self.member(conn, value, rest)
@@ -173,6 +190,14 @@ impl<'a> Evaluator<'a> {
                 }
             }
             _ => Ok(Val::Null),
+        }
+    }
+
+    /// The date in the time zone of the schedule, otherwise in UTC.
+    fn today(&self) -> String {
+        match self.facts.zone.and_then(zone) {
+            Some(zone) => date_of(self.request.now, &zone).to_string(),
+            None => time::show(self.request.now)[..10].to_owned(),
         }
     }
 

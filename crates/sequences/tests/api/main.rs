@@ -6,10 +6,12 @@ mod runs;
 mod runs_limits;
 mod runs_rights;
 mod runs_tasks;
+mod schedules;
 mod sequences;
 mod sequences_publish;
 mod sequences_start;
 mod set_up;
+mod task_triggers;
 
 /// The modules that the tests serve.
 struct Api;

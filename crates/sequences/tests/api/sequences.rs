@@ -168,7 +168,7 @@ async fn the_schema_document_describes_triggers_and_steps() {
         let types = document["details"][name].as_object().unwrap();
         types.keys().cloned().collect::<Vec<_>>()
     };
-    assert_eq!(types("schema_by_trigger_type"), ["record", "manual"]);
-    assert_eq!(types("schema_by_step_type").len(), 11);
+    assert_eq!(types("schema_by_trigger_type"), ["record", "task", "schedule", "manual"]);
+    assert_eq!(types("schema_by_step_type").len(), 12);
     assert_eq!(document["restrictions"]["limit_items"], 100);
 }

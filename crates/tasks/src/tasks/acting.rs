@@ -349,6 +349,6 @@ fn change_status(
     if ![OPEN, IN_APPROVAL].contains(&status) {
         one_time::end(request, conn, &[task.id], None)?;
     }
-    hooks::run_hooks(request, conn, &[task.id])?;
+    hooks::run_changed(request, conn, &[task.id])?;
     log::write(request, conn, task.id, ActorKind::Caller, action, changes)
 }

@@ -6,6 +6,7 @@ use super::log::{self, ActorKind};
 use super::per_record;
 use super::task::{self, NAME, OBJECT_RECORD, OPEN, ShownTask, TASK, TASK_TEMPLATE};
 use super::task_access::{ALL_ACTIONS, TaskAccess, needed_on_record};
+use crate::hooks;
 use crate::moments::{Expiry, due_at, expires_at};
 use crate::one_time;
 use crate::schedule;
@@ -173,6 +174,7 @@ fn make_expiring(
         conn,
         new.iter().filter_map(|new| new.record).map(|record| (record.class, record.n)),
     )?;
+    hooks::run_created(request, conn, &ids)?;
     Ok(ids)
 }
 

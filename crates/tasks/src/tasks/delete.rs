@@ -92,6 +92,6 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<TaskId>) -> Result<(), 
         conn.exec(sql.push_any(tasks.iter().copied()))?;
     }
     per_record::raise_block_versions(conn, records.into_iter())?;
-    hooks::run_hooks(request, conn, &tasks)?;
+    hooks::run_changed(request, conn, &tasks)?;
     Ok(remove_unused(conn, forms.into_iter().collect())?)
 }
