@@ -99,7 +99,7 @@ impl RunState {
         }
     }
 
-    /// Begins the steps of a repetition anew, with the next record. Returns `false` if there is none.
+    /// Begins the steps of a repetition again, with the next record. Returns `false` if there is none.
     fn begin_next_record(&mut self, definition: &Definition) -> bool {
         let Some(frame) = self.frames.last_mut() else { return false };
         let Some(each) = frame.each.as_mut().filter(|each| each.at + 1 < each.records.len()) else { return false };

@@ -100,7 +100,7 @@ impl Stepper<'_> {
         self.call(conn, Method::GET, format!("/api/tasks/{task}/"), Json::Null).map(drop)
     }
 
-    /// What the step has found before its transaction, if that was read.
+    /// The records that the step has found before its transaction, if they were read.
     pub fn reading_of(&self, run: &Run) -> Option<&Reading> {
         self.reading.filter(|reading| reading.num_of_steps == run.num_of_steps)
     }
