@@ -166,6 +166,12 @@ CREATE TABLE sequence_steps (
 );
 CREATE UNIQUE INDEX sequence_steps_run ON sequence_steps(run, n);
 
+-- The number of mails that sequences have sent on a day (UTC).
+CREATE TABLE sequence_mails (
+    day BIGINT PRIMARY KEY,
+    n BIGINT NOT NULL
+);
+
 -- Runs whose task or record has changed while they waited for it. Writers only add rows.
 CREATE TABLE sequence_wakes (
     id {id},

@@ -11,6 +11,7 @@ mod skipped;
 mod span;
 mod values;
 
+use administration::mail::queue::MailKinds;
 use engine::work::EngineOfProcess;
 use kit::domain::Module;
 use records::single_records::RecordHooks;
@@ -29,6 +30,7 @@ pub static MODULE: Module = Module {
         &sequences::sequence::SEQUENCES,
         &sequences::sequence::SEQUENCE_STEPS,
         &sequences::sequence::RUNS_IN_PROGRESS,
+        &sequences::sequence::MAILS_PER_DAY,
     ],
     reactions: &engine::ON_USER_CHANGED,
     jobs: &[&runs::cleaning::LEFT_RUNS, &runs::CANCEL_RUNS],
@@ -36,6 +38,7 @@ pub static MODULE: Module = Module {
     sealed_columns: &runs::SEALED_COLUMNS,
     slots: |_, _, slots| {
         slots.entry::<EngineOfProcess>();
+        slots.entry::<MailKinds>().0.push(&engine::mails::MAIL);
         slots.insert(engine::EngineJob(&engine::work::RUNS));
         let hooks = slots.entry::<RecordHooks>();
         hooks.written.push(engine::starts::on_written);

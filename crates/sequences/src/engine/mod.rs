@@ -3,6 +3,7 @@
 mod actions;
 mod ending;
 mod finding;
+pub mod mails;
 pub mod moments;
 mod people;
 pub mod published;

@@ -2,7 +2,7 @@
 
 use crate::definition::{Action, Definition, Step};
 use crate::values::evaluate::{Facts, Named};
-use kit::ids::{RecordId, SequenceId, SequenceRunId, UserId};
+use kit::ids::{ClassId, RecordId, SequenceId, SequenceRunId, UserId};
 use kit::refusal::Refusal;
 use kit::request::{Request, RunWriter};
 use kit::secret::Context;
@@ -35,6 +35,8 @@ pub struct RunState {
     pub deleted: Option<Named>,
     /// The tasks that it made.
     pub tasks: Vec<i64>,
+    /// The number of mails that it sent.
+    pub mails: i64,
     /// Is true if one of its steps has deleted its record.
     pub has_deleted_record: bool,
     /// The wait at which it stands.
@@ -194,6 +196,7 @@ pub struct Run {
     pub due_at: Option<i64>,
     pub event: String,
     pub record: Option<RecordId>,
+    pub class: Option<ClassId>,
     pub concurrency: String,
     pub starter: Option<UserId>,
     pub cause: String,
@@ -209,7 +212,7 @@ pub struct Run {
 }
 
 const COLUMNS: &str = "SELECT uuid, sequence, version, status, due_at, event, record, concurrency, starter, cause, depth, \
-    started_at, num_of_steps, attempts, trying_since, value_bytes, row_key, state, inputs FROM sequence_runs WHERE id = ";
+    started_at, num_of_steps, attempts, trying_since, value_bytes, row_key, state, inputs, class_id FROM sequence_runs WHERE id = ";
 
 impl Run {
     /// Loads a run in progress and locks its row; `None` if it has ended or another transaction has locked it.
@@ -249,6 +252,7 @@ impl Run {
                 row_key: row.text(16)?.to_owned(),
                 state: RunState::default(),
                 inputs: Named::new(),
+                class: row.opt_id(19)?,
             };
             Ok((run, text(17)?, text(18)?))
         })?;
