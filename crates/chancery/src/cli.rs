@@ -49,6 +49,9 @@ pub enum Command {
     /// Create users and set passwords
     #[command(subcommand)]
     User(UserCommand),
+    /// Pause sequences
+    #[command(subcommand)]
+    Sequences(SequencesCommand),
     /// Change the history service of the database
     #[command(subcommand)]
     History(HistoryCommand),
@@ -77,6 +80,20 @@ pub enum HistoryCommand {
         /// Create a new tenant there for each build, since the tenants of the former service are lost
         #[arg(long)]
         new_tenants: bool,
+    },
+}
+
+/// Commands on sequences.
+#[derive(Subcommand)]
+pub enum SequencesCommand {
+    /// Pause a sequence of a build, or all of them, and hold their runs; super admins resume them
+    Pause {
+        /// Domain of the build
+        #[arg(long, value_name = "DOMAIN")]
+        build: String,
+        /// Id of the sequence [default: all]
+        #[arg(long)]
+        id: Option<i64>,
     },
 }
 
@@ -299,6 +316,14 @@ mod tests {
         let Command::User(UserCommand::ResetSecondFactors { build, username }) = cli.command else { panic!() };
         assert_eq!((build.as_str(), username.as_str()), ("a.example", "u@a.example"));
         assert!(is_refused("chancery user reset-second-factors --build a.example"));
+    }
+
+    #[test]
+    fn sequences_of_a_build_are_paused() {
+        let cli = parse("chancery sequences pause --build a.example --id 7");
+        let Command::Sequences(SequencesCommand::Pause { build, id }) = cli.command else { panic!() };
+        assert_eq!((build.as_str(), id), ("a.example", Some(7)));
+        assert!(is_refused("chancery sequences pause"));
     }
 
     #[test]

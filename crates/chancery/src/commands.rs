@@ -2,7 +2,9 @@
 
 use crate::backup::backup;
 use crate::build_list;
-use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, ServicePart, UserCommand, UserPassword};
+use crate::cli::{
+    BuildCommand, Command, HistoryCommand, KeysCommand, SequencesCommand, ServicePart, UserCommand, UserPassword,
+};
 use crate::command_history::{self, ReachedService};
 use crate::data_directory;
 use crate::demo::demo;
@@ -18,7 +20,7 @@ use platform::builds::HistoryOfDeleted;
 use platform::events::history_tenants::BuildTenant;
 use platform::key_rotation::{self, RotationResult};
 use platform::kit::app::App;
-use platform::{builds, limits};
+use platform::{builds, limits, sequences};
 use std::io::IsTerminal;
 use web::clock::random_token;
 
@@ -32,6 +34,7 @@ pub async fn run(command: Command, settings: ProgramSettings) -> Result<(), Comm
         }
         Command::Build(command) => build(command, settings).await,
         Command::User(command) => user(command, settings).await,
+        Command::Sequences(SequencesCommand::Pause { build, id }) => pause_sequences(&settings, &build, id).await,
         Command::Demo { domain, json } => demo(&domain, json, &settings).await,
         Command::History(HistoryCommand::Adopt { new_tenants }) => adopt_history(&settings, new_tenants).await,
         Command::Keys { command: None } => keys(&settings),
@@ -142,6 +145,17 @@ async fn adopt_history(settings: &ProgramSettings, new_tenants: bool) -> Result<
     let adopted = command_history::adopt(&app, settings, new_tenants).await;
     app.store.close().await;
     print_line(adopted?)?;
+    Ok(())
+}
+
+async fn pause_sequences(settings: &ProgramSettings, domain: &str, id: Option<i64>) -> Result<(), CommandFailure> {
+    let app = open_for_command(settings).await?;
+    let build = builds::find(&app, domain).await?;
+    let paused = sequences::pause_by_operator(&app, &build, id).await;
+    app.store.close().await;
+    for name in paused? {
+        print_line(format_args!("The sequence {name} is paused."))?;
+    }
     Ok(())
 }
 

@@ -51,6 +51,7 @@ pub struct ApiSettings {
     pub files: files::FileSettings,
     pub identity: identity::IdentitySettings,
     pub extensions: extensions::ExtensionSettings,
+    pub sequences: sequences::SequenceSettings,
 }
 
 impl From<kit::settings::KitSettings> for ApiSettings {
@@ -61,6 +62,7 @@ impl From<kit::settings::KitSettings> for ApiSettings {
             files: Default::default(),
             identity: Default::default(),
             extensions: Default::default(),
+            sequences: Default::default(),
         }
     }
 }
@@ -80,9 +82,14 @@ impl DerefMut for ApiSettings {
 
 /// Opens the application with every module.
 pub async fn open(settings: ApiSettings) -> Result<App, OpenError> {
-    let ApiSettings { mut kit, events, files, identity, extensions } = settings;
-    kit.domains =
-        kit.domains.with_settings(events).with_settings(files).with_settings(identity).with_settings(extensions);
+    let ApiSettings { mut kit, events, files, identity, extensions, sequences } = settings;
+    kit.domains = kit
+        .domains
+        .with_settings(events)
+        .with_settings(files)
+        .with_settings(identity)
+        .with_settings(extensions)
+        .with_settings(sequences);
     domain::open(kit, MIGRATIONS, &MODULES).await
 }
 

@@ -7,9 +7,13 @@ mod problems;
 mod runs;
 mod schedule;
 mod sequences;
+mod settings;
 mod skipped;
 mod span;
 mod values;
+
+pub use sequences::pausing::pause_by_operator;
+pub use settings::SequenceSettings;
 
 use administration::mail::queue::MailKinds;
 use engine::work::EngineOfProcess;
@@ -36,7 +40,9 @@ pub static MODULE: Module = Module {
     jobs: &[&runs::cleaning::LEFT_RUNS, &runs::CANCEL_RUNS],
     standing_jobs: &[&engine::work::RUNS, &skipped::SKIPS, &runs::cleaning::OLD_RUNS],
     sealed_columns: &runs::SEALED_COLUMNS,
-    slots: |_, _, slots| {
+    slots: |settings, _, slots| {
+        let settings: SequenceSettings = settings.domains.get();
+        slots.insert(settings);
         slots.entry::<EngineOfProcess>();
         slots.entry::<MailKinds>().0.push(&engine::mails::MAIL);
         slots.insert(engine::EngineJob(&engine::work::RUNS));

@@ -27,6 +27,7 @@ mod process;
 mod processes;
 mod record_writers;
 mod second_factors;
+mod sequences;
 #[path = "../served/mod.rs"]
 mod served;
 mod sign_in_burst;

@@ -1,5 +1,5 @@
 //! The step `send_mail`. A mail is put into the queue in the transaction of the step, and sent at least once. Accounts that may not view
-//! a record of which the mail shows values are left out.
+//! the records whose values the mail shows are left out.
 
 use super::people::{self, FoundPeople};
 use super::run::Run;
@@ -95,7 +95,7 @@ fn accounts(conn: &mut Conn, found: FoundPeople) -> Result<Vec<i64>, StoreError>
     conn.query_all(&sql, |row| row.int(0))
 }
 
-/// The records of which a mail shows values or labels.
+/// The records whose values or labels a mail shows.
 struct ShownRecords {
     records: Vec<RecordId>,
     /// True if it shows values of a record whose deletion started the run.

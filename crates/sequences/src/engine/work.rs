@@ -5,6 +5,7 @@ use super::step::{Progress, next_reading, transaction};
 use super::stepper::Reading;
 use super::waker::EngineOfBuild;
 use super::{ending, moments, starts};
+use crate::settings::SequenceSettings;
 use kit::app::App;
 use kit::build::Build;
 use kit::commit;
@@ -52,6 +53,9 @@ pub static RUNS: StandingJob = StandingJob {
 };
 
 fn due(app: &App, conn: &mut Conn, now: i64) -> Result<Option<i64>, StoreError> {
+    if !app.slot::<SequenceSettings>().runs {
+        return Ok(None);
+    }
     let sql = Sql::new(
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM sequence_wakes w JOIN sequence_runs r ON r.id = w.run JOIN sequences s ON s.id = r.sequence \
          WHERE r.ended_at IS NULL AND s.is_holding = 0) THEN 1 ELSE 0 END, \
