@@ -26,6 +26,8 @@ CREATE TABLE sequences (
     has_changes BIGINT NOT NULL DEFAULT 1,
     -- Failures before this time do not count for the pause after many of them.
     failures_since BIGINT NOT NULL DEFAULT 0,
+    -- The time of the last mail about a failed run.
+    failure_mailed_at BIGINT NOT NULL DEFAULT 0,
     -- The published schedule: its trigger as JSON, the date from which its intervals count, the next moment and the last one that was done.
     schedule_key TEXT,
     schedule_from TEXT,

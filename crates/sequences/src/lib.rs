@@ -3,6 +3,7 @@
 
 pub mod definition;
 mod engine;
+mod notices;
 mod problems;
 mod runs;
 mod schedule;
@@ -44,7 +45,8 @@ pub static MODULE: Module = Module {
         let settings: SequenceSettings = settings.domains.get();
         slots.insert(settings);
         slots.entry::<EngineOfProcess>();
-        slots.entry::<MailKinds>().0.push(&engine::mails::MAIL);
+        let kinds = [&engine::mails::MAIL, &notices::FAILED, &notices::PAUSED, &notices::TAKEN_OVER];
+        slots.entry::<MailKinds>().0.extend(kinds);
         slots.insert(engine::EngineJob(&engine::work::RUNS));
         let hooks = slots.entry::<RecordHooks>();
         hooks.written.push(engine::starts::on_written);

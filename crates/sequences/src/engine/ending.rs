@@ -3,6 +3,7 @@
 use super::published;
 use super::run::{self, Continuation, End, Run, StepRow};
 use super::step::{Progress, proceed};
+use crate::notices;
 use crate::sequences::pausing::pause_by_system;
 use crate::values::Val;
 use crate::values::evaluate::Named;
@@ -104,9 +105,9 @@ pub fn note_failed(request: &Request, conn: &mut Conn, id: SequenceId) -> Result
          WHERE x.status = 'failed'",
     );
     if conn.query_one(&sql.arg(id).arg(FAILURES), |row| row.int(0))? >= FAILURES {
-        pause_by_system(request, conn, id, "failures")?;
+        return pause_by_system(request, conn, id, "failures");
     }
-    Ok(())
+    notices::failed(request, conn, id)
 }
 
 /// Cancels a run in progress. Returns `false` if it has ended.
@@ -151,11 +152,14 @@ fn note_account(request: &Request, conn: &mut Conn, id: i64) -> Result<(), Refus
 }
 
 fn pause_of_account(request: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusal> {
-    let sql = Sql::new("SELECT id FROM sequences WHERE runs_as = $1 AND status = 'running' ORDER BY id").arg(id);
-    for sequence in conn.query_all(&sql, |row| row.id::<SequenceId>(0))? {
+    let sql = Sql::new("SELECT id, name FROM sequences WHERE runs_as = $1 AND status = 'running' ORDER BY id").arg(id);
+    let running = conn.query_all(&sql, |row| Ok((row.id::<SequenceId>(0)?, row.text(1)?.to_owned())))?;
+    let mut names = Vec::new();
+    for (sequence, name) in running {
         pause_by_system(request, conn, sequence, "account")?;
+        names.push(name);
     }
-    Ok(())
+    notices::account_lost(request, conn, &names)
 }
 
 /// Puts a failed run back to its former place.

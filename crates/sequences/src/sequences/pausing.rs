@@ -2,6 +2,7 @@
 
 use super::access::SequenceAccess;
 use super::sequence::{PAUSED, RUNNING, SEQUENCE};
+use crate::notices;
 use identity::builds::{BuildFailure, refusal_line};
 use kit::app::App;
 use kit::build::Build;
@@ -39,6 +40,7 @@ pub fn pause_by_system(request: &Request, conn: &mut Conn, id: SequenceId, becau
         ("status".to_owned(), json!([RUNNING, PAUSED])),
         ("paused_because".to_owned(), json!(["", because])),
     ]);
+    notices::paused(request, conn, (id, &sequence.name, because))?;
     log::write_by(request, conn, None, "pause", &SEQUENCE, id.get(), &sequence.name, changes)
 }
 
