@@ -123,6 +123,7 @@ CREATE TABLE sequence_runs (
     -- What a waiting run waits for.
     waits_task BIGINT,
     waits_record BIGINT,
+    waits_document BIGINT,
     error_step TEXT,
     error_status BIGINT,
     -- The random key of the row, and the values that are sealed with it: the error, the inputs, the position with all outputs.
@@ -145,6 +146,7 @@ CREATE INDEX sequence_runs_cause ON sequence_runs(cause, sequence);
 CREATE INDEX sequence_runs_starter ON sequence_runs(starter) WHERE starter IS NOT NULL;
 CREATE INDEX sequence_runs_waits_task ON sequence_runs(waits_task) WHERE waits_task IS NOT NULL;
 CREATE INDEX sequence_runs_waits_record ON sequence_runs(waits_record) WHERE waits_record IS NOT NULL;
+CREATE INDEX sequence_runs_waits_document ON sequence_runs(waits_document) WHERE waits_document IS NOT NULL;
 CREATE INDEX sequence_runs_version ON sequence_runs(sequence, version);
 
 CREATE TABLE sequence_steps (

@@ -308,6 +308,20 @@ impl Checker<'_> {
                 self.value(due_at.as_ref(), &Type::DATETIME, &place.of("due_at"))?;
                 outputs.insert("task", Type::Task);
             }
+            Action::GenerateDocument { template, record, field } => {
+                let class = self.record_of_step(record.as_ref(), place)?;
+                self.document_template(*template, class, &place.of("document_template"))?;
+                if let (Some(alias), Some(class)) = (field, self.optional_class(class)?) {
+                    let is_document = class.field(alias).map(|field| field.kind == FieldType::Document);
+                    let at = place.of("object_record_field");
+                    match is_document {
+                        None => self.problems.add(&at, message::NO_FIELD),
+                        Some(false) => self.problems.add(&at, message::VALUE),
+                        Some(true) => {}
+                    }
+                }
+                outputs.insert("status", Type::STRING);
+            }
             Action::SendMail(mail) => {
                 self.receivers(&mail.to, &place.of("to"))?;
                 if let Some(subject) = &mail.subject {
@@ -898,6 +912,20 @@ impl Checker<'_> {
         };
         if !is_visible && !self.problems.has_any(place) {
             self.problems.add(place, message::invalid_id_message(set));
+        }
+        Ok(())
+    }
+
+    /// Reports a document template that is not of the class of the record, or of a class that the caller may not view.
+    fn document_template(&mut self, template: i64, class: Option<i64>, place: &Place) -> Result<(), Refusal> {
+        let sql = Sql::new("SELECT class_id FROM document_templates WHERE id = $1").arg(template);
+        let of = self.conn.query_optional(&sql, |row| row.int(0))?;
+        let is_visible = match of {
+            Some(of) => class.is_none_or(|class| class == of) && self.visible_class(of)?.is_some(),
+            None => false,
+        };
+        if !is_visible && !self.problems.has_any(place) {
+            self.problems.add(place, message::invalid_id_message(template));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The steps inside the system. Each calls the handlers of the API as the account of the run, so that every check, right and message is
 //! that of the API.
 
+use super::documents;
 use super::mails;
 use super::people::{self, FoundPeople};
 use super::run::Run;
@@ -43,6 +44,9 @@ pub fn run(stepper: &Stepper<'_>, conn: &mut Conn, run: &mut Run, step: &Step) -
         Action::CreateTask { template, record, name, assignees, due_at } => {
             let task = NewTask { template: *template, record, name: name.as_ref(), assignees, due_at: due_at.as_ref() };
             create_task(stepper, conn, run, &task)
+        }
+        Action::GenerateDocument { template, record, field } => {
+            documents::generate(stepper, conn, run, (*template, record.as_ref(), field.as_deref()))
         }
         Action::SendMail(mail) => mails::send(stepper, conn, run, mail),
         Action::CancelTask { task } => cancel_task(stepper, conn, run, task),

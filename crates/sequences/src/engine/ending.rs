@@ -3,6 +3,7 @@
 use super::published;
 use super::run::{self, Continuation, End, Run, StepRow};
 use super::step::{Progress, proceed};
+use super::stepper::Awaited;
 use crate::notices;
 use crate::sequences::pausing::pause_by_system;
 use crate::values::Val;
@@ -63,6 +64,7 @@ pub fn record_failure(
         error: Some(error),
     };
     run::write_step(request, conn, &mut run, row)?;
+    run.state.document = None;
     if step.continues {
         let outputs = Named::from([
             ("failed".to_owned(), Val::Bool(true)),
@@ -164,7 +166,7 @@ fn pause_of_account(request: &Request, conn: &mut Conn, id: i64) -> Result<(), R
 
 /// Puts a failed run back to its former place.
 pub fn retry(request: &Request, conn: &mut Conn, run: &Run) -> Result<(), Refusal> {
-    let next = Continuation { status: "queued", due_at: request.now, step: None, waits_task: None, waits_record: None };
+    let next = Continuation { status: "queued", due_at: request.now, step: None, awaited: Awaited::default() };
     run::store(request, conn, run, &next)?;
     let sql = Sql::new(
         "UPDATE sequence_runs SET ended_at = NULL, runs_as = NULL, error_step = NULL, error_status = NULL, error_body = NULL WHERE id = $1",

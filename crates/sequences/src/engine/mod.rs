@@ -1,6 +1,7 @@
 //! The engine of sequences: starts, runs and their steps (`docs/reference/sequences.md`).
 
 mod actions;
+mod documents;
 mod ending;
 mod finding;
 pub mod mails;

@@ -118,7 +118,7 @@ fn for_each_reference(definition: &Definition, see: &mut dyn FnMut(&Reference)) 
             Action::UpdateRecord { record, fields, owner } => {
                 of_values(&mut fields.iter().map(|(_, value)| value).chain(record).chain(owner));
             }
-            Action::DeleteRecord { record } => of_values(&mut record.iter()),
+            Action::DeleteRecord { record } | Action::GenerateDocument { record, .. } => of_values(&mut record.iter()),
             Action::Assign { record, to, .. } => {
                 of_values(&mut record.iter());
                 of_people(to, see);

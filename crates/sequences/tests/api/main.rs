@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod definitions;
+mod document_steps;
 mod mails;
 mod runs;
 mod runs_limits;
