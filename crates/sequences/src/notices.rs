@@ -31,7 +31,7 @@ pub fn failed(request: &Request, conn: &mut Conn, id: SequenceId) -> Result<(), 
     }
 }
 
-/// Tells that the system has paused a sequence. The loss of accounts is told once about all of their sequences.
+/// Tells that the system has paused a sequence. One mail tells of all sequences whose account was lost.
 pub fn paused(
     request: &Request,
     conn: &mut Conn,
