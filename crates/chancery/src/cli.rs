@@ -50,6 +50,9 @@ pub enum Command {
     /// Create users and set passwords
     #[command(subcommand)]
     User(UserCommand),
+    /// Pause sequences
+    #[command(subcommand)]
+    Sequences(SequencesCommand),
     /// Change the history service of the database
     #[command(subcommand)]
     History(HistoryCommand),
@@ -132,6 +135,20 @@ pub enum HistoryCommand {
         /// Print the service as a JSON object
         #[arg(long)]
         json: bool,
+    },
+}
+
+/// Commands on sequences.
+#[derive(Subcommand)]
+pub enum SequencesCommand {
+    /// Pause a sequence of a build, or all of them, and hold their runs; super admins resume them
+    Pause {
+        /// Domain of the build
+        #[arg(long, value_name = "DOMAIN")]
+        build: String,
+        /// Id of the sequence [default: all]
+        #[arg(long)]
+        id: Option<i64>,
     },
 }
 
@@ -456,6 +473,14 @@ mod tests {
         let Command::User(UserCommand::ResetSecondFactors { build, username }) = cli.command else { panic!() };
         assert_eq!((build.as_str(), username.as_str()), ("a.example", "u@a.example"));
         assert!(is_refused("chancery user reset-second-factors --build a.example"));
+    }
+
+    #[test]
+    fn sequences_of_a_build_are_paused() {
+        let cli = parse("chancery sequences pause --build a.example --id 7");
+        let Command::Sequences(SequencesCommand::Pause { build, id }) = cli.command else { panic!() };
+        assert_eq!((build.as_str(), id), ("a.example", Some(7)));
+        assert!(is_refused("chancery sequences pause"));
     }
 
     #[test]

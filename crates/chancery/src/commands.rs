@@ -3,7 +3,8 @@
 use crate::backup::backup;
 use crate::build_list;
 use crate::cli::{
-    BuildCommand, Command, HistoryCommand, KeysCommand, ReceiptCommand, ServicePart, UserCommand, UserPassword,
+    BuildCommand, Command, HistoryCommand, KeysCommand, ReceiptCommand, SequencesCommand, ServicePart, UserCommand,
+    UserPassword,
 };
 use crate::command_history::{self, AdoptedService};
 use crate::data_directory;
@@ -23,7 +24,7 @@ use crate::settings::ProgramSettings;
 use platform::key_rotation::{self, RotationResult};
 use platform::limits::LimitRow;
 use platform::moving::Extent;
-use platform::{builds, limits};
+use platform::{builds, limits, sequences};
 use serde_json::{Value as Json, json};
 use std::io::IsTerminal;
 use web::clock::random_token;
@@ -43,6 +44,7 @@ pub async fn run(command: Command, settings: ProgramSettings) -> Result<(), Comm
         }
         Command::Build(command) => build(command, settings).await,
         Command::User(command) => user(command, settings).await,
+        Command::Sequences(SequencesCommand::Pause { build, id }) => pause_sequences(&settings, &build, id).await,
         Command::Demo { domain, json } => demo(&domain, json, &settings).await,
         Command::History(HistoryCommand::Adopt { new_tenants, json }) => {
             adopt_history(&settings, new_tenants, json).await
@@ -170,6 +172,17 @@ async fn adopt_history(settings: &ProgramSettings, new_tenants: bool, as_json: b
         true => print_json(&json!({"id": id, "place": place})),
         false => print_line(format_args!("The history service of this database is {id} now ({place}).")),
     }
+}
+
+async fn pause_sequences(settings: &ProgramSettings, domain: &str, id: Option<i64>) -> Result<(), CommandFailure> {
+    let app = open_for_command(settings).await?;
+    let build = builds::find(&app, domain).await?;
+    let paused = sequences::pause_by_operator(&app, &build, id).await;
+    app.store.close().await;
+    for name in paused? {
+        print_line(format_args!("The sequence {name} is paused."))?;
+    }
+    Ok(())
 }
 
 async fn user(command: UserCommand, settings: ProgramSettings) -> Result<(), CommandFailure> {

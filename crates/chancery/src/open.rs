@@ -101,6 +101,7 @@ fn config(settings: &ProgramSettings, bound: SocketAddr) -> Result<platform::Api
         files: settings.files(),
         identity: settings.identity(),
         extensions: settings.extensions(),
+        sequences: settings.sequences(),
     })
 }
 

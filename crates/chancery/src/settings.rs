@@ -12,7 +12,7 @@
 //! since machines also set such variables (`CHANCERY_PORT` for a service called chancery).
 
 use declared::described;
-use platform::{events, extensions, files, identity};
+use platform::{events, extensions, files, identity, sequences};
 use setting::PREFIX;
 use sources::{Environment, SettingError, SettingsFile, Sources};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -116,6 +116,11 @@ impl ProgramSettings {
     /// The settings of the module extensions.
     pub fn extensions(&self) -> extensions::ExtensionSettings {
         extensions::ExtensionSettings { document_store_url: self.document_store_url.clone(), ..Default::default() }
+    }
+
+    /// The settings of the module sequences.
+    pub fn sequences(&self) -> sequences::SequenceSettings {
+        sequences::SequenceSettings { runs: self.sequences }
     }
 
     /// The public address of the main API; `bound` is where it really listens.

@@ -26,6 +26,8 @@ CREATE TABLE sequences (
     has_changes BIGINT NOT NULL DEFAULT 1,
     -- Failures before this time do not count for the pause after many of them.
     failures_since BIGINT NOT NULL DEFAULT 0,
+    -- The time of the last mail about a failed run.
+    failure_mailed_at BIGINT NOT NULL DEFAULT 0,
     -- The published schedule: its trigger as JSON, the date from which its intervals count, the next moment and the last one that was done.
     schedule_key TEXT,
     schedule_from TEXT,
@@ -121,6 +123,7 @@ CREATE TABLE sequence_runs (
     -- What a waiting run waits for.
     waits_task BIGINT,
     waits_record BIGINT,
+    waits_document BIGINT,
     error_step TEXT,
     error_status BIGINT,
     -- The random key of the row, and the values that are sealed with it: the error, the inputs, the position with all outputs.
@@ -143,6 +146,7 @@ CREATE INDEX sequence_runs_cause ON sequence_runs(cause, sequence);
 CREATE INDEX sequence_runs_starter ON sequence_runs(starter) WHERE starter IS NOT NULL;
 CREATE INDEX sequence_runs_waits_task ON sequence_runs(waits_task) WHERE waits_task IS NOT NULL;
 CREATE INDEX sequence_runs_waits_record ON sequence_runs(waits_record) WHERE waits_record IS NOT NULL;
+CREATE INDEX sequence_runs_waits_document ON sequence_runs(waits_document) WHERE waits_document IS NOT NULL;
 CREATE INDEX sequence_runs_version ON sequence_runs(sequence, version);
 
 CREATE TABLE sequence_steps (
@@ -165,6 +169,12 @@ CREATE TABLE sequence_steps (
     error_body TEXT
 );
 CREATE UNIQUE INDEX sequence_steps_run ON sequence_steps(run, n);
+
+-- The number of mails that sequences have sent on a day (UTC).
+CREATE TABLE sequence_mails (
+    day BIGINT PRIMARY KEY,
+    n BIGINT NOT NULL
+);
 
 -- Runs whose task or record has changed while they waited for it. Writers only add rows.
 CREATE TABLE sequence_wakes (

@@ -56,6 +56,7 @@ pub struct ApiSettings {
     pub files: files::FileSettings,
     pub identity: identity::IdentitySettings,
     pub extensions: extensions::ExtensionSettings,
+    pub sequences: sequences::SequenceSettings,
 }
 
 impl From<kit::settings::KitSettings> for ApiSettings {
@@ -66,6 +67,7 @@ impl From<kit::settings::KitSettings> for ApiSettings {
             files: Default::default(),
             identity: Default::default(),
             extensions: Default::default(),
+            sequences: Default::default(),
         }
     }
 }
@@ -85,9 +87,14 @@ impl DerefMut for ApiSettings {
 
 /// Opens the application with every module.
 pub async fn open(settings: ApiSettings) -> Result<App, OpenError> {
-    let ApiSettings { mut kit, events, files, identity, extensions } = settings;
-    kit.domains =
-        kit.domains.with_settings(events).with_settings(files).with_settings(identity).with_settings(extensions);
+    let ApiSettings { mut kit, events, files, identity, extensions, sequences } = settings;
+    kit.domains = kit
+        .domains
+        .with_settings(events)
+        .with_settings(files)
+        .with_settings(identity)
+        .with_settings(extensions)
+        .with_settings(sequences);
     domain::open(kit, MIGRATIONS, &MODULES).await
 }
 

@@ -3,14 +3,20 @@
 
 pub mod definition;
 mod engine;
+mod notices;
 mod problems;
 mod runs;
 mod schedule;
 mod sequences;
+mod settings;
 mod skipped;
 mod span;
 mod values;
 
+pub use sequences::pausing::pause_by_operator;
+pub use settings::SequenceSettings;
+
+use administration::mail::queue::MailKinds;
 use engine::work::EngineOfProcess;
 use kit::domain::Module;
 use records::single_records::RecordHooks;
@@ -29,13 +35,18 @@ pub static MODULE: Module = Module {
         &sequences::sequence::SEQUENCES,
         &sequences::sequence::SEQUENCE_STEPS,
         &sequences::sequence::RUNS_IN_PROGRESS,
+        &sequences::sequence::MAILS_PER_DAY,
     ],
     reactions: &engine::ON_USER_CHANGED,
     jobs: &[&runs::cleaning::LEFT_RUNS, &runs::CANCEL_RUNS],
     standing_jobs: &[&engine::work::RUNS, &skipped::SKIPS, &runs::cleaning::OLD_RUNS],
     sealed_columns: &runs::SEALED_COLUMNS,
-    slots: |_, _, slots| {
+    slots: |settings, _, slots| {
+        let settings: SequenceSettings = settings.domains.get();
+        slots.insert(settings);
         slots.entry::<EngineOfProcess>();
+        let kinds = [&engine::mails::MAIL, &notices::FAILED, &notices::PAUSED, &notices::TAKEN_OVER];
+        slots.entry::<MailKinds>().0.extend(kinds);
         slots.insert(engine::EngineJob(&engine::work::RUNS));
         let hooks = slots.entry::<RecordHooks>();
         hooks.written.push(engine::starts::on_written);

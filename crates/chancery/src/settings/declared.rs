@@ -124,6 +124,11 @@ declare_settings! {
     /// See [the console](reference/console.md).
     console: bool { unit: "BOOLEAN", parse: boolean(), default: "true" }
 
+    /// This process begins and continues runs of sequences: true or false
+    ///
+    /// See [sequences](reference/sequences.md#publishing).
+    sequences: bool { unit: "BOOLEAN", parse: boolean(), default: "true" }
+
     /// Consecutive wrong passwords that lock an account
     lock_attempts: i64 { unit: "NUMBER", parse: number(POSITIVE), default: "5" }
 

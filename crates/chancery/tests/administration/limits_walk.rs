@@ -148,7 +148,23 @@ async fn sequences(walk: &mut LimitsWalk) {
     walk.set("sequence_runs_in_progress", 2).await;
     // The runs are counted once a second.
     eventually(async || start(&second).await.status == 201).await;
-    walk.walked.extend(["sequence_steps", "sequence_runs_in_progress"].map(str::to_owned));
+    walk.set("sequence_runs_in_progress", 100).await;
+    let mail =
+        json!({"key": "tell", "type": "send_mail", "to": [{"starter": true}], "subject": "News", "text": "News"});
+    let definition = json!({"trigger": {"type": "manual"}, "steps": [mail]});
+    let third = api.post("/api/sequences/", json!({"name": "Three", "definition": definition})).await;
+    publish(&third).await.ok();
+    for (limit, status) in [(1, "completed"), (1, "failed"), (2, "completed")] {
+        walk.set("sequence_mails_per_day", limit).await;
+        let run = eventually(async || {
+            let started = start(&third).await.json;
+            started["uuid"].as_str().map(str::to_owned).ok_or(started)
+        })
+        .await;
+        let path = format!("/api/sequence-runs/{run}/");
+        eventually(async || api.get(&path).await.json["status"] == status).await;
+    }
+    walk.walked.extend(["sequence_steps", "sequence_runs_in_progress", "sequence_mails_per_day"].map(str::to_owned));
 }
 
 async fn accounts(walk: &mut LimitsWalk) {

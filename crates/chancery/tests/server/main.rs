@@ -30,6 +30,7 @@ mod processes;
 mod record_writers;
 mod restarts;
 mod second_factors;
+mod sequences;
 #[path = "../served/mod.rs"]
 mod served;
 mod sign_in_burst;

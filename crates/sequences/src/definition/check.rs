@@ -308,6 +308,29 @@ impl Checker<'_> {
                 self.value(due_at.as_ref(), &Type::DATETIME, &place.of("due_at"))?;
                 outputs.insert("task", Type::Task);
             }
+            Action::GenerateDocument { template, record, field } => {
+                let class = self.record_of_step(record.as_ref(), place)?;
+                self.document_template(*template, class, &place.of("document_template"))?;
+                if let (Some(alias), Some(class)) = (field, self.optional_class(class)?) {
+                    let is_document = class.field(alias).map(|field| field.kind == FieldType::Document);
+                    let at = place.of("object_record_field");
+                    match is_document {
+                        None => self.problems.add(&at, message::NO_FIELD),
+                        Some(false) => self.problems.add(&at, message::VALUE),
+                        Some(true) => {}
+                    }
+                }
+                outputs.insert("status", Type::STRING);
+            }
+            Action::SendMail(mail) => {
+                self.receivers(&mail.to, &place.of("to"))?;
+                if let Some(subject) = &mail.subject {
+                    self.template(subject, &place.of("subject"))?;
+                }
+                self.template(&mail.text, &place.of("text"))?;
+                outputs.insert("sent", Type::Users);
+                outputs.insert("left_out", Type::Users);
+            }
             Action::CancelTask { task } => self.value(Some(task), &Type::Task, &place.of("task"))?,
             Action::Wait { for_what, .. } => {
                 outputs.insert("outcome", Type::STRING);
@@ -792,30 +815,64 @@ impl Checker<'_> {
         }
     }
 
+    /// Checks the receivers of a mail, which may also be addresses.
+    fn receivers(&mut self, to: &[People], place: &Place) -> Result<(), Refusal> {
+        let class = self.class_of_run();
+        for (at, person) in to.iter().enumerate() {
+            let at = place.of(at);
+            match person {
+                People::Address(_) => {}
+                People::EmailField(alias) => {
+                    let field =
+                        self.optional_class(class)?.and_then(|class| class.field(alias).map(|field| field.kind));
+                    match field {
+                        None => self.problems.add(&at.of("email_field"), message::NO_FIELD),
+                        Some(FieldType::Email) => {}
+                        Some(of) => {
+                            self.expected(&Type::Field(FieldType::Email), &Type::Field(of), &at.of("email_field"))
+                        }
+                    }
+                }
+                other => self.person(other, class, &at)?,
+            }
+        }
+        Ok(())
+    }
+
     fn people(&mut self, people: &[People], class: Option<i64>, place: &Place) -> Result<(), Refusal> {
         for (at, person) in people.iter().enumerate() {
             let at = place.of(at);
             match person {
-                People::Owner if class.is_none() => self.problems.add(&at.of("owner"), NO_REFERENCE),
-                People::Creator if class.is_none() => self.problems.add(&at.of("creator"), NO_REFERENCE),
-                People::Owner | People::Creator | People::Starter => {}
-                People::Field(alias) => {
-                    let field = self.optional_class(class)?.and_then(|class| class.field(alias).map(Type::of_field));
-                    match field {
-                        None => self.problems.add(&at.of("field"), message::NO_FIELD),
-                        Some(of) if of == Type::USER => {}
-                        Some(of) => self.expected(&Type::USER, &of, &at.of("field")),
-                    }
-                }
-                People::Reference(reference) => {
-                    let value = Value::Reference(reference.clone());
-                    self.value_of(&value, &Type::Users, None, &at)?;
-                }
-                People::PermissionSet(set) => self.record_set(*set, class, &at.of("permission_set"))?,
-                People::AssigneesOf(task) => self.value_of(task, &Type::Task, None, &at.of("assignees_of"))?,
-                People::Users(ids) => self.users(ids, &at.of("users"))?,
-                People::Groups(ids) => self.groups(ids, &at.of("user_groups"))?,
+                person if person.is_outside() => self.problems.add(&at, message::VALUE),
+                person => self.person(person, class, &at)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Checks a member of an array of people, whose record is of a class.
+    fn person(&mut self, person: &People, class: Option<i64>, at: &Place) -> Result<(), Refusal> {
+        match person {
+            People::Owner if class.is_none() => self.problems.add(&at.of("owner"), NO_REFERENCE),
+            People::Creator if class.is_none() => self.problems.add(&at.of("creator"), NO_REFERENCE),
+            People::Owner | People::Creator | People::Starter => {}
+            People::Field(alias) => {
+                let field = self.optional_class(class)?.and_then(|class| class.field(alias).map(Type::of_field));
+                match field {
+                    None => self.problems.add(&at.of("field"), message::NO_FIELD),
+                    Some(of) if of == Type::USER => {}
+                    Some(of) => self.expected(&Type::USER, &of, &at.of("field")),
+                }
+            }
+            People::Reference(reference) => {
+                let value = Value::Reference(reference.clone());
+                self.value_of(&value, &Type::Users, None, at)?;
+            }
+            People::PermissionSet(set) => self.record_set(*set, class, &at.of("permission_set"))?,
+            People::AssigneesOf(task) => self.value_of(task, &Type::Task, None, &at.of("assignees_of"))?,
+            People::Users(ids) => self.users(ids, &at.of("users"))?,
+            People::Groups(ids) => self.groups(ids, &at.of("user_groups"))?,
+            People::EmailField(_) | People::Address(_) => {}
         }
         Ok(())
     }
@@ -855,6 +912,20 @@ impl Checker<'_> {
         };
         if !is_visible && !self.problems.has_any(place) {
             self.problems.add(place, message::invalid_id_message(set));
+        }
+        Ok(())
+    }
+
+    /// Reports a document template that is not of the class of the record, or of a class that the caller may not view.
+    fn document_template(&mut self, template: i64, class: Option<i64>, place: &Place) -> Result<(), Refusal> {
+        let sql = Sql::new("SELECT class_id FROM document_templates WHERE id = $1").arg(template);
+        let of = self.conn.query_optional(&sql, |row| row.int(0))?;
+        let is_visible = match of {
+            Some(of) => class.is_none_or(|class| class == of) && self.visible_class(of)?.is_some(),
+            None => false,
+        };
+        if !is_visible && !self.problems.has_any(place) {
+            self.problems.add(place, message::invalid_id_message(template));
         }
         Ok(())
     }

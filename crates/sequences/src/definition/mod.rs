@@ -29,7 +29,7 @@ const HOURLY_LIMIT: i64 = 10_000;
 pub const TRIGGER_TYPES: [(&str, &str); 4] =
     [("record", "Record"), ("task", "Task"), ("schedule", "Schedule"), ("manual", "Manual")];
 /// The types of steps with their texts.
-pub const STEP_TYPES: [(&str, &str); 12] = [
+pub const STEP_TYPES: [(&str, &str); 14] = [
     ("create_record", "Create a record"),
     ("update_record", "Change a record"),
     ("delete_record", "Delete a record"),
@@ -38,6 +38,8 @@ pub const STEP_TYPES: [(&str, &str); 12] = [
     ("find_records", "Find records"),
     ("create_task", "Create a task"),
     ("cancel_task", "Cancel a task"),
+    ("generate_document", "Generate a document"),
+    ("send_mail", "Send a mail"),
     ("wait", "Wait"),
     ("branch", "Branch"),
     ("for_each", "Repeat for records"),
@@ -166,6 +168,13 @@ pub enum Action {
     CancelTask {
         task: Value,
     },
+    GenerateDocument {
+        template: i64,
+        record: Option<Value>,
+        /// The alias of the field into which the file is put.
+        field: Option<String>,
+    },
+    SendMail(MailStep),
     Wait {
         for_what: Wait,
         at_most: Option<TimeSpan>,
@@ -193,6 +202,14 @@ pub enum EachSource {
     Children(i64),
     Records(Value),
     Broken,
+}
+
+/// A mail of a step.
+#[derive(Clone, Debug)]
+pub struct MailStep {
+    pub to: Vec<People>,
+    pub subject: Option<Template>,
+    pub text: Template,
 }
 
 /// The record of a task.
@@ -225,6 +242,8 @@ impl Action {
             Action::FindRecords { .. } => "find_records",
             Action::CreateTask { .. } => "create_task",
             Action::CancelTask { .. } => "cancel_task",
+            Action::GenerateDocument { .. } => "generate_document",
+            Action::SendMail(_) => "send_mail",
             Action::Wait { .. } => "wait",
             Action::Branch { .. } => "branch",
             Action::ForEach { .. } => "for_each",
@@ -560,6 +579,26 @@ impl StepReader<'_> {
                 }
             }
             "create_task" => read_create_task(object, place, self.problems),
+            "generate_document" => {
+                let at = place.of("document_template");
+                let template = read_required_id(object, "document_template", &at, self.problems);
+                let at = place.of("object_record_field");
+                Action::GenerateDocument {
+                    template: template.unwrap_or(0),
+                    record: read_value(object, "record", place, self.problems),
+                    field: read_text(object, "object_record_field", 50, &at, self.problems),
+                }
+            }
+            "send_mail" => {
+                ["to", "subject", "text"].iter().for_each(|name| require(object, name, place, self.problems));
+                let subject = read_template(object, "subject", 255, &place.of("subject"), self.problems);
+                let text = read_template(object, "text", 20_000, &place.of("text"), self.problems);
+                Action::SendMail(MailStep {
+                    to: People::read_all(object.get("to"), &place.of("to"), self.problems),
+                    subject,
+                    text: text.unwrap_or(Template(Vec::new())),
+                })
+            }
             "cancel_task" => {
                 require(object, "task", place, self.problems);
                 let task = read_value(object, "task", place, self.problems);
@@ -635,6 +674,8 @@ pub fn names_of_step(of: &str) -> Vec<&'static str> {
         "assign" | "unassign" => &["record", "permission_set", "to"],
         "find_records" => &["object_class", "condition", "at_most"],
         "create_task" => &["task_template", "record", "name", "assignees", "due_at"],
+        "generate_document" => &["document_template", "record", "object_record_field"],
+        "send_mail" => &["to", "subject", "text"],
         "cancel_task" => &["task"],
         "wait" => &["for", "at_most"],
         "branch" => &["branches", "else"],

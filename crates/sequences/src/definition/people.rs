@@ -23,9 +23,18 @@ pub enum People {
     AssigneesOf(Value),
     Users(Vec<i64>),
     Groups(Vec<i64>),
+    /// The address in a field of the record. Of mails only.
+    EmailField(String),
+    /// An address. Of mails only.
+    Address(String),
 }
 
 impl People {
+    /// Returns whether it names addresses instead of accounts.
+    pub fn is_outside(&self) -> bool {
+        matches!(self, People::EmailField(_) | People::Address(_))
+    }
+
     /// Reads an array of people. `null` and no value are an empty array.
     pub fn read_all(sent: Option<&Json>, place: &Place, problems: &mut Problems) -> Vec<People> {
         let Some(sent) = sent.filter(|sent| !sent.is_null()) else { return Vec::new() };
@@ -65,6 +74,10 @@ fn read_one(sent: &Json, place: &Place, problems: &mut Problems) -> Option<Peopl
         "assignees_of" => Some(People::AssigneesOf(values::read(value, &place.of(name), problems))),
         "users" => ids().map(People::Users),
         "user_groups" => ids().map(People::Groups),
+        "email_field" => value.as_str().map(|alias| People::EmailField(alias.to_owned())),
+        "address" => {
+            value.as_str().filter(|text| resource::is_email(text)).map(|text| People::Address(text.to_owned()))
+        }
         _ => {
             problems.add(&place.of(name), message::NO_FIELD);
             return None;

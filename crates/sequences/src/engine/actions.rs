@@ -1,6 +1,8 @@
 //! The steps inside the system. Each calls the handlers of the API as the account of the run, so that every check, right and message is
 //! that of the API.
 
+use super::documents;
+use super::mails;
 use super::people::{self, FoundPeople};
 use super::run::Run;
 use super::stepper::{Done, Outcome, Stepper};
@@ -43,6 +45,10 @@ pub fn run(stepper: &Stepper<'_>, conn: &mut Conn, run: &mut Run, step: &Step) -
             let task = NewTask { template: *template, record, name: name.as_ref(), assignees, due_at: due_at.as_ref() };
             create_task(stepper, conn, run, &task)
         }
+        Action::GenerateDocument { template, record, field } => {
+            documents::generate(stepper, conn, run, (*template, record.as_ref(), field.as_deref()))
+        }
+        Action::SendMail(mail) => mails::send(stepper, conn, run, mail),
         Action::CancelTask { task } => cancel_task(stepper, conn, run, task),
         Action::Wait { for_what, at_most } => waits::run(stepper, conn, run, (for_what, *at_most)),
         Action::Branch { branches, .. } => {

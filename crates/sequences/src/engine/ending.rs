@@ -3,6 +3,8 @@
 use super::published;
 use super::run::{self, Continuation, End, Run, StepRow};
 use super::step::{Progress, proceed};
+use super::stepper::Awaited;
+use crate::notices;
 use crate::sequences::pausing::pause_by_system;
 use crate::values::Val;
 use crate::values::evaluate::Named;
@@ -62,6 +64,7 @@ pub fn record_failure(
         error: Some(error),
     };
     run::write_step(request, conn, &mut run, row)?;
+    run.state.document = None;
     if step.continues {
         let outputs = Named::from([
             ("failed".to_owned(), Val::Bool(true)),
@@ -104,9 +107,9 @@ pub fn note_failed(request: &Request, conn: &mut Conn, id: SequenceId) -> Result
          WHERE x.status = 'failed'",
     );
     if conn.query_one(&sql.arg(id).arg(FAILURES), |row| row.int(0))? >= FAILURES {
-        pause_by_system(request, conn, id, "failures")?;
+        return pause_by_system(request, conn, id, "failures");
     }
-    Ok(())
+    notices::failed(request, conn, id)
 }
 
 /// Cancels a run in progress. Returns `false` if it has ended.
@@ -151,16 +154,19 @@ fn note_account(request: &Request, conn: &mut Conn, id: i64) -> Result<(), Refus
 }
 
 fn pause_of_account(request: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusal> {
-    let sql = Sql::new("SELECT id FROM sequences WHERE runs_as = $1 AND status = 'running' ORDER BY id").arg(id);
-    for sequence in conn.query_all(&sql, |row| row.id::<SequenceId>(0))? {
+    let sql = Sql::new("SELECT id, name FROM sequences WHERE runs_as = $1 AND status = 'running' ORDER BY id").arg(id);
+    let running = conn.query_all(&sql, |row| Ok((row.id::<SequenceId>(0)?, row.text(1)?.to_owned())))?;
+    let mut names = Vec::new();
+    for (sequence, name) in running {
         pause_by_system(request, conn, sequence, "account")?;
+        names.push(name);
     }
-    Ok(())
+    notices::account_lost(request, conn, &names)
 }
 
 /// Puts a failed run back to its former place.
 pub fn retry(request: &Request, conn: &mut Conn, run: &Run) -> Result<(), Refusal> {
-    let next = Continuation { status: "queued", due_at: request.now, step: None, waits_task: None, waits_record: None };
+    let next = Continuation { status: "queued", due_at: request.now, step: None, awaited: Awaited::default() };
     run::store(request, conn, run, &next)?;
     let sql = Sql::new(
         "UPDATE sequence_runs SET ended_at = NULL, runs_as = NULL, error_step = NULL, error_status = NULL, error_body = NULL WHERE id = $1",

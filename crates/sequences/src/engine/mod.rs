@@ -1,8 +1,10 @@
 //! The engine of sequences: starts, runs and their steps (`docs/reference/sequences.md`).
 
 mod actions;
+mod documents;
 mod ending;
 mod finding;
+pub mod mails;
 pub mod moments;
 mod people;
 pub mod published;

@@ -47,6 +47,7 @@ pub fn find(
             }
             People::Users(ids) => Val::Users(ids.clone()),
             People::Groups(ids) => Val::Groups(ids.clone()),
+            People::EmailField(_) | People::Address(_) => Val::Null,
             People::PermissionSet(set) => {
                 add_principals(&assigned(conn, record, *set)?, &mut users, &mut groups);
                 continue;

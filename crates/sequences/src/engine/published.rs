@@ -92,7 +92,8 @@ fn of_people(people: &[People], see: &mut dyn FnMut(&Reference)) {
             People::Field(alias) => field(alias).iter().for_each(&mut *see),
             People::Reference(reference) => see(reference),
             People::AssigneesOf(task) => task.for_each_reference(see),
-            People::Starter | People::PermissionSet(_) | People::Users(_) | People::Groups(_) => {}
+            People::EmailField(alias) => field(alias).iter().for_each(&mut *see),
+            People::Starter | People::PermissionSet(_) | People::Users(_) | People::Groups(_) | People::Address(_) => {}
         }
     }
 }
@@ -117,7 +118,7 @@ fn for_each_reference(definition: &Definition, see: &mut dyn FnMut(&Reference)) 
             Action::UpdateRecord { record, fields, owner } => {
                 of_values(&mut fields.iter().map(|(_, value)| value).chain(record).chain(owner));
             }
-            Action::DeleteRecord { record } => of_values(&mut record.iter()),
+            Action::DeleteRecord { record } | Action::GenerateDocument { record, .. } => of_values(&mut record.iter()),
             Action::Assign { record, to, .. } => {
                 of_values(&mut record.iter());
                 of_people(to, see);
@@ -131,6 +132,10 @@ fn for_each_reference(definition: &Definition, see: &mut dyn FnMut(&Reference)) 
                 }
                 of_values(&mut name.iter().chain(due_at));
                 of_people(assignees, see);
+            }
+            Action::SendMail(mail) => {
+                of_people(&mail.to, see);
+                mail.subject.iter().chain([&mail.text]).for_each(|text| text.for_each_reference(see));
             }
             Action::CancelTask { task } => of_values(&mut std::iter::once(task)),
             Action::Wait { for_what, .. } => match for_what {

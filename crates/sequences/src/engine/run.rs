@@ -1,8 +1,9 @@
 //! Runs in the database: their rows, and the position and values that are sealed in them.
 
+use super::stepper::Awaited;
 use crate::definition::{Action, Definition, Step};
 use crate::values::evaluate::{Facts, Named};
-use kit::ids::{RecordId, SequenceId, SequenceRunId, UserId};
+use kit::ids::{ClassId, RecordId, SequenceId, SequenceRunId, UserId};
 use kit::refusal::Refusal;
 use kit::request::{Request, RunWriter};
 use kit::secret::Context;
@@ -35,6 +36,11 @@ pub struct RunState {
     pub deleted: Option<Named>,
     /// The tasks that it made.
     pub tasks: Vec<i64>,
+    /// The run of the document that its current step generates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub document: Option<i64>,
+    /// The number of mails that it sent.
+    pub mails: i64,
     /// Is true if one of its steps has deleted its record.
     pub has_deleted_record: bool,
     /// The wait at which it stands.
@@ -99,7 +105,7 @@ impl RunState {
         }
     }
 
-    /// Begins the steps of a repetition anew, with the next record. Returns `false` if there is none.
+    /// Begins the steps of a repetition again, with the next record. Returns `false` if there is none.
     fn begin_next_record(&mut self, definition: &Definition) -> bool {
         let Some(frame) = self.frames.last_mut() else { return false };
         let Some(each) = frame.each.as_mut().filter(|each| each.at + 1 < each.records.len()) else { return false };
@@ -194,6 +200,7 @@ pub struct Run {
     pub due_at: Option<i64>,
     pub event: String,
     pub record: Option<RecordId>,
+    pub class: Option<ClassId>,
     pub concurrency: String,
     pub starter: Option<UserId>,
     pub cause: String,
@@ -209,7 +216,7 @@ pub struct Run {
 }
 
 const COLUMNS: &str = "SELECT uuid, sequence, version, status, due_at, event, record, concurrency, starter, cause, depth, \
-    started_at, num_of_steps, attempts, trying_since, value_bytes, row_key, state, inputs FROM sequence_runs WHERE id = ";
+    started_at, num_of_steps, attempts, trying_since, value_bytes, row_key, state, inputs, class_id FROM sequence_runs WHERE id = ";
 
 impl Run {
     /// Loads a run in progress and locks its row; `None` if it has ended or another transaction has locked it.
@@ -249,6 +256,7 @@ impl Run {
                 row_key: row.text(16)?.to_owned(),
                 state: RunState::default(),
                 inputs: Named::new(),
+                class: row.opt_id(19)?,
             };
             Ok((run, text(17)?, text(18)?))
         })?;
@@ -380,16 +388,18 @@ pub struct Continuation {
     pub status: &'static str,
     pub due_at: i64,
     pub step: Option<String>,
-    pub waits_task: Option<i64>,
-    pub waits_record: Option<RecordId>,
+    pub awaited: Awaited,
 }
 
 /// Stores where a run stands now.
 pub fn store(request: &Request, conn: &mut Conn, run: &Run, next: &Continuation) -> Result<(), Refusal> {
     let mut sql = Sql::new("UPDATE sequence_runs SET status = ");
     sql.bind(next.status).push(", due_at = ").bind(next.due_at).push(", step = ").bind(next.step.clone());
-    sql.push(", begun_at = COALESCE(begun_at, ").bind(request.now).push("), waits_task = ").bind(next.waits_task);
-    sql.push(", waits_record = ").bind(next.waits_record).push(", attempts = 0, trying_since = NULL, num_of_steps = ");
+    sql.push(", begun_at = COALESCE(begun_at, ").bind(request.now).push("), waits_task = ").bind(next.awaited.task);
+    sql.push(", waits_document = ").bind(next.awaited.document);
+    sql.push(", waits_record = ")
+        .bind(next.awaited.record)
+        .push(", attempts = 0, trying_since = NULL, num_of_steps = ");
     sql.bind(run.num_of_steps).push(", value_bytes = ").bind(run.value_bytes).push(", state = ");
     sql.bind(run.seal(request, "state", &run.state.to_text())).push(" WHERE id = ").bind(run.id);
     conn.exec(&sql)?;
@@ -407,7 +417,10 @@ pub struct End {
 pub fn end(request: &Request, conn: &mut Conn, run: &Run, account: Option<UserId>, end: &End) -> Result<(), Refusal> {
     let error = end.error.as_ref();
     let mut sql = Sql::new("UPDATE sequence_runs SET status = ");
-    sql.bind(end.status).push(", ended_at = ").bind(request.now).push(", due_at = NULL, waits_task = NULL");
+    sql.bind(end.status)
+        .push(", ended_at = ")
+        .bind(request.now)
+        .push(", due_at = NULL, waits_task = NULL, waits_document = NULL");
     sql.push(", waits_record = NULL, begun_at = COALESCE(begun_at, ").bind(request.now).push("), runs_as = ");
     sql.bind(account).push(", num_of_steps = ").bind(run.num_of_steps).push(", step = NULL, value_bytes = ");
     sql.bind(run.value_bytes).push(", error_step = ").bind(error.and_then(|(step, _, _)| step.clone()));

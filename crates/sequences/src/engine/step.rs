@@ -2,12 +2,13 @@
 //! the API, and writes the row of the step and the place of the next one.
 
 use super::actions;
+use super::documents;
 use super::ending;
 use super::finding;
 use super::published::{self, PublishedVersion};
 use super::run::{self, Continuation, End, Run, StepRow};
 use super::starts::BLOCKED_PAUSE_US;
-use super::stepper::{Done, Outcome, Reading, Stepper};
+use super::stepper::{Awaited, Done, Outcome, Reading, Stepper};
 use crate::definition::{Action, Definition, Step};
 use crate::sequences::access::SequenceAccess;
 use crate::sequences::pausing::pause_by_system;
@@ -16,7 +17,7 @@ use crate::values::Val;
 use crate::values::evaluate::{Evaluator, Named};
 use identity::{as_caller, is_active};
 use kit::caller::Caller;
-use kit::ids::{RecordId, SequenceId, SequenceRunId, UserId};
+use kit::ids::{SequenceId, SequenceRunId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -71,6 +72,7 @@ pub fn transaction(
 ) -> Result<Progress, Refusal> {
     let Some(mut run) = Run::lock(request, conn, id)? else { return Ok(Progress::Busy) };
     let woken = conn.exec(&Sql::new("DELETE FROM sequence_wakes WHERE run = $1").arg(id))? > 0;
+    let woken = woken || documents::has_ended(conn, id)?;
     if !woken && run.due_at.is_none_or(|due| due > request.now) {
         return Ok(Progress::Later);
     }
@@ -304,9 +306,9 @@ fn settle(
 ) -> Result<Progress, Refusal> {
     match outcome {
         Outcome::NeedsReading => Ok(Progress::NeedsReading),
-        Outcome::Waits { until, task, record, input } => {
+        Outcome::Waits { until, awaited, input } => {
             let row = StepRow { status: "waiting", ..row_of(step, path, account, input) };
-            wait(request, conn, run, (row, until), (task, record))
+            wait(request, conn, run, (row, until), awaited)
         }
         Outcome::Stop { is_failure, message } => {
             let row = StepRow { status: "done", ..row_of(step, path, account, json!({"message": message})) };
@@ -382,15 +384,14 @@ fn wait(
     conn: &mut Conn,
     run: &mut Run,
     (row, until): (StepRow<'_>, i64),
-    (task, record): (Option<i64>, Option<RecordId>),
+    awaited: Awaited,
 ) -> Result<Progress, Refusal> {
     let path = row.path.to_owned();
     if run.state.wait.is_none() {
         run::write_step(request, conn, run, row)?;
         run.state.wait = Some(run::WaitState { n: run.num_of_steps, until });
     }
-    let next =
-        Continuation { status: "waiting", due_at: until, step: Some(path), waits_task: task, waits_record: record };
+    let next = Continuation { status: "waiting", due_at: until, step: Some(path), awaited };
     run::store(request, conn, run, &next)?;
     Ok(Progress::Later)
 }
@@ -427,8 +428,7 @@ pub fn proceed(
     let Some((_, path)) = run.state.next_step(definition) else {
         return complete(request, conn, run, account);
     };
-    let next =
-        Continuation { status: "running", due_at: request.now, step: Some(path), waits_task: None, waits_record: None };
+    let next = Continuation { status: "running", due_at: request.now, step: Some(path), awaited: Awaited::default() };
     run::store(request, conn, run, &next)?;
     Ok(Progress::More)
 }

@@ -28,14 +28,23 @@ pub struct Reading {
     pub left_out: i64,
 }
 
+/// The objects for which a run waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Awaited {
+    pub task: Option<i64>,
+    /// The record whose changes are awaited.
+    pub record: Option<RecordId>,
+    /// The run of a document.
+    pub document: Option<i64>,
+}
+
 /// The outcome of an action.
 pub enum Outcome {
     Done(Done),
     /// The run waits until a time, for a task or for a change of a record.
     Waits {
         until: i64,
-        task: Option<i64>,
-        record: Option<RecordId>,
+        awaited: Awaited,
         input: Json,
     },
     /// The run enters a branch.
@@ -100,7 +109,7 @@ impl Stepper<'_> {
         self.call(conn, Method::GET, format!("/api/tasks/{task}/"), Json::Null).map(drop)
     }
 
-    /// What the step has found before its transaction, if that was read.
+    /// The records that the step has found before its transaction, if they were read.
     pub fn reading_of(&self, run: &Run) -> Option<&Reading> {
         self.reading.filter(|reading| reading.num_of_steps == run.num_of_steps)
     }

@@ -1,7 +1,7 @@
 //! Steps that wait: for a time, for a task, or for a condition on the record of the run.
 
 use super::run::Run;
-use super::stepper::{Done, Outcome, Stepper};
+use super::stepper::{Awaited, Done, Outcome, Stepper};
 use crate::definition::Wait;
 use crate::definition::conditions::Condition;
 use crate::span::TimeSpan;
@@ -49,7 +49,7 @@ fn done(outcome: &str) -> Outcome {
 }
 
 fn at(now: i64, until: i64, input: Json) -> Outcome {
-    if until <= now { done("done") } else { Outcome::Waits { until, task: None, record: None, input } }
+    if until <= now { done("done") } else { Outcome::Waits { until, awaited: Awaited::default(), input } }
 }
 
 fn moment_of(value: &Val) -> Option<i64> {
@@ -81,7 +81,11 @@ fn for_task(stepper: &Stepper<'_>, conn: &mut Conn, run: &Run, (value, bound): (
         if bound <= stepper.request.now {
             return Ok(of_task("timed_out", &task));
         }
-        return Ok(Outcome::Waits { until: bound, task: Some(id), record: None, input: json!({"task": id}) });
+        return Ok(Outcome::Waits {
+            until: bound,
+            awaited: Awaited { task: Some(id), ..Awaited::default() },
+            input: json!({"task": id}),
+        });
     }
     Ok(of_task("done", &task))
 }
@@ -118,7 +122,11 @@ fn for_condition(
     if bound <= stepper.request.now {
         return Ok(done("timed_out"));
     }
-    Ok(Outcome::Waits { until: bound, task: None, record: Some(record), input: json!({}) })
+    Ok(Outcome::Waits {
+        until: bound,
+        awaited: Awaited { record: Some(record), ..Awaited::default() },
+        input: json!({}),
+    })
 }
 
 /// Wakes the runs that wait for tasks whose state has changed.

@@ -4,7 +4,8 @@
 use super::step::{Progress, next_reading, transaction};
 use super::stepper::Reading;
 use super::waker::EngineOfBuild;
-use super::{ending, moments, starts};
+use super::{documents, ending, moments, starts};
+use crate::settings::SequenceSettings;
 use kit::app::App;
 use kit::build::Build;
 use kit::commit;
@@ -27,6 +28,8 @@ const OF_PROCESS: usize = 32;
 const TURN: usize = 50;
 /// The interval at which a process looks for runs of others, in microseconds.
 const POLL_US: i64 = 5_000_000;
+/// The interval at which a process looks for the ends of documents, in microseconds.
+const DOCUMENT_POLL_US: i64 = 500_000;
 /// The pause before a run is looked at again that another process has locked.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// The pause after an error of the store.
@@ -52,19 +55,31 @@ pub static RUNS: StandingJob = StandingJob {
 };
 
 fn due(app: &App, conn: &mut Conn, now: i64) -> Result<Option<i64>, StoreError> {
+    if !app.slot::<SequenceSettings>().runs {
+        return Ok(None);
+    }
     let sql = Sql::new(
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM sequence_wakes w JOIN sequence_runs r ON r.id = w.run JOIN sequences s ON s.id = r.sequence \
          WHERE r.ended_at IS NULL AND s.is_holding = 0) THEN 1 ELSE 0 END, \
          (SELECT min(x.at) FROM (SELECT (SELECT min(r.due_at) FROM sequence_runs r WHERE r.sequence = s.id AND r.due_at IS NOT NULL) AS at \
          FROM sequences s WHERE s.is_holding = 0) x), \
          CASE WHEN EXISTS (SELECT 1 FROM sequences WHERE published_version IS NOT NULL) THEN 1 ELSE 0 END, \
-         (SELECT min(schedule_next) FROM sequences), CASE WHEN EXISTS (SELECT 1 FROM sequence_moments) THEN 1 ELSE 0 END",
+         (SELECT min(schedule_next) FROM sequences), CASE WHEN EXISTS (SELECT 1 FROM sequence_moments) THEN 1 ELSE 0 END, \
+         CASE WHEN EXISTS (SELECT 1 FROM sequence_runs r WHERE r.waits_document IS NOT NULL) THEN 1 ELSE 0 END",
     );
-    let (is_woken, next, is_used, moment, has_moments) =
-        conn.query_one(&sql, |row| Ok((row.flag(0)?, row.opt_int(1)?, row.flag(2)?, row.opt_int(3)?, row.flag(4)?)))?;
+    let (is_woken, next, is_used, moment, has_moments, has_documents) = conn.query_one(&sql, |row| {
+        Ok((row.flag(0)?, row.opt_int(1)?, row.flag(2)?, row.opt_int(3)?, row.flag(4)?, row.flag(5)?))
+    })?;
     let next = next.into_iter().chain(moment).min();
     if is_woken || has_moments {
         return Ok(Some(now));
+    }
+    if has_documents {
+        let mut sql =
+            Sql::new("SELECT 1 FROM sequence_runs r JOIN sequences s ON s.id = r.sequence WHERE s.is_holding = 0 AND ");
+        let has_ended = conn.query_optional(sql.push(documents::ENDED).push(" LIMIT 1"), |_| Ok(()))?.is_some();
+        let look = if has_ended { now } else { now + DOCUMENT_POLL_US };
+        return Ok(Some(next.map_or(look, |next| next.min(look))));
     }
     let polls = is_used && !app.store.is_embedded();
     Ok(match next {
@@ -108,6 +123,11 @@ async fn due_runs(app: &App, build: &Arc<Build>, room: usize) -> Result<Vec<Sequ
              WHERE r.ended_at IS NULL AND s.is_holding = 0 LIMIT $1",
         );
         let mut lists: Vec<Vec<SequenceRunId>> = vec![conn.query_all(&sql.arg(most), |row| row.id(0))?];
+        let mut sql = Sql::new(
+            "SELECT r.id FROM sequence_runs r JOIN sequences s ON s.id = r.sequence WHERE s.is_holding = 0 AND ",
+        );
+        sql.push(documents::ENDED).push(" ORDER BY r.id LIMIT ").bind(most);
+        lists.push(conn.query_all(&sql, |row| row.id(0))?);
         let sql = Sql::new(
             "SELECT s.id FROM sequences s WHERE s.is_holding = 0 AND EXISTS (SELECT 1 FROM sequence_runs r \
              WHERE r.sequence = s.id AND r.due_at IS NOT NULL AND r.due_at <= $1) ORDER BY s.id",

@@ -85,6 +85,8 @@ fn schema_of(of: &str, name: &str) -> Json {
             | ("create_record" | "find_records", "object_class")
             | ("assign" | "unassign", "permission_set" | "to")
             | ("create_task", "task_template")
+            | ("generate_document", "document_template")
+            | ("send_mail", "to" | "subject" | "text")
             | ("cancel_task", "task")
             | ("wait", "for")
             | ("branch", "branches")
@@ -119,6 +121,8 @@ fn description_of(of: &str) -> &'static str {
         "find_records" => "Finds records of a class by conditions",
         "create_task" => "Creates a task of a template",
         "cancel_task" => "Cancels an open task",
+        "generate_document" => "Generates a document of the record, and waits for it",
+        "send_mail" => "Sends a mail to people, or to addresses",
         "wait" => "Waits for a time, a task or a condition",
         "branch" => "Continues with the first branch whose condition is true",
         "for_each" => "Repeats steps for records",

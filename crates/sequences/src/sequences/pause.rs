@@ -8,6 +8,7 @@ use super::publishing::{check_class_limit, lacks_rights, versions_in_use};
 use super::sequence::{PAUSED, RUNNING, SEQUENCE};
 use crate::definition::Definition;
 use crate::engine::{published, wake};
+use crate::notices;
 use crate::problems::Problems;
 use http::StatusCode;
 use identity::{as_caller, is_active};
@@ -168,6 +169,8 @@ fn take_over(request: &Request, conn: &mut Conn) -> Outcome {
         Sql::new("UPDATE sequence_runs SET due_at = $1 WHERE sequence = $2 AND status = 'queued' AND due_at > $1");
     conn.exec(&sql.arg(request.now).arg(sequence.id))?;
     let changes = Map::from_iter([("runs_as".to_owned(), json!([sequence.runs_as, caller.user]))]);
+    let former = versions.iter().map(|(_, account, _)| *account).filter(|account| *account != caller.user);
+    notices::taken_over(request, conn, &sequence.name, former)?;
     log::write(request, conn, "take_over", &SEQUENCE, sequence.id.get(), &sequence.name, changes)?;
     request.effects.after_commit(wake);
     answer(request, conn, StatusCode::OK, sequence.id, sequence.form)

@@ -7,6 +7,7 @@ use super::publishing::{check_class_limit, check_definition, draft, lacks_rights
 use super::sequence::{self, DRAFT, PAUSED, RUNNING, SEQUENCE, SEQUENCE_STEPS, ViewForm};
 use crate::definition::{Definition, Trigger};
 use crate::engine::{moments, published};
+use crate::notices;
 use http::{StatusCode, header};
 use kit::answer::Outcome;
 use kit::limits;
@@ -76,6 +77,7 @@ fn publish(request: &Request, conn: &mut Conn) -> Outcome {
     let version = insert_version(request, conn, &sequence, &text, &comment)?;
     note_published(request, conn, &sequence, (version, &text), &definition)?;
     write_log(request, conn, &sequence, version, [former.as_deref().unwrap_or("{}"), &text])?;
+    notices::taken_over(request, conn, &sequence.name, sequence.runs_as.filter(|former| *former != caller.user))?;
     request.effects.after_commit(crate::engine::wake);
     answer(request, conn, StatusCode::OK, sequence.id, ViewForm::Draft)
 }

@@ -41,6 +41,15 @@ pub static RUNS_IN_PROGRESS: Limit = Limit {
     ..Limit::EMPTY
 };
 
+/// The maximum number of mails that sequences send on a day (UTC).
+pub static MAILS_PER_DAY: Limit = Limit {
+    name: "sequence_mails_per_day",
+    default: 5_000,
+    many: "mails",
+    summary: LimitSummary::Additional("sequence_mails_per_day"),
+    ..Limit::EMPTY
+};
+
 const ACTIONS: &[&str] = &["list", "view", "create", "edit", "delete", "start"];
 /// The permissions on sequences.
 pub const PERMISSIONS: PermissionResource = PermissionResource::assignable("sequences", ACTIONS);

@@ -267,6 +267,11 @@ impl<'a> Evaluator<'a> {
         Ok(loaded)
     }
 
+    /// The records that were read, and that the account may view.
+    pub fn read_records(&self) -> Vec<RecordId> {
+        self.records.iter().filter(|(_, record)| record.is_some()).map(|(id, _)| *id).collect()
+    }
+
     /// Returns whether a condition is true.
     pub fn condition(&mut self, conn: &mut Conn, condition: &Condition) -> Result<bool, Refusal> {
         match condition {

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod definitions;
+mod document_steps;
+mod mails;
 mod runs;
 mod runs_limits;
 mod runs_rights;

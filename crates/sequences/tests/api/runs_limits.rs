@@ -170,6 +170,14 @@ async fn twenty_failures_in_a_row_pause_a_sequence() {
         if is_paused { Ok(()) } else { Err(sequence["paused_because"].clone()) }
     })
     .await;
+    // One mail of the failures of an hour, and one of the pause.
+    let subjects = eventually(async || {
+        let mails = server.mails().await;
+        let subjects: Vec<String> = mails.into_iter().map(|mail| mail.subject).collect();
+        if subjects.len() == 2 { Ok(subjects) } else { Err(subjects) }
+    })
+    .await;
+    assert_eq!(subjects, ["A run of the sequence \"Fail\" failed", "Paused: Fail"]);
     assert_eq!(api.post(&format!("{SEQUENCES}{id}/resume/"), json!({})).await.ok()["status"], "running");
 }
 

@@ -169,6 +169,6 @@ async fn the_schema_document_describes_triggers_and_steps() {
         types.keys().cloned().collect::<Vec<_>>()
     };
     assert_eq!(types("schema_by_trigger_type"), ["record", "task", "schedule", "manual"]);
-    assert_eq!(types("schema_by_step_type").len(), 12);
+    assert_eq!(types("schema_by_step_type").len(), 14);
     assert_eq!(document["restrictions"]["limit_items"], 100);
 }

@@ -186,6 +186,8 @@ async fn a_take_over_lends_the_rights_of_another_account() {
     api.post(&format!("/api/users/{}/deactivate/", publisher.id), json!({})).await.ok();
     let paused = api.get(&format!("{SEQUENCES}{id}/")).await.ok();
     assert_eq!((&paused["status"], &paused["paused_because"]), (&json!("paused"), &json!("account")));
+    let mail = server.mail_to(&api.username).await;
+    assert!(mail.text.starts_with("The sequence \"Note\" is paused, because its account cannot be used"), "{mail:?}");
     let unusable = message::detail("The account of the sequence cannot be used.");
     api.post(&format!("{SEQUENCES}{id}/resume/"), json!({})).await.expect_reply(400, unusable);
     let taken = api.post(&path, json!({})).await.ok();

@@ -132,6 +132,7 @@ export interface components {
                 object_relations_top_parents: number;
                 public_files: number;
                 records_permission_sets: number;
+                sequence_mails_per_day: number;
                 sequence_runs_in_progress: number;
                 sequence_steps: number;
                 storage_gigabytes: number;
