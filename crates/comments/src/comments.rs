@@ -10,7 +10,7 @@ use kit::log;
 use kit::reactions::{Reaction, ReactionTime, Removal};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::Route;
+use kit::route::{Route, Schema};
 use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
 use resource::json::{Cells, JsonWriter, UserCells, write_user};
 use resource::{Changes, Field, FieldKey, FieldKind, Resource, message, openapi};
@@ -85,7 +85,8 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::list(OF_RECORD, &COMMENT, |request, conn| list(request, conn, Record)).instance("object_records.view"),
         Route::create(OF_RECORD, &COMMENT, |request, conn| create(request, conn, Record))
-            .instance("object_records.view"),
+            .instance("object_records.view")
+            .also_answers(429, Schema::Refusal),
         Route::options_below(OF_RECORD, |request, conn| document(request, conn, Record)),
         Route::view(ONE_OF_RECORD, &COMMENT, |request, conn| view(request, conn, Record))
             .instance("object_records.view"),
@@ -93,7 +94,9 @@ pub fn routes() -> Vec<Route> {
             .instance("object_records.view"),
         Route::delete(ONE_OF_RECORD, |request, conn| delete(request, conn, Record)).instance("object_records.view"),
         Route::list(OF_TASK, &COMMENT, |request, conn| list(request, conn, Task)).instance("tasks.view"),
-        Route::create(OF_TASK, &COMMENT, |request, conn| create(request, conn, Task)).instance("tasks.view"),
+        Route::create(OF_TASK, &COMMENT, |request, conn| create(request, conn, Task))
+            .instance("tasks.view")
+            .also_answers(429, Schema::Refusal),
         Route::options_below(OF_TASK, |request, conn| document(request, conn, Task)),
         Route::view(ONE_OF_TASK, &COMMENT, |request, conn| view(request, conn, Task)).instance("tasks.view"),
         Route::edit(ONE_OF_TASK, &COMMENT, |request, conn| edit(request, conn, Task)).instance("tasks.view"),

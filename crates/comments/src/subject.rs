@@ -1,4 +1,4 @@
-//! The record or the task of which a comment speaks, with the caller's rights there.
+//! The record or the task that a comment is about, with the caller's rights there.
 
 use kit::account_type::AccountType;
 use kit::caller::Caller;

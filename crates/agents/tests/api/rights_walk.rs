@@ -101,6 +101,8 @@ impl AgentReader<'_> {
             assert_eq!(reply.json["result"]["isError"], true, "{} {tool}", self.who);
             let mut reply = without_its_id(reply);
             reply.headers.remove("content-length");
+            // Each call counts.
+            reply.headers.remove("ratelimit");
             let text = reply.text.replace(&unknown_record_text(id), "no such record");
             replies.push((reply.headers, text));
         }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const GROUND: [&str; 3] = ["resource", "store", "web"];
 
 /// The crates of the workspace that each crate may import, from the top down.
-const IMPORTS: [(&str, &[&str]); 24] = [
+const IMPORTS: [(&str, &[&str]); 25] = [
     ("chancery", &["platform", "history"]),
     ("testkit", &["identity", "events", "kit", "migrations", "history", "same-features"]),
     ("hostile", &["platform", "history"]),
@@ -29,6 +29,7 @@ const IMPORTS: [(&str, &[&str]); 24] = [
             "agents",
             "extensions",
             "documents",
+            "comments",
             "tasks",
             "records",
             "scim",
@@ -40,6 +41,7 @@ const IMPORTS: [(&str, &[&str]); 24] = [
             "migrations",
         ],
     ),
+    ("comments", &["tasks", "records", "identity", "kit"]),
     (
         "sequences",
         &[
@@ -77,13 +79,14 @@ const IMPORTS: [(&str, &[&str]); 24] = [
 
 /// The modules that the tests of a crate serve in addition to its imports. They are not above the crate, so an edit of a crate and
 /// of its tests compiles only these two.
-const SERVED_BY_TESTS: [(&str, &[&str]); 5] = [
+const SERVED_BY_TESTS: [(&str, &[&str]); 6] = [
     // Each server has accounts.
     ("files", &["identity", "administration", "events"]),
     // Its pages lead to the console.
     ("identity", &["web-console"]),
     ("records", &["administration"]),
     ("scim", &["administration", "events"]),
+    ("comments", &["administration", "events", "files"]),
     ("extensions", &["documents", "tasks"]),
 ];
 

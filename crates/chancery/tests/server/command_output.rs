@@ -43,10 +43,10 @@ async fn commands_print_json() {
         json!({
             "domain": "b.example",
             "history": {"state": "retained", "database_name": database, "client_id": client},
-            "undelivered_events": deleted["undelivered_events"],
+            "undelivered_events": deleted["undelivered_events"], "receipt": deleted["receipt"],
         })
     );
-    assert!(database.is_string() && client.is_string(), "{deleted}");
+    assert!(database.is_string() && client.is_string() && deleted["receipt"].is_string(), "{deleted}");
 }
 
 #[test]

@@ -335,6 +335,8 @@ async fn fill_build(installation: &Installation, process: &Process, build: &str)
     });
     admin.post("/api/integrations/", webhook).await.expect_created();
     fail_sequence(&admin).await;
+    let role = admin.call("POST", "/api/roles/").header("idempotency-key", "first");
+    role.json(&json!({"name": "Repeated"})).send().await.expect_created();
 }
 
 /// Starts a sequence whose second step fails.

@@ -62,10 +62,7 @@ impl S3Bucket {
         directory: PathBuf,
     ) -> Result<S3Bucket, String> {
         let (builder, root) = builder(url, environment)?;
-        let unmade = |error| error_text(error, "the client cannot be made");
         let uploads = client(&builder, None).map_err(unmade)?;
-        let calls = client(&builder, Some(MAX_SILENCE)).map_err(unmade)?;
-        let builder = builder.with_http_connector(BucketConnector(calls));
         let without_retries = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let probe = builder.clone().with_retry(without_retries).build().map_err(|error| error.to_string())?;
         let bucket = builder.build().map_err(|error| error.to_string())?;
@@ -286,7 +283,12 @@ pub(super) fn builder(
             builder = builder.with_config(key, value);
         }
     }
-    Ok((builder.with_url(url), root))
+    let calls = client(&builder, Some(MAX_SILENCE)).map_err(unmade)?;
+    Ok((builder.with_url(url).with_http_connector(BucketConnector(calls)), root))
+}
+
+fn unmade(error: reqwest::Error) -> String {
+    error_text(error, "the client cannot be made")
 }
 
 /// Translates an error at a file that should exist.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// Creates a client with the connection settings of a bucket. It ends an answer of which no byte comes for `max_silence`.
+/// Creates a client with the connection settings of a bucket. It ends an answer that brings no byte for `max_silence`.
 pub(super) fn client(bucket: &AmazonS3Builder, max_silence: Option<Duration>) -> reqwest::Result<Client> {
     let value = |key| bucket.get_config_value(&AmazonS3ConfigKey::Client(key));
     let is_on = |key| value(key).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1");

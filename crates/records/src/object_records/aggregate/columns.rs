@@ -1,4 +1,4 @@
-//! The columns that a request groups records by, and those of which it asks numbers.
+//! The columns by which a request groups records, and those whose numbers it asks for.
 
 use super::exact;
 use crate::classes::Class;
@@ -110,7 +110,7 @@ pub struct GroupColumn<'c> {
     pub related_class: ClassId,
 }
 
-/// A column of whose values numbers are asked.
+/// A column whose numbers are asked for.
 pub struct ValueColumn<'c> {
     pub field: &'c Field,
     pub aggregates: Vec<Aggregate>,
@@ -123,7 +123,7 @@ impl ValueColumn<'_> {
     }
 }
 
-/// What groups are sorted by. A value is that of a column of the plan.
+/// The order of groups. A value is that of a column of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderBy {
     Count,
@@ -137,7 +137,7 @@ pub enum Direction {
     Descending,
 }
 
-/// What a request asks for.
+/// The groups and the numbers that a request asks for.
 pub struct Plan<'c> {
     pub group_by: Vec<GroupColumn<'c>>,
     pub values: Vec<ValueColumn<'c>>,
