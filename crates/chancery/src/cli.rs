@@ -512,12 +512,13 @@ mod tests {
     }
 
     /// Commands that print a sentence for people, or a text of another form.
-    const WITHOUT_DATA: [&str; 11] = [
+    const WITHOUT_DATA: [&str; 12] = [
         "chancery serve",
         "chancery build export",
         "chancery build import",
         "chancery restore",
         "chancery receipt check",
+        "chancery sequences pause",
         "chancery build allow-passwords",
         "chancery user create",
         "chancery user set-password",
