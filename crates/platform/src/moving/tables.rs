@@ -9,7 +9,7 @@ use std::io;
 use store::TableInfo;
 
 /// The tables whose rows move.
-const MOVED: [&str; 91] = [
+const MOVED: [&str; 92] = [
     "administration_log",
     "agent_writes",
     "api_keys",
@@ -62,6 +62,7 @@ const MOVED: [&str; 91] = [
     "security",
     "sequence_classes",
     "sequence_groups",
+    "sequence_mails",
     "sequence_moments",
     "sequence_runs",
     "sequence_skips",
