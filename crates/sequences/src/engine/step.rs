@@ -23,7 +23,7 @@ use kit::request::Request;
 use kit::rights;
 use resource::message;
 use serde_json::{Value as Json, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::{Conn, Sql, StoreError};
@@ -60,7 +60,16 @@ pub struct BegunRuns(Mutex<HashMap<SequenceId, BegunCount>>);
 struct BegunCount {
     hour: i64,
     read_at: Instant,
+    /// The runs that other processes had begun when they were counted.
     runs: i64,
+    /// The runs that this process has begun in the hour. A transaction that is run again counts its run once.
+    begun: HashSet<SequenceRunId>,
+}
+
+impl BegunCount {
+    fn new(hour: i64) -> BegunCount {
+        BegunCount { hour, read_at: Instant::now(), runs: 0, begun: HashSet::new() }
+    }
 }
 
 /// Does the next step of a run.
@@ -236,14 +245,27 @@ fn has_hourly_room(request: &Request, conn: &mut Conn, run: &Run, limit: i64) ->
             "SELECT count(*) FROM (SELECT 1 FROM sequence_runs WHERE sequence = $1 AND begun_at >= $2 LIMIT $3) x",
         );
         let runs = conn.query_one(&sql.arg(run.sequence).arg(hour).arg(limit), |row| row.int(0))?;
-        counts().insert(run.sequence, BegunCount { hour, read_at: Instant::now(), runs });
+        let begun: Vec<SequenceRunId> = counts()
+            .get(&run.sequence)
+            .filter(|count| count.hour == hour)
+            .map_or_else(Vec::new, |count| count.begun.iter().copied().collect());
+        // Those that are committed are counted in the database, too.
+        let mut sql = Sql::new("SELECT count(*) FROM sequence_runs WHERE begun_at >= ");
+        sql.bind(hour).push(" AND id").push_any(begun);
+        let committed = conn.query_one(&sql, |row| row.int(0))?;
+        let mut counts = counts();
+        let count = counts.entry(run.sequence).or_insert_with(|| BegunCount::new(hour));
+        if count.hour != hour {
+            *count = BegunCount::new(hour);
+        }
+        (count.read_at, count.runs) = (Instant::now(), runs - committed);
     }
     let mut counts = counts();
     let Some(count) = counts.get_mut(&run.sequence) else { return Ok(true) };
-    if count.runs >= limit {
+    if count.runs + count.begun.len() as i64 >= limit && !count.begun.contains(&run.id) {
         return Ok(false);
     }
-    count.runs += 1;
+    count.begun.insert(run.id);
     Ok(true)
 }
 
