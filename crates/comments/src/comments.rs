@@ -145,7 +145,7 @@ fn write_meta(
 /// Returns the condition on the comments of a subject that the caller may read.
 fn readable(request: &Request, subject: &Subject) -> Result<Sql, Refusal> {
     let mut condition = Sql::new("");
-    subject.push_condition(&mut condition);
+    subject.push_condition(&mut condition, "t");
     if !is_staff(request.caller()?.account_type) {
         condition.push(" AND t.is_internal = 0");
     }
@@ -272,7 +272,7 @@ fn check_counts(request: &Request, conn: &mut Conn, subject: &Subject) -> Result
     let user = request.caller()?.user;
     let mut sql = Sql::new("SELECT count(*), CAST(COALESCE(sum(CASE WHEN t.created_by = ");
     sql.bind(user).push(" THEN 1 ELSE 0 END), 0) AS BIGINT) FROM comments t WHERE ");
-    subject.push_condition(&mut sql);
+    subject.push_condition(&mut sql, "t");
     let (all, own) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     limits::check_bound(&COMMENTS, COMMENTS.default, all + 1)?;
     limits::check_bound(&COMMENTS_OF_ACCOUNT, COMMENTS_OF_ACCOUNT.default, own + 1)?;

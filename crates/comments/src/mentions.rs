@@ -58,7 +58,7 @@ pub fn check(
     sql.push_any(others.iter().copied()).push(" AND ((").append(&visible_users(caller)).push(") OR t.id = ");
     sql.bind(subject.owner().unwrap_or(UserId::NONE));
     sql.push(" OR t.id IN (SELECT w.created_by FROM comments w WHERE ");
-    push_same_subject(&mut sql, subject);
+    subject.push_condition(&mut sql, "w");
     sql.push(if is_staff(caller.account_type) { "))" } else { " AND w.is_internal = 0))" });
     let known = conn.query_all(&sql, |row| Ok((row.id::<UserId>(0)?, AccountType::parse(row.text(1)?))))?;
     let may_be_mentioned =
@@ -70,14 +70,6 @@ pub fn check(
         }
     }
     Ok(users)
-}
-
-/// Appends the condition that the comment `w` is about the subject.
-fn push_same_subject(sql: &mut Sql, subject: &Subject) {
-    match subject {
-        Subject::Record(record) => sql.push("w.record = ").bind(record.id),
-        Subject::Task(task) => sql.push("w.task = ").bind(task.id),
-    };
 }
 
 /// Replaces the mentions of a comment.

@@ -43,11 +43,11 @@ impl Subject {
         })
     }
 
-    /// Appends the condition that the comment `t` is about the subject.
-    pub fn push_condition(&self, sql: &mut Sql) {
+    /// Appends the condition that the comment with this alias is about the subject.
+    pub fn push_condition(&self, sql: &mut Sql, alias: &'static str) {
         match self {
-            Subject::Record(record) => sql.push("t.record = ").bind(record.id),
-            Subject::Task(task) => sql.push("t.task = ").bind(task.id),
+            Subject::Record(record) => sql.push(alias).push(".record = ").bind(record.id),
+            Subject::Task(task) => sql.push(alias).push(".task = ").bind(task.id),
         };
     }
 

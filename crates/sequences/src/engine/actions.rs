@@ -274,21 +274,13 @@ fn create_task(stepper: &Stepper<'_>, conn: &mut Conn, run: &mut Run, task: &New
         None => None,
     };
     let created = stepper.call(conn, Method::POST, "/api/tasks/".to_owned(), body.clone())?;
-    let id = match created["id"].as_i64() {
-        Some(id) => id,
-        None => last_task(conn)?,
-    };
+    let id = created["id"].as_i64().ok_or_else(|| StoreError::internal("a created task has no id"))?;
     run.state.tasks.push(id);
     if let Some(due_at) = due_at {
         stepper.call(conn, Method::PATCH, format!("/api/tasks/{id}/"), json!({"due_at": due_at}))?;
     }
     let outputs = named([("task", Val::Task(id))]);
     Ok(Outcome::Done(Done { input: body, outputs, record: record.map(RecordId::get), task: Some(id) }))
-}
-
-/// The id of the task that this transaction has made last, for a form that is too long for an answer in one piece.
-fn last_task(conn: &mut Conn) -> Result<i64, StoreError> {
-    conn.query_one(&Sql::new("SELECT max(id) FROM tasks"), |row| row.int(0))
 }
 
 fn cancel_task(stepper: &Stepper<'_>, conn: &mut Conn, run: &Run, task: &Value) -> Result<Outcome, Refusal> {

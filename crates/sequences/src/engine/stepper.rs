@@ -5,7 +5,7 @@ use crate::definition::values::Value;
 use crate::values::Val;
 use crate::values::evaluate::{Evaluator, Named};
 use http::Method;
-use kit::answer::AnswerBody;
+use kit::answer::{AnswerBody, AnswerSubject};
 use kit::caller::Caller;
 use kit::domain::table;
 use kit::ids::{ClassId, RecordId};
@@ -15,7 +15,7 @@ use kit::request::{Request, RunWriter};
 use records::classes::{Class, class};
 use records::field_type::FieldType;
 use resource::JsonBody;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, StoreError};
 
@@ -96,8 +96,11 @@ impl Stepper<'_> {
         let answer = call_for_run(self.request, conn, (self.account, self.writer), table(), call)?;
         match answer.body {
             AnswerBody::Whole(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
-            // A long form of a task: nothing of it is needed.
-            _ => Ok(Json::Null),
+            // The form of a task is long. Only the id of the task is needed.
+            _ => match answer.subject {
+                Some(AnswerSubject::Task { id, .. }) => Ok(json!({"id": id})),
+                _ => Ok(Json::Null),
+            },
         }
     }
 

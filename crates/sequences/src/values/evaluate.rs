@@ -6,10 +6,11 @@ use super::{Val, compare};
 use crate::definition::conditions::{Comparison, Condition, Operand};
 use crate::definition::types::Type;
 use crate::definition::values::{Operation, Piece, Reference, Template, Value};
-use crate::schedule::{date_of, zone};
+use crate::schedule::date_of;
 use administration::company_details::admin_email_address;
 use documents::merge::TagValue;
 use documents::merge::format::format_value;
+use identity::timezones;
 use kit::ids::{RecordId, UserId};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -195,7 +196,7 @@ impl<'a> Evaluator<'a> {
 
     /// The date in the time zone of the schedule, otherwise in UTC.
     fn today(&self) -> String {
-        match self.facts.zone.and_then(zone) {
+        match self.facts.zone.and_then(timezones::zone) {
             Some(zone) => date_of(self.request.now, &zone).to_string(),
             None => time::show(self.request.now)[..10].to_owned(),
         }

@@ -255,9 +255,13 @@ fn ordering(query: &Query, values: &[ValueColumn<'_>], errors: &mut Errors) -> V
                 Some(OrderBy::Value(aggregate, values.iter().position(is_asked)?))
             }),
         };
-        match order_by {
-            Some(order_by) => ordering.push((order_by, direction)),
-            None => errors.add("ordering", message::select_choice(part)),
+        let Some(order_by) = order_by else {
+            errors.add("ordering", message::select_choice(part));
+            break;
+        };
+        // A later name of the same order decides nothing.
+        if !ordering.iter().any(|(earlier, _)| *earlier == order_by) {
+            ordering.push((order_by, direction));
         }
     }
     if ordering.is_empty() {
