@@ -80,18 +80,19 @@ pub fn transaction(
     reading: Option<&Reading>,
 ) -> Result<Progress, Refusal> {
     let Some(mut run) = Run::lock(request, conn, id)? else { return Ok(Progress::Busy) };
+    let present = Present::read(conn, &run)?;
+    // The wake stays for the time after the pause.
+    if present.is_holding && !present.has_lost_record {
+        return Ok(Progress::Later);
+    }
     let woken = conn.exec(&Sql::new("DELETE FROM sequence_wakes WHERE run = $1").arg(id))? > 0;
     let woken = woken || documents::has_ended(conn, id)?;
     if !woken && run.due_at.is_none_or(|due| due > request.now) {
         return Ok(Progress::Later);
     }
     let Some(sequence) = SequenceAccess::load_any(conn, run.sequence, "")? else { return Ok(Progress::Later) };
-    let present = Present::read(conn, &run)?;
     if present.has_lost_record {
         ending::cancel(request, conn, id)?;
-        return Ok(Progress::Later);
-    }
-    if present.is_holding {
         return Ok(Progress::Later);
     }
     let started = Instant::now();
